@@ -1,0 +1,53 @@
+"""The command line: one short file per command; the only place that prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from statetrace import __version__
+from statetrace.cli import data, show, train
+from statetrace.cli.console import complain
+from statetrace.errors import StatetraceError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _app(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    """Find out how language models track the state of a world.
+
+    A model reads actions (elements of a group, for instance permutations of three objects) and says
+    after each one which state they have led to. statetrace trains such models, looks inside, and
+    tells which algorithm they found.
+    """
+    if version:
+        typer.echo(f"statetrace {__version__}")
+        raise typer.Exit
+
+
+app.command("train")(train.train)
+app.command("show")(show.show)
+app.command("data")(data.data)
+
+
+def main() -> None:
+    """Run the command line; an error meant for people becomes one sentence and exit status 1."""
+    try:
+        app()
+    except StatetraceError as error:
+        complain(str(error))
+        sys.exit(1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,74 @@
+"""Options of `statetrace train` made from the settings themselves, so they cannot drift apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from statetrace.training.recipe import OPTIONS, SECTIONS
+
+PANELS = {
+    "task": "Task: what the model is asked",
+    "model": "Model",
+    "training": "Training (defaults: the paper's)",
+    "evaluation": "Evaluation",
+    "checkpoint": "Checkpoints",
+}
+
+
+def with_settings(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one option per setting; those that were used arrive as `given`, by name."""
+    plain = inspect.signature(function, eval_str=True)
+    own = [parameter for name, parameter in plain.parameters.items() if name != "given"]
+
+    def command(**values: Any) -> None:
+        given = {name: values.pop(name) for name in OPTIONS}
+        given = {name: value for name, value in given.items() if value is not None}
+        function(**values, given=given)
+
+    command.__signature__ = plain.replace(  # type: ignore[attr-defined]
+        parameters=[*own, *(_parameter(option) for option in OPTIONS)]
+    )
+    command.__doc__ = function.__doc__
+    return command
+
+
+def _parameter(option: str) -> inspect.Parameter:
+    section, name = OPTIONS[option]
+    setting = next(f for f in dataclasses.fields(SECTIONS[section]) if f.name == name)
+    kind = _bare(typing.get_type_hints(SECTIONS[section])[name])
+    flag = option.replace("_", "-")
+    text = setting.metadata["help"]
+    if kind is bool:
+        declared = f"--{flag}/--no-{flag}"
+    else:
+        declared = f"--{flag}"
+        text += "" if setting.default is None else f" (default {setting.default})"
+    told = typer.Option(
+        declared,
+        help=text,
+        show_default=False,
+        metavar=_METAVARS.get(kind),
+        # flag pairs are wide and would squeeze the help text of their neighbours
+        rich_help_panel="Switches" if kind is bool else PANELS[section],
+    )
+    annotation: Any = typing.Annotated[kind | None, told]
+    return inspect.Parameter(
+        option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+    )
+
+
+_METAVARS = {int: "N", float: "X", str: "TEXT"}
+
+
+def _bare(kind: Any) -> Any:
+    """`int` for `int | None`."""
+    if isinstance(kind, types.UnionType):
+        return next(one for one in typing.get_args(kind) if one is not types.NoneType)
+    return kind

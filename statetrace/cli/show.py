@@ -1,0 +1,43 @@
+"""`statetrace show`: what a trained model has learned, as a table and a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from statetrace.cli.console import note, out
+from statetrace.runs import Run
+
+MOST_ROWS = 20
+
+
+def show(
+    run: Annotated[Path, typer.Argument(help="A run folder that `statetrace train` wrote.")],
+) -> None:
+    """Show how well a trained model tells state and parity, by length.
+
+    Also writes the numbers to accuracy.csv and a picture to accuracy.png in the run folder.
+    """
+    from statetrace.report.accuracy import AccuracyTable
+
+    found = Run.existing(run)
+    measured = AccuracyTable.of(found)
+    table = Table(title=f"{measured.title}: share of right answers after {measured.step:,} steps")
+    table.add_column("length", justify="right")
+    for what in measured.by_length:
+        table.add_column(what, justify="right")
+    rows = measured.rows()
+    every = -(-len(rows) // MOST_ROWS)
+    for length, values in rows:
+        if length == 1 or length % every == 0 or length == len(rows):
+            table.add_row(str(length), *(f"{value:.1%}" for value in values.values()))
+    table.add_section()
+    table.add_row("mean", *(f"{measured.mean(what):.1%}" for what in measured.by_length))
+    table.add_row("chance", *(f"{measured.chance[what]:.1%}" for what in measured.by_length))
+    out.print(table)
+    measured.write_csv(run / "accuracy.csv")
+    measured.draw(run / "accuracy.png")
+    note(f"table: {run / 'accuracy.csv'}\npicture: {run / 'accuracy.png'}")

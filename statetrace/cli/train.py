@@ -1,0 +1,174 @@
+"""`statetrace train`: from a recipe to a run folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from statetrace.cli.console import err, note, out
+from statetrace.cli.options import with_settings
+from statetrace.errors import StatetraceError
+from statetrace.runs import Run
+from statetrace.training.recipe import Recipe
+
+
+@with_settings
+def train(
+    *,
+    recipe: Annotated[
+        Path | None, typer.Argument(help="A recipe (TOML), such as recipes/paper/s3-gpt2.toml.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder to write.")] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue the run in --out, bit for bit, if there is."),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print the resolved recipe and its cost, no more."),
+    ] = False,
+    given: dict[str, Any],
+) -> None:
+    """Train a model to say the state after every action.
+
+    Settings come from the RECIPE, if one is given, and from the options below, which win. Without
+    either they are the paper's. The run folder receives checkpoints that any Hugging Face user can
+    load, and the accuracy by length in metrics.jsonl.
+
+    Several processes: torchrun --nproc-per-node 2 -m statetrace train ...
+    """
+    resolved = _resolve(recipe, out, resume, given)
+    if dry_run:
+        _show_cost(resolved)
+        return
+    if out is None:
+        raise StatetraceError("no run folder was given; say where to write with --out RUN")
+    from statetrace.training.loop import Quiet
+    from statetrace.training.loop import train as run_training
+
+    if int(os.environ.get("RANK", 0)):
+        run_training(resolved, Run(out), Quiet(), resume)
+        return
+    with Live() as live:
+        outcome = run_training(resolved, Run(out), live, resume)
+    if not outcome.finished:
+        note(f"stopped at step {outcome.step:,}; --resume continues from {outcome.checkpoint}")
+        raise typer.Exit(130)
+    note(f"trained model: {outcome.checkpoint}")
+
+
+def _resolve(recipe: Path | None, out: Path | None, resume: bool, given: dict[str, Any]) -> Recipe:
+    if recipe is None and resume and out is not None and Run(out).exists():
+        return Recipe.of(Run(out).info["recipe"], f"{out}/run.json").override(given)
+    return (Recipe.read(recipe) if recipe else Recipe()).override(given)
+
+
+def _show_cost(recipe: Recipe) -> None:
+    from statetrace.training.cost import estimate
+
+    out.print(recipe.to_toml(), markup=False)
+    cost = estimate(recipe)
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_row("parameters", f"{cost.parameters:,} ({cost.block_parameters:,} in the blocks)")
+    table.add_row("steps", f"{cost.steps:,}")
+    table.add_row("tokens", f"{cost.tokens:,}")
+    table.add_row("arithmetic", f"{cost.flops:.2e} floating-point operations")
+    table.add_row("memory", f"{_bytes(cost.memory)} for weights and optimizer, plus activations")
+    table.add_row("disk", f"{cost.checkpoints:,} checkpoints of {_bytes(cost.checkpoint)}")
+    if cost.step_seconds is None:
+        table.add_row("time", "not measured: the model needs too much of this machine's memory")
+    else:
+        total = cost.step_seconds * cost.steps
+        table.add_row(
+            "time", f"{_duration(total)} here, at {1000 * cost.step_seconds:.3g} ms a step"
+        )
+    out.print(table)
+
+
+def _bytes(n: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.3g} TB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+class Live:
+    """A progress bar on a terminal; a line per evaluation elsewhere."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            TimeRemainingColumn(),
+            console=err,
+            disable=not err.is_terminal,
+        )
+        self._bar = self._progress.add_task("training", total=None, numbers="")
+        self._loss = float("nan")
+        self._accuracy: dict[str, float] = {}
+        self._stop = False
+
+    def __enter__(self) -> Live:
+        self._previous = {s: signal.signal(s, self._interrupt) for s in _STOPPING}
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        if self._stop:
+            raise KeyboardInterrupt
+        self._stop = True
+
+    def wants_stop(self) -> bool:
+        return self._stop
+
+    def started(self, step: int, steps: int) -> None:
+        self._progress.update(self._bar, total=steps, completed=step)
+
+    def stepped(self, step: int, train_loss: float) -> None:
+        self._loss = train_loss
+        self._progress.update(self._bar, completed=step, numbers=self._numbers())
+
+    def evaluated(self, record: dict[str, Any]) -> None:
+        self._accuracy = record["accuracy"]
+        self._progress.update(self._bar, numbers=self._numbers())
+        if not err.is_terminal:
+            shares = ", ".join(f"{what} {share:.1%}" for what, share in self._accuracy.items())
+            note(f"step {record['step']:>7,}  loss {record['loss']:.4f}  right: {shares}")
+
+    def told(self, message: str) -> None:
+        note(message)
+
+    def _numbers(self) -> str:
+        shares = [f"{what} {share:.0%}" for what, share in self._accuracy.items()]
+        return " ".join([f"loss {self._loss:.3f}", *shares])
+
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM)

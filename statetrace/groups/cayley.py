@@ -1,0 +1,314 @@
+"""Group: a finite group as its Cayley table, and Quotient: a map from it onto a smaller one.
+
+Elements are indices 0 .. order-1; `table[a][b]` is a then b. Wherever elements are taken, labels
+do as well, alone or separated by commas. Structure (classes, normal subgroups, quotients, ...) is
+computed from the table when first asked for, whatever the group is called, and then kept.
+
+Cost: the table has order squared entries, 51 MB for S7; `quotients()` builds the table of every
+image too. See structure.py for the rest.
+Caveat: tables and maps have the smallest unsigned dtype that fits, so widen before arithmetic
+(`table.astype(np.int64)`): uint8 wraps around in numpy and means a mask as an index in torch.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import factorial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import structure
+from statetrace.groups.recognise import abelian_invariants, recognise
+
+Element = int | str
+Elements = str | Iterable[Element]
+Subset = tuple[int, ...]  # sorted
+
+_SHOWN = 8  # how many labels or names an error lists
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A finite group. `statetrace.groups.group(name)` makes the named ones.
+
+    Attributes:
+        name: canonical, such as "S5" or "A4xZ5"; for the image of a quotient the family it
+            belongs to, or "order-48".
+        notation: how one-line labels are read, "moves" or "receives"; see notation.py.
+        labels: one per element, without spaces.
+        table: [order, order], read-only; the group takes ownership of the array it is given.
+        parity: [order] of 0 (even) and 1 (odd), read-only, or None where there is no parity or
+            no one choice of it; structure.unique_parity tells the rule.
+    """
+
+    name: str
+    notation: str
+    labels: tuple[str, ...] = field(repr=False)
+    table: NDArray[Any] = field(repr=False)
+    parity: NDArray[np.int8] | None = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.table.shape != (self.order, self.order) or len(set(self.labels)) != self.order:
+            raise StatetraceError(
+                f"the group {self.name!r} has {self.order} labels, {len(set(self.labels))} of them "
+                f"different, and a table of shape {self.table.shape}: use different labels, one "
+                "for each row and column"
+            )
+        self.table.setflags(write=False)
+        if self.parity is not None:
+            self.parity.setflags(write=False)
+
+    def __eq__(self, other: object) -> bool:
+        """The same elements under the same names, multiplied alike (not: isomorphic)."""
+        if not isinstance(other, Group):
+            return NotImplemented
+        return self is other or (
+            (self.name, self.notation, self.labels) == (other.name, other.notation, other.labels)
+            and np.array_equal(self.table, other.table)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.notation, self.order))
+
+    @property
+    def order(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def identity(self) -> int:
+        return structure.identity(self.table)
+
+    @cached_property
+    def inverse(self) -> NDArray[Any]:
+        """Element -> its inverse: [order], read-only."""
+        return _frozen(structure.inverses(self.table))
+
+    # Elements by name
+
+    def index(self, label: str) -> int:
+        """The element with this label."""
+        if label not in self._index:
+            raise StatetraceError(
+                f"{self.name} has no element {label!r}: its elements are {_listed(self.labels)}"
+            )
+        return self._index[label]
+
+    def product(self, sequence: Elements) -> int:
+        """The first element, then the second, and so on; of nothing, the identity."""
+        result = self.identity
+        for element in self._elements(sequence):
+            result = int(self.table[result, element])
+        return result
+
+    def generators(self, kind: Elements) -> tuple[int, ...]:
+        """The actions meant by "all", "transpositions" (S_n only) or some labels, in that order.
+
+        It does not insist that they generate the group: ask `generates`.
+        """
+        if isinstance(kind, str) and kind == "all":
+            return tuple(range(self.order))
+        if isinstance(kind, str) and kind == "transpositions":
+            return self._transpositions()
+        try:
+            chosen = self._elements(kind)
+        except StatetraceError as error:
+            words = "'all' and 'transpositions' (Sn only) do as well"
+            raise StatetraceError(f"{error}; {words}") from None
+        if not chosen or len(set(chosen)) < len(chosen):
+            raise StatetraceError(
+                f"{kind!r} is no choice of actions from {self.name}: use 'all', 'transpositions' "
+                "(Sn only) or different labels separated by commas, at least one"
+            )
+        return tuple(chosen)
+
+    def generates(self, elements: Elements) -> bool:
+        """Whether every element is a product of these."""
+        return len(self.subgroup(elements)) == self.order
+
+    # Structure
+
+    def subgroup(self, elements: Elements) -> Subset:
+        """The subgroup that these elements generate."""
+        chosen = np.array(self._elements(elements), dtype=np.int64)
+        return _members(structure.generate(self.table, chosen)[0])
+
+    def conjugacy_classes(self) -> tuple[Subset, ...]:
+        """In the order of their first members."""
+        return self._conjugacy_classes
+
+    def normal_subgroups(self) -> tuple[Subset, ...]:
+        """All of them, smallest first, with the trivial one and the whole group."""
+        return self._normal_subgroups
+
+    def commutator_subgroup(self) -> Subset:
+        everything = np.arange(self.order)
+        return _members(structure.commutator_subgroup(self.table, self.inverse, everything))
+
+    def derived_series(self) -> tuple[Subset, ...]:
+        """The group, its commutator subgroup, that one's, ... until it no longer shrinks."""
+        series = [np.arange(self.order)]
+        while True:
+            mask = structure.commutator_subgroup(self.table, self.inverse, series[-1])
+            if mask.sum() == len(series[-1]):
+                return tuple(tuple(members.tolist()) for members in series)
+            series.append(np.flatnonzero(mask))
+
+    def is_abelian(self) -> bool:
+        return structure.is_abelian(self.table)
+
+    def is_solvable(self) -> bool:
+        return len(self.derived_series()[-1]) == 1
+
+    # Quotients
+
+    def quotients(self) -> tuple["Quotient", ...]:
+        """The maps onto smaller groups that forget something but not everything: "parity" first
+        where there is one, then by the order of the image."""
+        return self._quotients
+
+    def quotient(self, name: str) -> "Quotient":
+        """One of `quotients()` by its name."""
+        if name == "parity" and self._parity is not None:  # also where the others are too many
+            return self._parity
+        for quotient in self.quotients():
+            if quotient.name == name:
+                return quotient
+        names = _listed([quotient.name for quotient in self.quotients()])
+        has = f"its quotients are {names}" if names else "it has none besides itself and Z1"
+        raise StatetraceError(f"{self.name} has no quotient {name!r}: {has}")
+
+    def quotient_by(self, kernel: Elements, name: str | None = None) -> "Quotient":
+        """The map that forgets exactly the elements of a normal subgroup; called after its image
+        unless a name is given."""
+        mask = np.zeros(self.order, dtype=np.bool_)
+        mask[self._elements(kernel)] = True
+        if not structure.is_normal_subgroup(self.table, self.inverse, mask):
+            members = _listed([self.labels[i] for i in _members(mask)])
+            raise StatetraceError(
+                f"the elements {members or 'of the empty set'} are no normal subgroup of "
+                f"{self.name}: use one of normal_subgroups()"
+            )
+        return self._quotient(_members(mask), name)
+
+    def abelianization(self) -> "Quotient":
+        """The largest abelian image; for an abelian group all of it, for A5 the trivial group."""
+        return self._quotient(self.commutator_subgroup(), "abelianization")
+
+    def abelian_invariants(self) -> tuple[int, ...]:
+        """The abelianization as a product of cyclic groups whose orders divide one another:
+        (2,) for S5, () for A5, (2, 2) for D4, (12,) for Z12."""
+        return abelian_invariants(structure.element_orders(self.abelianization().image.table))
+
+    # Behind the scenes
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {label: i for i, label in enumerate(self.labels)}
+
+    @cached_property
+    def _conjugacy_classes(self) -> tuple[Subset, ...]:
+        classes = structure.conjugacy_classes(self.table, self.inverse)
+        return tuple(tuple(members.tolist()) for members in classes)
+
+    @cached_property
+    def _normal_subgroups(self) -> tuple[Subset, ...]:
+        masks = structure.normal_subgroups(self.table, self.inverse, self.name)
+        return tuple(_members(mask) for mask in masks)
+
+    @cached_property
+    def _parity(self) -> "Quotient | None":
+        if self.parity is None or self.order == 2:  # of two elements, parity forgets nothing
+            return None
+        return self._quotient(_members(self.parity == 0), "parity", ("even", "odd"))
+
+    @cached_property
+    def _quotients(self) -> tuple["Quotient", ...]:
+        named = [] if self._parity is None else [self._parity]
+        even = [quotient.kernel for quotient in named]
+        proper = self.normal_subgroups()[1:-1]
+        others = [self._quotient(kernel) for kernel in proper if kernel not in even]
+        others.sort(key=lambda quotient: (quotient.image.order, quotient.kernel))
+        total = Counter(quotient.name for quotient in others)
+        so_far: Counter[str] = Counter()
+        for quotient in others:
+            so_far[quotient.name] += 1
+            suffix = f".{so_far[quotient.name]}" if total[quotient.name] > 1 else ""
+            named.append(replace(quotient, name=quotient.name + suffix))
+        return tuple(named)
+
+    def _quotient(
+        self, kernel: Subset, name: str | None = None, labels: tuple[str, ...] | None = None
+    ) -> "Quotient":
+        """`kernel` is known to be a normal subgroup; cosets are labelled [first member]."""
+        coset_of = _frozen(structure.coset_map(self.table, np.array(kernel)))
+        _, first = np.unique(coset_of, return_index=True)
+        table = coset_of[self.table[np.ix_(first, first)]]
+        family = recognise(table) or f"order-{len(first)}"
+        labels = labels or tuple(f"[{self.labels[i]}]" for i in first)
+        image = Group(family, self.notation, labels, table, structure.unique_parity(table))
+        return Quotient(name or family, kernel, image, coset_of)
+
+    def _elements(self, elements: Elements) -> list[int]:
+        """Indices of elements given as indices, labels or labels separated by commas."""
+        if isinstance(elements, str):
+            elements = elements.split(",") if elements else []
+        return [self._element(element) for element in elements]
+
+    def _element(self, element: Element) -> int:
+        if isinstance(element, str):
+            return self.index(element)
+        # Not left to numpy, where -1 would quietly mean the last element.
+        if not isinstance(element, int | np.integer) or not 0 <= element < self.order:
+            raise StatetraceError(
+                f"{self.name} has no element number {element!r}: use 0 to {self.order - 1}, "
+                f"or a label such as {self.labels[-1]!r}"
+            )
+        return int(element)
+
+    def _transpositions(self) -> Subset:
+        rest = self.labels[self.identity]
+        # The labels decide, not the name: an image called S3 has cosets for elements.
+        if not "1234567".startswith(rest) or self.order != factorial(len(rest)) or self.order < 2:
+            raise StatetraceError(
+                f"{self.name} has no 'transpositions': use Sn with n from 2 to 7, or 'all', "
+                "or labels separated by commas"
+            )
+        moved = [sum(a != b for a, b in zip(rest, label, strict=True)) for label in self.labels]
+        return tuple(i for i, number in enumerate(moved) if number == 2)
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """A map from a group onto a smaller one that respects products.
+
+    Attributes:
+        name: "parity", or the family of the image ("S3"; "Z2.1", "Z2.2" where several have it;
+            "order-48" where it has no name), unique within the group.
+        kernel: the elements that are mapped to the identity, sorted.
+        image: the smaller group; its elements are the cosets of the kernel, labelled by their
+            first members ("[123]"), for parity "even" and "odd".
+        map: [order], element -> element of the image, read-only.
+    """
+
+    name: str
+    kernel: Subset = field(repr=False)
+    image: Group
+    map: NDArray[Any] = field(repr=False, compare=False)  # kernel and image tell it already
+
+
+def _members(mask: NDArray[np.bool_]) -> Subset:
+    return tuple(np.flatnonzero(mask).tolist())
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown}, ... ({len(names)} in all)"

@@ -1,0 +1,1 @@
+"""Read and overwrite the activations of a forward pass: capture, and the patch grid."""

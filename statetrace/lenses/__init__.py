@@ -1,0 +1,1 @@
+"""The measurements of the paper, one file each: pure functions of (model, task, spec)."""

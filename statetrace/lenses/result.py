@@ -1,0 +1,81 @@
+"""What a lens returns: numbers with their spread, in a form that saves itself and loads again.
+
+    RUN/lenses/NAME.parquet       the tidy table: one number (and its spread) per row
+    RUN/lenses/NAME.safetensors   arrays too large or too square for a table
+    RUN/lenses/NAME.json          the spec that was used, single numbers, and sentences for people
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors.numpy import load_file, save_file
+
+from statetrace.errors import StatetraceError
+from statetrace.runs import write_json
+
+Progress = Callable[[float], None]
+"""Called by a lens now and then with the share of its work that is done, 0 to 1."""
+
+
+def no_progress(share: float) -> None:
+    """For callers who do not watch."""
+
+
+@dataclass(frozen=True)
+class LensResult:
+    """The result of one lens on one model.
+
+    Attributes:
+        lens: its name in the registry.
+        spec: the lens's settings, as plain JSON values.
+        columns: the tidy table, column name -> values, all of one length.
+        arrays: named arrays.
+        summary: single numbers (or short lists) that a verdict or a person looks at first.
+        notes: sentences a person should read beside the numbers ("12 of 200 pairs left out: ...").
+    """
+
+    lens: str
+    spec: Mapping[str, Any]
+    columns: Mapping[str, Sequence[Any]]
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def table(self) -> pa.Table:
+        return pa.table({name: list(values) for name, values in self.columns.items()})
+
+    def save(self, folder: Path) -> None:
+        """Write the three files into `folder` (RUN/lenses), replacing an earlier result."""
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(self.table(), folder / f"{self.lens}.parquet")
+        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
+        save_file(arrays, folder / f"{self.lens}.safetensors")
+        about = {"lens": self.lens, "spec": dict(self.spec), "summary": dict(self.summary)}
+        write_json(folder / f"{self.lens}.json", about | {"notes": list(self.notes)})
+
+    @staticmethod
+    def load(folder: Path, lens: str) -> LensResult:
+        file = folder / f"{lens}.json"
+        if not file.is_file():
+            raise StatetraceError(
+                f"'{folder}' has no result of the lens '{lens}'; "
+                f"`statetrace analyze {folder.parent} --only {lens}` makes it"
+            )
+        about = json.loads(file.read_text())
+        table = pq.read_table(folder / f"{lens}.parquet")
+        return LensResult(
+            lens=lens,
+            spec=about["spec"],
+            columns=table.to_pydict(),
+            arrays=load_file(folder / f"{lens}.safetensors"),
+            summary=about["summary"],
+            notes=tuple(about["notes"]),
+        )

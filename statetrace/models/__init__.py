@@ -1,0 +1,21 @@
+"""Named families of language models, pretrained or from scratch, and where their parts are."""
+
+from statetrace.models.anatomy import Anatomy, causal_mask
+from statetrace.models.build import ParameterCount, build, parameter_count
+from statetrace.models.checkpoint import load_checkpoint
+from statetrace.models.families import anatomy
+from statetrace.models.pretrained import load_pretrained
+from statetrace.models.spec import ModelSpec, model_names
+
+__all__ = [
+    "Anatomy",
+    "ModelSpec",
+    "ParameterCount",
+    "anatomy",
+    "build",
+    "causal_mask",
+    "load_checkpoint",
+    "load_pretrained",
+    "model_names",
+    "parameter_count",
+]

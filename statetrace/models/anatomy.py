@@ -1,0 +1,200 @@
+"""Where the parts of a Hugging Face model are, under the names the lenses use.
+
+Purpose: lenses and interventions never look into a model themselves; they ask its `Anatomy`. It
+offers two roads. The plain road is a set of modules to put hooks on and exists for every causal
+language model. The fast road (`fast = True`, families with a file of their own) reads the model
+piece by piece, at any subset of positions, by calling the model's own modules in the model's own
+order, so that `forward` reproduces the untouched model bit for bit.
+
+Cost: nothing is copied; making an Anatomy is free. `attention_weights` holds L·B·H·T² numbers.
+
+Caveat: `model.eval()` is assumed. Bit-equality is with the `sdpa` attention that transformers uses
+by default and at equal shapes; a subset of positions agrees to rounding. transformers computes
+Llama's norms and all rotary angles in float32 even when the model is float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor, nn
+
+from statetrace.errors import StatetraceError
+
+
+class Anatomy:
+    """The map of one model. B sequences, T positions, D = width, H heads of head_width, V tokens.
+
+    Attributes:
+        model: the model itself.
+        fast: whether the methods of the fast road work.
+        layers, width: number of blocks; width of the residual stream.
+        heads, head_width: None where the model has no attention.
+        n_kv_heads: key and value heads; equal to `heads` unless they are grouped.
+        max_length: number of positions there are, None when the model takes any length.
+        blocks: one module per layer. Its output (or the first item of it) is resid_post [B, T, D];
+            the first positional input of blocks[0] is the embedding.
+        attention: one per layer, output[0] is attn_out [B, T, D]; None if they were not found.
+        mlp: one per layer, output is mlp_out [B, T, D]; None if they were not found.
+        attention_projection: one per layer, its INPUT is the concatenated heads
+            z [B, T, H * head_width]; None if they were not found.
+        embedding: token ids -> vectors (positions, if they have a table, are added later).
+        final_norm: the norm before the unembedding; None if it was not found.
+        unembedding: normed residual stream -> logits.
+    """
+
+    fast: bool = False
+    model: Any
+    layers: int
+    width: int
+    heads: int | None
+    head_width: int | None
+    n_kv_heads: int | None
+    max_length: int | None
+    blocks: tuple[nn.Module, ...]
+    attention: tuple[nn.Module, ...] | None
+    mlp: tuple[nn.Module, ...] | None
+    attention_projection: tuple[nn.Module, ...] | None
+    embedding: nn.Module
+    final_norm: nn.Module | None
+    unembedding: nn.Module
+
+    def __init__(self, model: Any) -> None:
+        config = model.config.get_text_config()
+        self.model = model
+        self.layers = config.num_hidden_layers
+        self.width = config.hidden_size
+        self.heads = getattr(config, "num_attention_heads", None)
+        self.head_width = None
+        if self.heads is not None:
+            self.head_width = getattr(config, "head_dim", None) or self.width // self.heads
+        self.n_kv_heads = getattr(config, "num_key_value_heads", None) or self.heads
+        self.max_length = self.position_limit(config)
+
+    @staticmethod
+    def reads(config: Any) -> bool:
+        """Whether this class can read a model of this configuration exactly."""
+        return True
+
+    @staticmethod
+    def position_limit(config: Any) -> int | None:
+        """The longest sequence a model of this configuration can read, None for any."""
+        limit = getattr(config.get_text_config(), "max_position_embeddings", None)
+        return limit if isinstance(limit, int) and limit > 0 else None
+
+    # The fast road ---------------------------------------------------------------------------
+
+    def embed(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
+        """tokens [B, T] -> the residual stream before the first block [B, T, D].
+
+        positions [T] are the absolute positions of the tokens; None for 0, 1, 2, ...
+        """
+        self._plain_road_only("embed")
+
+    def qkv(self, layer: int, resid: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """resid [B, T, D] at absolute positions [T] -> q [B, H, T, head_width] and
+        k, v [B, n_kv_heads, T, head_width], normed, projected and rotated."""
+        self._plain_road_only("qkv")
+
+    def scaling(self, layer: int) -> float:
+        """What q·k is multiplied with before the softmax."""
+        self._plain_road_only("scaling")
+
+    def attn_out(self, layer: int, z: Tensor) -> Tensor:
+        """z [B, T, H * head_width] -> what attention adds to the residual stream [B, T, D]."""
+        self._plain_road_only("attn_out")
+
+    def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
+        """The block's input and attn_out -> what the MLP adds to the residual stream [B, T, D]."""
+        self._plain_road_only("mlp_out")
+
+    def combine(self, layer: int, resid: Tensor, attn_out: Tensor, mlp_out: Tensor) -> Tensor:
+        """The block's output resid + attn_out + mlp_out, added in the order of the original."""
+        self._plain_road_only("combine")
+
+    def unembed(self, resid: Tensor) -> Tensor:
+        """The residual stream after the last block [B, T, D] -> logits [B, T, V]."""
+        self._plain_road_only("unembed")
+
+    def attend(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
+    ) -> Tensor:
+        """q [B, H, T, head_width], k and v [B, n_kv_heads, S, head_width] ->
+        z [B, T, H * head_width].
+
+        mask [T, S] or [B, 1, T, S] is True where a query may look (see `causal_mask`); None means
+        causal, for queries and keys at the same positions.
+        """
+        # Not at the top: it would load all of transformers' modelling code with this module.
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        self._check_lengths(q, k, mask)
+        assert self.attention is not None
+        # The model's own function: how it treats grouped heads differs between versions, and the
+        # kernel that torch picks with it.
+        z, _ = sdpa_attention_forward(
+            self.attention[layer], q, k, v, mask, dropout=0.0, scaling=self.scaling(layer)
+        )  # [B, T, H, head_width]
+        return z.reshape(*z.shape[:-2], -1).contiguous()
+
+    def pattern(self, layer: int, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The attention weights [B, H, T, S] that `attend` uses without showing them."""
+        self._check_lengths(q, k, mask)
+        if mask is None:
+            here = torch.arange(q.shape[-2], device=q.device)
+            mask = causal_mask(here, here)
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # [B, H, S, head_width]
+        scores = q @ k.transpose(-1, -2) * self.scaling(layer)
+        if scores.dtype.itemsize < 4:
+            scores = scores.float()
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        return scores.softmax(dim=-1).to(q.dtype)
+
+    def block(self, layer: int, resid: Tensor, positions: Tensor) -> Tensor:
+        """One whole block over a whole sequence: resid_pre -> resid_post, both [B, T, D]."""
+        q, k, v = self.qkv(layer, resid, positions)
+        attn_out = self.attn_out(layer, self.attend(layer, q, k, v))
+        mlp_out = self.mlp_out(layer, resid, attn_out)
+        return self.combine(layer, resid, attn_out, mlp_out)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens [B, T] -> logits [B, T, V], read piece by piece."""
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        resid = self.embed(tokens, positions)
+        for layer in range(self.layers):
+            resid = self.block(layer, resid, positions)
+        return self.unembed(resid)
+
+    @torch.no_grad()
+    def attention_weights(self, tokens: Tensor) -> Tensor:
+        """tokens [B, T] -> the attention weights of every layer [L, B, H, T, T]."""
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        resid = self.embed(tokens, positions)
+        weights = []
+        for layer in range(self.layers):
+            q, k, _ = self.qkv(layer, resid, positions)
+            weights.append(self.pattern(layer, q, k))
+            resid = self.block(layer, resid, positions)
+        return torch.stack(weights)
+
+    # -----------------------------------------------------------------------------------------
+
+    def _check_lengths(self, q: Tensor, k: Tensor, mask: Tensor | None) -> None:
+        # sdpa would quietly cut the keys off, or let a single query see everything.
+        if mask is None and q.shape[-2] != k.shape[-2]:
+            raise StatetraceError(
+                f"{q.shape[-2]} queries and {k.shape[-2]} keys do not stand at the same positions: "
+                "pass mask=causal_mask(query_positions, key_positions)."
+            )
+
+    def _plain_road_only(self, name: str) -> NoReturn:
+        raise StatetraceError(
+            f"{self.model.config.model_type!r} models have no {name}() (fast = False): "
+            "use hooks on their modules, or write a family file in statetrace/models/families."
+        )
+
+
+def causal_mask(query_positions: Tensor, key_positions: Tensor) -> Tensor:
+    """[T] and [S] -> [T, S], True where the query stands at or after the key."""
+    return query_positions[:, None] >= key_positions[None, :]

@@ -1,0 +1,87 @@
+"""Make the model a ModelSpec describes.
+
+Purpose: one door for both kinds of model, `build`: from scratch or from pretrained weights, always
+with an embedding and unembedding of just the task's tokens.
+Cost: a 12B model from scratch needs 48 GB of memory; `parameter_count` needs none.
+Caveat: weights are drawn on the CPU, so a seed gives the same model wherever it is used later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import torch
+import transformers
+
+from statetrace.errors import StatetraceError
+from statetrace.models.checkpoint import load_config, locate
+from statetrace.models.families import anatomy
+from statetrace.models.pretrained import adapt_config, load_pretrained
+from statetrace.models.spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class ParameterCount:
+    """Attributes:
+    total: every parameter once (tied ones are one).
+    blocks: those in the blocks, without embeddings, final norm and unembedding.
+    """
+
+    total: int
+    blocks: int
+
+
+def build(spec: ModelSpec, vocab_size: int, max_length: int, seed: int) -> Any:
+    """The model in float32 on the CPU, in eval mode; no global random state is touched.
+
+    Args:
+        vocab_size: number of tokens of the task, start marker included.
+        max_length: longest sequence it must read, start marker included. There are at least as
+            many positions as published.
+        seed: the same seed gives the same weights, bit for bit.
+    """
+    vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
+    if spec.pretrained is not None:
+        return load_pretrained(
+            spec.pretrained, vocab_size, max_length=max_length, seed=seed, dropout=spec.dropout
+        )
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the GPUs too
+        return _from_config(_config(spec, vocab_size, max_length)).eval()
+
+
+def parameter_count(spec: ModelSpec, vocab_size: int, max_length: int) -> ParameterCount:
+    """How large `build` would make it, without making it. Of a pretrained model only the
+    configuration is read (and fetched, for a hub id)."""
+    vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        model = _from_config(_config(spec, vocab_size, max_length))
+    blocks = (parameter for block in anatomy(model).blocks for parameter in block.parameters())
+    return ParameterCount(
+        total=sum(parameter.numel() for parameter in model.parameters()),
+        blocks=sum(parameter.numel() for parameter in blocks),
+    )
+
+
+def _config(spec: ModelSpec, vocab_size: int, max_length: int) -> Any:
+    if spec.pretrained is not None:
+        config = load_config(locate(spec.pretrained, weights=False))
+        adapt_config(config, spec.pretrained, vocab_size, max_length, spec.dropout)
+        return config
+    dropout = spec.family.dropout if spec.dropout is None else spec.dropout
+    positions = max(spec.size.positions, max_length)
+    return spec.family.config(spec.size, vocab_size, positions, dropout)
+
+
+def _from_config(config: Any) -> Any:
+    return transformers.AutoModelForCausalLM.from_config(
+        config, dtype=torch.float32, trust_remote_code=False
+    )
+
+
+def _whole(name: str, value: int) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise StatetraceError(f"{name} = {value!r} is not a whole number from 1 up.")
+    return int(value)  # a numpy integer could not be written to config.json

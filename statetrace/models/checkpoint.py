@@ -1,0 +1,166 @@
+"""Load a Hugging Face checkpoint without ever running code that came with it.
+
+Purpose: every road from a file to a model goes through `locate` (a folder, or a hub id fetched into
+one) and `load`, which read safetensors and JSON and nothing else: no pickles, no remote code, no
+kernels from the hub, no adapters that name another model.
+Cost: the size of the weights; a hub id is downloaded once and then read from the cache.
+Caveat: half-precision checkpoints become float32, which holds every one of their values exactly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from statetrace.errors import StatetraceError
+
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+GOOD_FOLDER = "a folder with config.json and model.safetensors (what save_pretrained writes)"
+
+
+def load_checkpoint(folder: str | Path) -> Any:
+    """The model of a checkpoint folder as it is, in eval mode on the CPU; float64 stays float64,
+    everything else becomes float32."""
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise StatetraceError(f"there is no folder {str(folder)!r}: give {GOOD_FOLDER}.")
+    _check_folder(path, weights=True)
+    return load(path, load_config(path))
+
+
+def locate(source: str, *, weights: bool = True) -> Path:
+    """The checked local folder of a folder name or hub id, its weights fetched or not."""
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1:
+            raise StatetraceError(
+                f"there is no folder {source!r}: give {GOOD_FOLDER}, or a hub id such as "
+                "'EleutherAI/pythia-160m'."
+            )
+        folder = _fetch(source, weights)
+    _check_folder(folder, weights)
+    return folder
+
+
+def load_config(folder: Path) -> Any:
+    """The configuration in a checked folder."""
+    try:
+        config = transformers.AutoConfig.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
+    except Exception as error:
+        raise _unreadable(folder, error) from error
+    config._attn_implementation = None  # a checkpoint may name a kernel to fetch from the hub
+    if hasattr(config, "use_cache"):
+        config.use_cache = False  # sequences are read whole; a cache would be a copy for nothing
+    return config
+
+
+def load(folder: Path, config: Any) -> Any:
+    """The model in a checked folder."""
+    dtype = torch.float64 if config.dtype == torch.float64 else torch.float32
+    try:
+        with _quiet(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
+            model, info = transformers.AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _unreadable(folder, error) from error
+    if info["missing_keys"]:  # transformers would fill them in at random
+        missing = sorted(info["missing_keys"])
+        raise StatetraceError(
+            f"the weights in {str(folder)!r} lack {len(missing)} tensors of the model in its "
+            f"config.json, among them {missing[0]!r}: give {GOOD_FOLDER}."
+        )
+    return model.eval()
+
+
+def _fetch(source: str, weights: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    wanted = ["config.json", "model*.safetensors", "model.safetensors.index.json"]
+    try:
+        folder = snapshot_download(
+            source, allow_patterns=wanted if weights else wanted[:1], ignore_patterns=["*/*"]
+        )
+    except HFValidationError as error:
+        raise StatetraceError(
+            f"{source!r} is neither a folder nor a hub id: give {GOOD_FOLDER}, or a hub id such as "
+            "'EleutherAI/pythia-160m'."
+        ) from error
+    except Exception as error:
+        raise StatetraceError(
+            f"{source!r} is no folder here, and the Hugging Face hub did not give it "
+            f"({_first_line(error)}): without a network, put config.json and model.safetensors of "
+            f"that model into a folder and name the folder instead of {source!r}."
+        ) from error
+    return Path(folder)
+
+
+def _check_folder(folder: Path, weights: bool) -> None:
+    """Refuse what cannot be loaded safely before any library looks at it."""
+    name = str(folder)
+    if not (folder / "config.json").is_file():
+        raise StatetraceError(f"{name!r} has no config.json: give {GOOD_FOLDER}.")
+    try:
+        raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        remote = [kind for kind in raw.get("auto_map") or () if kind != "AutoTokenizer"]
+    except (OSError, ValueError, AttributeError) as error:
+        raise _unreadable(folder, error) from error
+    if remote:
+        raise StatetraceError(
+            f"{name!r} asks for code of its own (auto_map in its config.json names {remote[0]}), "
+            "which is never run: give a checkpoint of an architecture that transformers itself "
+            "has, without auto_map."
+        )
+    if raw.get("quantization_config"):
+        raise StatetraceError(f"{name!r} is quantized: give {GOOD_FOLDER} in full precision.")
+    if (folder / "adapter_config.json").is_file():
+        raise StatetraceError(f"{name!r} holds an adapter: merge it into its model, then give it.")
+    if weights and not any((folder / file).is_file() for file in WEIGHTS):
+        pickles = sorted(file.name for file in folder.iterdir() if file.suffix in PICKLES)
+        why = f"only pickled weights ({pickles[0]}), which could run code" if pickles else "none"
+        raise StatetraceError(f"{name!r} has no weights in safetensors, {why}: give {GOOD_FOLDER}.")
+
+
+def _unreadable(folder: Path, error: Exception) -> StatetraceError:
+    return StatetraceError(
+        f"the checkpoint in {str(folder)!r} cannot be read ({_first_line(error)}): "
+        f"give {GOOD_FOLDER}."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".:") if text else type(error).__name__
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """transformers draws a progress bar and prints a report while it loads."""
+    log = transformers.utils.logging
+    bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
+    log.disable_progress_bar()
+    log.set_verbosity_error()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bar:
+            log.enable_progress_bar()

@@ -1,0 +1,83 @@
+"""What a family file declares: its published sizes, its configuration and its anatomy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import transformers
+
+from statetrace.models.anatomy import Anatomy
+
+
+@dataclass(frozen=True)
+class Size:
+    """One published size.
+
+    Attributes:
+        positions: the published number of positions.
+        mlp_width: width of the hidden MLP layer; None for the family's own rule.
+        kv_heads: key and value heads where they are fewer than the query heads.
+        options: further configuration fields (transformers' names) that do not depend on the size.
+    """
+
+    layers: int
+    width: int
+    heads: int
+    positions: int
+    mlp_width: int | None = None
+    kv_heads: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def resized(self, layers: int | None, width: int | None, heads: int | None) -> Size:
+        """This size with some numbers overridden. A new width or number of heads also drops the
+        published MLP width and key-value grouping, which belong to the old ones."""
+        same_shape = width is None and heads is None
+        return replace(
+            self,
+            layers=self.layers if layers is None else layers,
+            width=self.width if width is None else width,
+            heads=self.heads if heads is None else heads,
+            mlp_width=self.mlp_width if same_shape else None,
+            kv_heads=self.kv_heads if same_shape else None,
+        )
+
+
+@dataclass(frozen=True)
+class Family:
+    """One model family; a file in this folder makes one and calls it FAMILY.
+
+    Attributes:
+        model_type: `config.model_type` of its Hugging Face models, the key of the registry.
+        sizes: published sizes by name. The family's bare name is one of them.
+        fields: (size, positions) -> the configuration fields, in transformers' names.
+        dropout: the published dropout.
+        dropout_fields: the configuration fields that hold it.
+        head_width_multiple: the width of a head must be a multiple of this.
+        anatomy: where the parts of a model of this family are.
+    """
+
+    name: str
+    model_type: str
+    sizes: Mapping[str, Size]
+    fields: Callable[[Size, int], dict[str, Any]]
+    dropout: float
+    dropout_fields: tuple[str, ...]
+    head_width_multiple: int
+    anatomy: type[Anatomy]
+
+    def config(self, size: Size, vocab_size: int, positions: int, dropout: float) -> Any:
+        """The Hugging Face configuration. No token has a special meaning: the published ids of
+        bos and eos would point at a group element, or outside the task's vocabulary."""
+        fields: dict[str, Any] = self.fields(size, positions)
+        fields.update(dict.fromkeys(self.dropout_fields, dropout))
+        return transformers.AutoConfig.for_model(
+            self.model_type,
+            **fields,
+            vocab_size=vocab_size,
+            bos_token_id=None,
+            eos_token_id=None,
+            pad_token_id=None,
+            use_cache=False,  # sequences are read whole; a cache would be a copy for nothing
+        )

@@ -1,0 +1,110 @@
+"""The run folder: the only thing handed from stage to stage.
+
+    RUN/run.json                recipe, versions, hardware, and when it was worked on
+    RUN/metrics.jsonl           one record per line; no clock times, so that equal runs are equal
+    RUN/checkpoints/step-N/     a plain Hugging Face checkpoint and what exact resume needs
+
+Needs no torch. Files are replaced whole (written beside, then renamed), so a killed process leaves
+either the old or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statetrace.errors import StatetraceError
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder; it need not exist yet."""
+
+    path: Path
+
+    @staticmethod
+    def existing(path: Path) -> Run:
+        """A folder that must already hold a run."""
+        run = Run(path)
+        if not run.exists():
+            raise StatetraceError(
+                f"'{path}' holds no run (no run.json); `statetrace train --out {path}` makes one"
+            )
+        return run
+
+    def exists(self) -> bool:
+        return (self.path / "run.json").is_file()
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """What run.json says."""
+        file = self.path / "run.json"
+        try:
+            return dict(json.loads(file.read_text()))
+        except (json.JSONDecodeError, UnicodeDecodeError, ValueError) as error:
+            raise StatetraceError(f"{file} is damaged ({error}); start a new run") from None
+
+    def write_info(self, info: dict[str, Any]) -> None:
+        write_json(self.path / "run.json", info)
+
+    def checkpoint(self, step: int) -> Path:
+        return self.path / "checkpoints" / f"step-{step}"
+
+    def checkpoints(self) -> list[tuple[int, Path]]:
+        """(step, folder) of every checkpoint whose writing was completed, oldest first."""
+        folder = self.path / "checkpoints"
+        found = folder.iterdir() if folder.is_dir() else iter(())
+        steps = [(re.fullmatch(r"step-(\d+)", path.name), path) for path in found]
+        return sorted((int(match[1]), path) for match, path in steps if match)
+
+    def append(self, record: dict[str, Any]) -> None:
+        with (self.path / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+    def metrics(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """The records of metrics.jsonl, all or of one kind; a half-written line is left out."""
+        file = self.path / "metrics.jsonl"
+        records = []
+        for line in file.read_text().splitlines() if file.is_file() else []:
+            with contextlib.suppress(json.JSONDecodeError):
+                records.append(json.loads(line))
+        return [record for record in records if kind is None or record["kind"] == kind]
+
+    def forget_after(self, step: int) -> None:
+        """Drop records later than `step`: a run resumed there will write them again."""
+        kept = [record for record in self.metrics() if record["step"] <= step]
+        lines = "".join(json.dumps(record) + "\n" for record in kept)
+        write_text(self.path / "metrics.jsonl", lines)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Held while a process trains here; the system frees it however that process ends."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StatetraceError(f"another process is training in '{self.path}'") from None
+            yield
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)

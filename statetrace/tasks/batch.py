@@ -1,0 +1,90 @@
+"""Batches made from (seed, index) alone: no loader state exists, so a resumed run sees exactly the
+batches it would have seen. The sequences live on the device the model is on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from statetrace.tasks.sequences import Sequences
+from statetrace.tasks.vocabulary import Vocabulary
+
+UNSUPERVISED = -100
+"""Target at positions that have no state to predict (cross entropy ignores it)."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a model sees and should say, all [B, T]: T counts the start marker, if there is one.
+
+    Attributes:
+        tokens: token ids in.
+        targets: token ids out, at the same position (nothing is shifted: the last action's state is
+            supervised too); `UNSUPERVISED` where the mask is False.
+        mask: True where a state is to be predicted.
+    """
+
+    tokens: torch.Tensor
+    targets: torch.Tensor
+    mask: torch.Tensor
+
+    @staticmethod
+    def of(actions: torch.Tensor, states: torch.Tensor, vocabulary: Vocabulary) -> Batch:
+        """From element indices [B, T]."""
+        tokens, targets = vocabulary.encode(actions), vocabulary.encode(states)
+        mask = torch.ones_like(tokens, dtype=torch.bool)
+        if vocabulary.offset:
+            mask[:, : vocabulary.offset] = False
+            targets[:, : vocabulary.offset] = UNSUPERVISED
+        return Batch(tokens, targets, mask)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The sequences of one split on one device."""
+
+    actions: torch.Tensor  # [n, T], uint8 or int16
+    states: torch.Tensor  # [n, T]
+    vocabulary: Vocabulary
+
+    @staticmethod
+    def of(sequences: Sequences, vocabulary: Vocabulary, device: torch.device | str) -> Split:
+        def put(array: np.ndarray) -> torch.Tensor:
+            small = array if array.dtype == np.uint8 else array.astype(np.int16)
+            return torch.from_numpy(np.ascontiguousarray(small)).to(device)
+
+        return Split(put(sequences.actions), put(sequences.states), vocabulary)
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def rows(self, rows: torch.Tensor | slice) -> Batch:
+        """The batch of the given rows."""
+        return Batch.of(self.actions[rows].long(), self.states[rows].long(), self.vocabulary)
+
+    def batch(self, seed: int, index: int, size: int, part: slice = slice(None)) -> Batch:
+        """Batch number `index` of the order `seed`; `part` picks one process's share of it."""
+        rows = batch_rows(len(self), size, seed, index)[part]
+        return self.rows(torch.from_numpy(rows).to(self.actions.device, non_blocking=True))
+
+
+def batch_rows(n: int, size: int, seed: int, index: int) -> np.ndarray:
+    """Rows of batch `index` in the endless stream of shuffled epochs over `n` rows."""
+    start = index * size
+    pieces = []
+    while size > 0:
+        epoch, offset = divmod(start, n)
+        piece = _epoch(n, seed, epoch)[offset : offset + size]
+        pieces.append(piece)
+        start, size = start + len(piece), size - len(piece)
+    return np.concatenate(pieces)
+
+
+@lru_cache(maxsize=4)
+def _epoch(n: int, seed: int, epoch: int) -> np.ndarray:
+    order = np.random.default_rng([seed, epoch]).permutation(n)
+    order.setflags(write=False)
+    return order

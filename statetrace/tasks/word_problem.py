@@ -1,0 +1,183 @@
+"""The word problem of a finite group: read actions a_0 a_1 ..., say the state s_t after each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, Quotient, group
+from statetrace.tasks.batch import Batch, Split
+from statetrace.tasks.published import is_published, read_published
+from statetrace.tasks.sequences import Sequences, unique_sequences
+from statetrace.tasks.vocabulary import Vocabulary
+
+DEFAULT_SEQUENCES = 1_000_000
+"""The paper's number of unique sequences, 90% of them for training."""
+
+
+@dataclass(frozen=True)
+class WordProblem:
+    """A group, a length, and how both are written as tokens.
+
+    Attributes:
+        group: whose elements are actions and states.
+        length: actions per training sequence.
+        vocabulary: element -> token id, and the start marker.
+        actions: the elements that may occur as actions; None for all of them.
+        held_out: sequences the model was not trained on, where that is known; lenses draw theirs
+            from these.
+    """
+
+    group: Group
+    length: int
+    vocabulary: Vocabulary
+    actions: tuple[int, ...] | None = None
+    held_out: Sequences | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise StatetraceError(f"length {self.length} is too short; it must be at least 1")
+        if len(self.vocabulary.elements) != self.group.order:
+            raise StatetraceError(
+                f"{len(self.vocabulary.elements)} token ids were given for the "
+                f"{self.group.order} elements of {self.group.name}; give one for each"
+            )
+
+    def at_length(self, length: int) -> WordProblem:
+        """The same question at another length."""
+        return replace(self, length=length)
+
+    @property
+    def space(self) -> int:
+        """How many different sequences of this length there are."""
+        return (self.group.order if self.actions is None else len(self.actions)) ** self.length
+
+    def sample(self, n: int, seed: int) -> Sequences:
+        """`n` unique sequences, deterministic in `seed`."""
+        return unique_sequences(self.group, n, self.length, seed, self.actions)
+
+    def draw(self, n: int, seed: int, length: int | None = None) -> Sequences:
+        """`n` unique sequences to look at the model with, deterministic in `seed`.
+
+        They are held-out ones (cut to `length`) where those are known and long enough, and any
+        sequences otherwise; n is cut to what there is, so look at the length of the answer.
+        """
+        length = self.length if length is None else length
+        if self.held_out is None or length > self.held_out.length:
+            longer = self.at_length(length)
+            return longer.sample(min(n, longer.space), seed)
+        pool = self.held_out.cut(length)
+        chosen = np.random.default_rng([seed, length]).permutation(len(pool))[:n]
+        return Sequences(pool.actions[chosen], pool.states[chosen])
+
+    def splits(
+        self, n: int | None, analysis_fraction: float, seed: int, folder: Path | None = None
+    ) -> tuple[Sequences, Sequences]:
+        """Training and analysis sequences; no sequence is in both.
+
+        `n` is None for a million or all there are, whichever is less. With `folder` the sequences
+        are read instead of drawn (from `statetrace data`, or from the published generator), cut to
+        this length, and rows that became equal by the cut are dropped.
+        """
+        if folder is not None:
+            everything = self._read(folder)
+            if n is not None and n > len(everything):
+                raise StatetraceError(
+                    f"{n:,} unique sequences were asked for, but {folder} holds only "
+                    f"{len(everything):,} of length {self.length}"
+                )
+            everything = everything[: n or len(everything)]
+        else:
+            everything = self.sample(n or min(DEFAULT_SEQUENCES, self.space), seed)
+        held_out = max(1, round(len(everything) * analysis_fraction))
+        if held_out >= len(everything):
+            raise StatetraceError(
+                f"{len(everything)} unique sequences cannot be split into training and analysis "
+                f"with analysis_fraction {analysis_fraction}; ask for more, or a smaller fraction"
+            )
+        cut = len(everything) - held_out
+        return everything[:cut], everything[cut:]
+
+    def _read(self, folder: Path) -> Sequences:
+        if (folder / "sequences.json").is_file():
+            found = Sequences.load(folder, self.group)
+        elif is_published(folder):
+            found = read_published(folder, self.group)
+        else:
+            raise StatetraceError(
+                f"'{folder}' holds no sequences; it should be written by `statetrace data`, or "
+                'hold JSON files with "story" and "state_seq" as the published generator writes'
+            )
+        return found.cut(self.length)
+
+    def split(self, sequences: Sequences, device: torch.device | str = "cpu") -> Split:
+        """Put sequences on a device, ready to be cut into batches."""
+        return Split.of(sequences, self.vocabulary, device)
+
+    def encode(self, actions: torch.Tensor) -> torch.Tensor:
+        """Element indices [B, T] -> tokens [B, T + offset]."""
+        return self.vocabulary.encode(actions)
+
+    def states(self, actions: torch.Tensor) -> torch.Tensor:
+        """The state after each of the actions [B, T], by table look-up on the actions' device."""
+        table = self._table.to(actions.device)
+        state = torch.full_like(actions[:, 0], self.group.identity)
+        states = []
+        for action in actions.unbind(1):
+            state = table[state, action]
+            states.append(state)
+        return torch.stack(states, dim=1)
+
+    def batch(self, actions: torch.Tensor) -> Batch:
+        """Tokens, targets and mask for given actions [B, T]."""
+        return Batch.of(actions, self.states(actions), self.vocabulary)
+
+    def read_out(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits of a model [B, T + offset, vocab] -> logits over elements after each action
+        [B, T, order]. Tokens that stand for no element are not in the running."""
+        ids = torch.as_tensor(self.vocabulary.elements, device=logits.device)
+        return logits[:, self.vocabulary.offset :].index_select(-1, ids)
+
+    def quotients(self, names: tuple[str, ...] | None = None) -> tuple[Quotient, ...]:
+        """The named quotients, or every proper one (parity first where there is one)."""
+        if names is None:
+            return self.group.quotients()
+        return tuple(self.group.quotient(name) for name in names)
+
+    @cached_property
+    def _table(self) -> torch.Tensor:
+        return torch.from_numpy(self.group.table.astype("int64"))
+
+
+def generating(of: Group, actions: str) -> tuple[int, ...]:
+    """The actions meant, refused unless every state can be reached with them."""
+    chosen = of.generators(actions)
+    reached = len(of.subgroup(chosen))
+    if reached < of.order:
+        raise StatetraceError(
+            f"the actions '{actions}' reach only {reached} of the {of.order} states of {of.name}; "
+            "choose elements that generate the group"
+        )
+    return chosen
+
+
+def word_problem(
+    name: str,
+    length: int,
+    actions: str = "all",
+    start_marker: bool = True,
+    notation: str = "moves",
+) -> WordProblem:
+    """The word problem of a group by name: `word_problem("S3", 32)`.
+
+    `actions` is "all", "transpositions", or labels separated by commas; they must generate the
+    group, or some states could never be reached.
+    """
+    of = group(name, notation)
+    chosen = None if actions == "all" else generating(of, actions)
+    return WordProblem(of, length, Vocabulary.plain(of.order, start_marker), chosen)

@@ -1,0 +1,100 @@
+"""Checkpoints that survive a power cut: written beside, flushed, renamed, and known by checksum.
+
+A checkpoint folder loads with `AutoModelForCausalLM.from_pretrained`. Next to the model stand
+`optimizer.safetensors` (moments by parameter name), `training.json` (step, recipe position,
+random state) and `checksums.json`, written last.
+
+Cost: parameters x 12 bytes on disk, and one pass of SHA-256 over them when written and when read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from statetrace.runs import Run, write_json
+
+CHECKSUMS = "checksums.json"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything a checkpoint holds besides the model's configuration, as whole CPU tensors."""
+
+    step: int
+    weights: dict[str, torch.Tensor]
+    moments: dict[str, torch.Tensor]
+    state: dict[str, Any]
+
+
+def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
+    """Write `snapshot` as RUN/checkpoints/step-N and drop all but the newest `keep` (0: none)."""
+    final = run.checkpoint(snapshot.step)
+    beside = final.with_name(f".{final.name}.writing")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    model.save_pretrained(beside, state_dict=snapshot.weights)
+    save_file(snapshot.moments, beside / "optimizer.safetensors")
+    write_json(beside / "training.json", {"step": snapshot.step, **snapshot.state})
+    names = sorted(file.name for file in beside.iterdir())
+    write_json(beside / CHECKSUMS, {name: _digest(beside / name) for name in names})
+    for file in beside.iterdir():
+        _flush(file)
+    _flush(beside)
+    shutil.rmtree(final, ignore_errors=True)  # only ever a damaged one that resume passed over
+    beside.rename(final)
+    _flush(final.parent)
+    if keep:
+        for _, old in run.checkpoints()[:-keep]:
+            shutil.rmtree(old, ignore_errors=True)
+    return final
+
+
+def damage(folder: Path) -> str | None:
+    """What is wrong with a checkpoint folder, or None if every file is as it was written."""
+    try:
+        sums = json.loads((folder / CHECKSUMS).read_text())
+    except (OSError, ValueError):
+        return f"{CHECKSUMS} is missing or unreadable"
+    for name, digest in sums.items():
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+        if _digest(folder / name) != digest:
+            return f"{name} does not match its checksum"
+    return None
+
+
+def newest(run: Run, tell: Callable[[str], None]) -> tuple[int, Path] | None:
+    """The newest undamaged checkpoint; `tell` hears about each one passed over."""
+    for step, folder in reversed(run.checkpoints()):
+        trouble = damage(folder)
+        if trouble is None:
+            return step, folder
+        tell(f"checkpoint {folder} is damaged ({trouble}); using the one before it")
+    return None
+
+
+def moments(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(load_file(folder / "optimizer.safetensors"))
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

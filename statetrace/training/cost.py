@@ -1,0 +1,97 @@
+"""What a run would cost, before it is started."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from statetrace.models import parameter_count
+from statetrace.runs import Run
+from statetrace.training import setup
+from statetrace.training.loop import Quiet, assemble
+from statetrace.training.parallel import World, pick_device
+from statetrace.training.recipe import Recipe
+
+BYTES_PER_PARAMETER = 16
+"""float32 weight, gradient and two moments."""
+
+TRIAL_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate.
+
+    Attributes:
+        parameters: of the whole model; `block_parameters` of its blocks alone.
+        tokens: read over the whole run, start markers included.
+        flops: forward and backward, 6 per parameter and token (attention scores left out).
+        memory: bytes for weights, gradients and optimizer; activations come on top.
+        checkpoint: bytes of one checkpoint; `checkpoints` of them are written.
+        step_seconds: measured on this machine without compilation, or None where the model does
+            not fit or is not at hand.
+    """
+
+    parameters: int
+    block_parameters: int
+    tokens: int
+    flops: float
+    memory: int
+    checkpoint: int
+    checkpoints: int
+    steps: int
+    step_seconds: float | None
+
+
+def estimate(recipe: Recipe) -> Cost:
+    """Count parameters on the meta device and time a few real steps where they fit."""
+    task = setup.make_task(recipe)
+    settings = recipe.training
+    counted = parameter_count(
+        setup.model_spec(recipe), task.vocabulary.size, setup.max_length(task)
+    )
+    tokens = settings.steps * settings.batch * (task.length + task.vocabulary.offset)
+    device = pick_device(settings.device)
+    memory = counted.total * BYTES_PER_PARAMETER
+    fits = memory < free_memory(device) / 3
+    return Cost(
+        parameters=counted.total,
+        block_parameters=counted.blocks,
+        tokens=tokens,
+        flops=6.0 * counted.total * tokens,
+        memory=memory,
+        checkpoint=counted.total * 12,
+        checkpoints=-(-settings.steps // recipe.checkpoint.checkpoint_every),
+        steps=settings.steps,
+        step_seconds=_trial(recipe, device) if fits else None,
+    )
+
+
+def free_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _trial(recipe: Recipe, device: torch.device) -> float:
+    """Seconds per step, the best of a few after one to warm up."""
+    plain = dataclasses.replace(recipe.training, compile=False)
+    recipe = dataclasses.replace(recipe, training=plain)
+    task = setup.make_task(recipe)
+    sequences = task.sample(min(task.space, 2 * plain.batch), seed=0)
+    model = setup.make_model(recipe, task)
+    world = World(0, 1, device)
+    nowhere = Run(Path(os.devnull))
+    trainer = assemble(recipe, nowhere, Quiet(), world, task, model, (sequences, sequences))
+    times = []
+    for index in range(1 + TRIAL_STEPS):
+        began = time.perf_counter()
+        trainer.step(index)
+        trainer.read_losses()
+        times.append(time.perf_counter() - began)
+    return min(times[1:])

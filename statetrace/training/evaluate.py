@@ -1,0 +1,101 @@
+"""How well a model tracks the state, by length, on sequences it was not trained on."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from statetrace.groups import Quotient
+from statetrace.tasks.batch import Split
+from statetrace.tasks.word_problem import WordProblem
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Per length 1..T (the state after the t-th action counts as length t).
+
+    Attributes:
+        sequences: how many sequences were looked at.
+        loss: mean cross entropy over the model's whole vocabulary, per length.
+        by_length: "state" and each quotient -> share of right answers, per length.
+    """
+
+    sequences: int
+    loss: list[float]
+    by_length: dict[str, list[float]]
+
+    def mean(self, what: str = "state") -> float:
+        values = self.by_length[what]
+        return sum(values) / len(values)
+
+    def record(self, step: int) -> dict[str, Any]:
+        """As a line of metrics.jsonl."""
+        return {
+            "kind": "evaluation",
+            "step": step,
+            "loss": sum(self.loss) / len(self.loss),
+            "accuracy": {what: self.mean(what) for what in self.by_length},
+            "loss_by_length": self.loss,
+            "accuracy_by_length": self.by_length,
+        }
+
+
+def predict(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    """Logits [B, T, vocab] in float32."""
+    logits: torch.Tensor = model(input_ids=tokens, use_cache=False).logits
+    return logits.float()
+
+
+def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The paper's objective: mean cross entropy of s_t given a_0 ... a_t, every t alike."""
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+@torch.no_grad()
+def accuracy(
+    model: nn.Module,
+    task: WordProblem,
+    split: Split,
+    quotients: tuple[Quotient, ...] = (),
+    sequences: int | None = None,
+    batch: int = 512,
+    autocast: AbstractContextManager[Any] | None = None,
+) -> Accuracy:
+    """Evaluate on the first `sequences` of a split (default: all of it).
+
+    A quotient counts as right when the image of the predicted state is: parity accuracy is that of
+    the parity of the answer.
+    """
+    n = min(len(split), sequences or len(split))
+    length = split.actions.shape[1]
+    device = split.actions.device
+    maps = {q.name: torch.as_tensor(q.map.astype("int64"), device=device) for q in quotients}
+    right = {
+        what: torch.zeros(length, dtype=torch.long, device=device) for what in ("state", *maps)
+    }
+    total = torch.zeros(length, dtype=torch.float64, device=device)
+    was_training = model.training
+    model.eval()
+    try:
+        for start in range(0, n, batch):
+            rows = slice(start, min(start + batch, n))
+            made = split.rows(rows)
+            with autocast or nullcontext():
+                logits = predict(model, made.tokens)
+            states = split.states[rows].long()
+            answers = task.read_out(logits).argmax(-1)  # [B, T]
+            right["state"] += (answers == states).sum(0)
+            for name, image in maps.items():
+                right[name] += (image[answers] == image[states]).sum(0)
+            offset = task.vocabulary.offset
+            each = F.cross_entropy(logits.transpose(1, 2), made.targets, reduction="none")
+            total += each[:, offset:].sum(0)
+    finally:
+        model.train(was_training)
+    by_length = {what: (count.double() / n).tolist() for what, count in right.items()}
+    return Accuracy(n, (total / n).tolist(), by_length)

@@ -1,0 +1,80 @@
+"""AdamW, its learning-rate schedule, and its state as plain named tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from statetrace.training.settings import TrainingSettings
+
+MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+
+
+def adamw(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
+    """AdamW over a model's parameters; weight decay acts on matrices, not on biases and norms."""
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    betas = (settings.beta1, settings.beta2)
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, fused=True)
+
+
+def learning_rate(settings: TrainingSettings, step: int) -> float:
+    """The rate used by step `step` (from 0): a rise over `warmup` steps, then the decay to 0."""
+    if step < settings.warmup:
+        return settings.learning_rate * (step + 1) / settings.warmup
+    progress = (step - settings.warmup) / (settings.steps - settings.warmup)
+    factors = {
+        "linear": 1 - progress,
+        "cosine": (1 + math.cos(math.pi * progress)) / 2,
+        "constant": 1.0,
+    }
+    return settings.learning_rate * factors[settings.schedule]
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A CPU copy of a tensor, gathered from all processes if it is sharded (collective then)."""
+    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return full.detach().to("cpu", copy=True).contiguous()
+
+
+def export(
+    optimizer: torch.optim.Optimizer, names: Iterable[tuple[str, nn.Parameter]]
+) -> dict[str, torch.Tensor]:
+    """The optimizer's state as 'parameter/moment' -> tensor."""
+    return {
+        f"{name}/{moment}": whole(optimizer.state[parameter][moment])
+        for name, parameter in names
+        if parameter in optimizer.state
+        for moment in MOMENTS
+    }
+
+
+def restore(
+    optimizer: torch.optim.Optimizer,
+    names: Iterable[tuple[str, nn.Parameter]],
+    saved: dict[str, torch.Tensor],
+) -> None:
+    """Put back what `export` gave, sharded like the parameters it belongs to."""
+    for name, parameter in names:
+        if f"{name}/step" not in saved:
+            continue
+        # the fused kernels want the step count on the parameter's own device
+        state = {"step": saved[f"{name}/step"].to(parameter.device)}
+        for moment in ("exp_avg", "exp_avg_sq"):
+            value = saved[f"{name}/{moment}"].to(parameter.device)
+            if isinstance(parameter, DTensor):
+                value = distribute_tensor(value, parameter.device_mesh, parameter.placements)
+            state[moment] = value
+        optimizer.state[parameter] = state

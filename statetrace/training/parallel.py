@@ -1,0 +1,95 @@
+"""One process or several: who we are, and how a model is spread over us.
+
+Started by torchrun, `ddp` keeps a copy of the model in every process and `fsdp` (FSDP2) shards
+parameters, gradients and optimizer state, for models that do not fit one GPU. Either way a batch
+is the same global batch, so the loss curve is that of one process up to rounding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from statetrace.errors import StatetraceError
+from statetrace.models import anatomy
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among its siblings."""
+
+    rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and speaks."""
+        return self.rank == 0
+
+    def part(self, batch: int) -> slice:
+        """This process's share of the rows of a batch."""
+        if batch % self.size:
+            raise StatetraceError(
+                f"batch {batch} cannot be shared by {self.size} processes; use a multiple"
+            )
+        share = batch // self.size
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def wait(self) -> None:
+        if self.size > 1:
+            dist.barrier()
+
+
+def pick_device(wanted: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise StatetraceError("device 'cuda' was asked for, but there is no CUDA GPU; use cpu")
+    if wanted == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+
+
+@contextlib.contextmanager
+def join(wanted_device: str) -> Iterator[World]:
+    """Join the siblings torchrun started, if it did; leave them at the end, come what may."""
+    device = pick_device(wanted_device)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    size = int(os.environ.get("WORLD_SIZE", 1))
+    if size == 1:
+        yield World(0, 1, device)
+        return
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield World(dist.get_rank(), size, device)
+    finally:
+        dist.destroy_process_group()
+
+
+def spread(model: nn.Module, world: World, how: str) -> nn.Module:
+    """The module to call in training: the model itself, its DDP wrapper, or its sharded self."""
+    if world.size == 1:
+        return model
+    if how == "fsdp":
+        mesh = init_device_mesh(world.device.type, (world.size,))
+        for block in anatomy(model).blocks:
+            fully_shard(block, mesh=mesh)
+        fully_shard(model, mesh=mesh)  # in place
+        return model
+    return DistributedDataParallel(model)
+
+
+def local_gradients(module: nn.Module) -> AbstractContextManager[None]:
+    """Inside, a DDP wrapper does not average gradients: for all but the last part of a batch."""
+    return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()

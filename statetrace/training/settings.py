@@ -1,0 +1,182 @@
+"""The settings of a run, section by section: what a recipe may say and what each word means.
+
+A field here is at once a key of a TOML recipe, an option of `statetrace train` and its help text,
+so the three cannot drift apart. Sections refuse nonsense when they are made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from statetrace.errors import StatetraceError
+
+SCHEDULES = ("linear", "cosine", "constant")
+PRECISIONS = ("auto", "float32", "bfloat16")
+DEVICES = ("auto", "cpu", "cuda")
+PARALLELS = ("ddp", "fsdp")
+
+
+def setting(default: Any, help: str, flag: str | None = None) -> Any:
+    """A field with its help text; `flag` where the command line wants another name."""
+    return field(default=default, metadata={"help": help, "flag": flag})
+
+
+def need(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise StatetraceError(sentence)
+
+
+def one_of(name: str, value: str, accepted: tuple[str, ...]) -> None:
+    need(value in accepted, f"{name} '{value}' is unknown; use one of {', '.join(accepted)}")
+
+
+def at_least(name: str, value: float | None, least: float) -> None:
+    need(value is None or value >= least, f"{name} {value} is too small; use {least} or more")
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """What the model is asked."""
+
+    group: str = setting("S3", "The group: S5, A5, Z60, D6, or a product such as A4xZ5.")
+    length: int = setting(100, "Actions per training sequence.")
+    notation: str = setting(
+        "moves",
+        "How to read 312: 'moves' (object 1 moves to position 3; the paper's section 2.2) or "
+        "'receives' (position 1 receives object 3; the published code).",
+    )
+    actions: str = setting(
+        "all", "Which elements occur as actions: all, transpositions, or labels with commas."
+    )
+    start_marker: bool = setting(
+        True,
+        "A marker token first (default); without it rotary models cannot count equal actions.",
+    )
+    sequences: int | None = setting(
+        None,
+        "Unique sequences, training and analysis together (default a million, or all there are).",
+    )
+    analysis_fraction: float = setting(0.1, "Share of the sequences that is never trained on.")
+    data_seed: int = setting(0, "Which sequences are drawn.")
+    data: str | None = setting(
+        None, "Folder of sequences to use instead, from `statetrace data` or the paper's generator."
+    )
+
+    def __post_init__(self) -> None:
+        at_least("length", self.length, 1)
+        one_of("notation", self.notation, ("moves", "receives"))
+        at_least("sequences", self.sequences, 2)
+        at_least("data_seed", self.data_seed, 0)
+        need(
+            0 < self.analysis_fraction < 1,
+            f"analysis_fraction {self.analysis_fraction} leaves a split empty; "
+            "use a number between 0 and 1, such as 0.1",
+        )
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Which model is trained."""
+
+    name: str = setting(
+        "gpt2", "A published size (gpt2-medium, pythia-160m, ...) or a family.", flag="model"
+    )
+    layers: int | None = setting(None, "Number of blocks, instead of the published one.")
+    width: int | None = setting(None, "Width of the residual stream, instead of the published one.")
+    heads: int | None = setting(None, "Attention heads per block, instead of the published number.")
+    dropout: float | None = setting(None, "Dropout (default the family's: GPT-2 0.1, others 0).")
+    pretrained: str | None = setting(
+        None, "Start from these weights: a Hugging Face id, or a folder with safetensors."
+    )
+    init_seed: int | None = setting(None, "Seed of the initial weights (default the run's seed).")
+
+    def __post_init__(self) -> None:
+        at_least("init_seed", self.init_seed, 0)
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How it is trained. The defaults are the paper's."""
+
+    steps: int = setting(140_625, "Optimizer steps; 140,625 are 20 epochs of 900,000 sequences.")
+    batch: int = setting(128, "Sequences per step, over all processes.")
+    accumulate: int = setting(1, "Parts a batch is computed in, to save memory.")
+    learning_rate: float = setting(5e-5, "Peak learning rate of AdamW.")
+    schedule: str = setting("linear", "Decay of the learning rate: linear, cosine or constant.")
+    warmup: int = setting(0, "Steps over which the learning rate first rises from 0.")
+    weight_decay: float = setting(0.0, "Decoupled weight decay, on matrices alone.")
+    beta1: float = setting(0.9, "AdamW's first-moment decay.")
+    beta2: float = setting(0.999, "AdamW's second-moment decay.")
+    clip: float = setting(1.0, "Largest gradient norm; 0 switches clipping off.")
+    seed: int = setting(0, "Seed of data order, dropout and (unless given) initial weights.")
+    device: str = setting("auto", "auto, cpu or cuda.")
+    precision: str = setting(
+        "auto", "auto (bfloat16 autocast on CUDA, float32 on a CPU), float32 or bfloat16."
+    )
+    compile: bool | None = setting(None, "Compile the model (default: on CUDA).")
+    deterministic: bool = setting(
+        True, "On CUDA, only kernels that repeat bit for bit, as exact resuming needs (default)."
+    )
+    parallel: str = setting(
+        "ddp", "Under torchrun: ddp (a copy per process) or fsdp (shard what is too large)."
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "accumulate"):
+            at_least(name, getattr(self, name), 1)
+        for name in ("warmup", "seed", "clip", "weight_decay"):
+            at_least(name, getattr(self, name), 0)
+        need(
+            math.isfinite(self.learning_rate) and self.learning_rate > 0,
+            f"learning_rate {self.learning_rate} must be a positive number, such as 5e-5",
+        )
+        for name in ("beta1", "beta2"):
+            value = getattr(self, name)
+            need(0 <= value < 1, f"{name} {value} must lie in [0, 1)")
+        one_of("schedule", self.schedule, SCHEDULES)
+        one_of("device", self.device, DEVICES)
+        one_of("precision", self.precision, PRECISIONS)
+        one_of("parallel", self.parallel, PARALLELS)
+        need(
+            self.batch % self.accumulate == 0,
+            f"batch {self.batch} cannot be computed in {self.accumulate} equal parts; "
+            "accumulate must divide batch",
+        )
+        need(
+            self.warmup < self.steps,
+            f"warmup {self.warmup} leaves nothing of {self.steps} steps; use fewer",
+        )
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What is measured on the way, on the analysis split."""
+
+    evaluate_every: int = setting(1000, "Steps between evaluations, besides the last step's.")
+    evaluate_sequences: int = setting(1000, "Analysis sequences per evaluation.")
+    quotients: str = setting(
+        "parity",
+        "Quotients whose accuracy is logged beside the state's: parity (where there is one), "
+        "all, none, or names with commas.",
+    )
+    log_every: int = setting(10, "Steps between records of the training loss.")
+    tensorboard: bool = setting(False, "Also write TensorBoard events into the run folder.")
+    wandb: str | None = setting(None, "Also log to this Weights & Biases project.")
+
+    def __post_init__(self) -> None:
+        for name in ("evaluate_every", "evaluate_sequences", "log_every"):
+            at_least(name, getattr(self, name), 1)
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """What is kept on disk."""
+
+    checkpoint_every: int = setting(10_000, "Steps between checkpoints, besides the last step's.")
+    keep: int = setting(0, "Newest checkpoints to keep; 0 keeps all, as the dynamics lens wants.")
+
+    def __post_init__(self) -> None:
+        at_least("checkpoint_every", self.checkpoint_every, 1)
+        at_least("keep", self.keep, 0)

@@ -1,0 +1,121 @@
+"""From the words of a recipe to the objects of a run: task, data, model, precision."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from statetrace import __version__
+from statetrace.errors import StatetraceError
+from statetrace.groups import Quotient
+from statetrace.models import ModelSpec, build
+from statetrace.tasks.sequences import Sequences
+from statetrace.tasks.word_problem import WordProblem, word_problem
+from statetrace.training.recipe import Recipe
+
+POSITIONS_AHEAD = 2
+"""A model gets positions for this many training lengths, so that longer inputs can be tried."""
+
+
+def make_task(recipe: Recipe) -> WordProblem:
+    wanted = recipe.task
+    return word_problem(
+        wanted.group, wanted.length, wanted.actions, wanted.start_marker, wanted.notation
+    )
+
+
+def make_splits(recipe: Recipe, task: WordProblem) -> tuple[Sequences, Sequences]:
+    wanted = recipe.task
+    folder = None if wanted.data is None else Path(wanted.data)
+    return task.splits(wanted.sequences, wanted.analysis_fraction, wanted.data_seed, folder)
+
+
+def model_spec(recipe: Recipe) -> ModelSpec:
+    wanted = recipe.model
+    return ModelSpec(
+        name=wanted.name,
+        layers=wanted.layers,
+        width=wanted.width,
+        heads=wanted.heads,
+        dropout=wanted.dropout,
+        pretrained=wanted.pretrained,
+    )
+
+
+def max_length(task: WordProblem) -> int:
+    """Tokens a model for this task must have positions for."""
+    return POSITIONS_AHEAD * task.length + task.vocabulary.offset
+
+
+def init_seed(recipe: Recipe) -> int:
+    seed = recipe.model.init_seed
+    return recipe.training.seed if seed is None else seed
+
+
+def make_model(recipe: Recipe, task: WordProblem) -> Any:
+    """A fresh model, from scratch or from pretrained weights, on the CPU in float32."""
+    return build(model_spec(recipe), task.vocabulary.size, max_length(task), init_seed(recipe))
+
+
+def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:
+    """What evaluations report besides the state; parity is left out where the group has none."""
+    wanted = recipe.evaluation.quotients
+    if wanted == "none":
+        return ()
+    if wanted == "all":
+        return task.group.quotients()
+    if wanted == "parity" and task.group.parity is None:
+        return ()
+    return task.quotients(tuple(name.strip() for name in wanted.split(",")))
+
+
+def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any]:
+    """bfloat16 autocast where it is wanted and safe."""
+    precision = recipe.training.precision
+    if precision == "auto":
+        precision = "bfloat16" if device.type == "cuda" else "float32"
+    if precision == "float32":
+        return nullcontext()
+    if device.type == "cpu":
+        raise StatetraceError(
+            "precision 'bfloat16' on a CPU can end the process with an illegal instruction; "
+            "use float32 there"
+        )
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def wants_compile(recipe: Recipe, device: torch.device, sharded: bool) -> bool:
+    wanted = recipe.training.compile
+    return (device.type == "cuda" and not sharded) if wanted is None else wanted
+
+
+def be_deterministic(recipe: Recipe, device: torch.device) -> None:
+    """Ask CUDA for kernels that repeat bit for bit; on a CPU they do anyway."""
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(recipe.training.deterministic, warn_only=True)
+
+
+def surroundings(device: torch.device, processes: int) -> dict[str, Any]:
+    """Versions and hardware, for run.json."""
+    versions = {"statetrace": __version__, "python": platform.python_version()}
+    for name in ("torch", "transformers", "numpy", "safetensors"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = str(getattr(sys.modules.get(name), "__version__", "unknown"))
+    cuda = device.type == "cuda"
+    hardware = {
+        "device": torch.cuda.get_device_name(device) if cuda else platform.machine() + " CPU",
+        "processes": processes,
+        "threads": torch.get_num_threads(),
+        "system": platform.system(),
+    }
+    return {"versions": versions, "hardware": hardware}

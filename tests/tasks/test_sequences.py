@@ -1,0 +1,103 @@
+"""Unique sequences: distinct, deterministic, uniform, and their states are the products."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import group
+from statetrace.tasks.sequences import Sequences, unique_sequences
+
+GROUPS = ["S3", "S5", "A4", "Z2", "D5", "Z300"]  # Z300 does not fit a byte
+
+
+def distinct(sequences: Sequences) -> int:
+    return len(np.unique(sequences.actions, axis=0))
+
+
+@given(st.sampled_from(GROUPS), st.integers(1, 12), st.integers(1, 400), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_rows_are_distinct_and_states_are_products(name, length, n, seed):
+    of = group(name)
+    n = min(n, of.order**length)
+    made = unique_sequences(of, n, length, seed)
+    assert made.actions.shape == made.states.shape == (n, length)
+    assert distinct(made) == n
+    for row in range(0, n, max(1, n // 5)):
+        for t in range(length):
+            assert made.states[row, t] == of.product(made.actions[row, : t + 1].tolist())
+
+
+def test_scan_crosses_chunk_borders(monkeypatch):
+    whole = unique_sequences(group("S4"), 1000, 9, seed=3)
+    monkeypatch.setattr("statetrace.tasks.sequences.CHUNK", 7)
+    pieces = unique_sequences(group("S4"), 1000, 9, seed=3)
+    assert np.array_equal(whole.actions, pieces.actions)
+    assert np.array_equal(whole.states, pieces.states)
+
+
+def test_the_seed_decides():
+    s3 = group("S3")
+    one, same, other = (unique_sequences(s3, 500, 10, seed).actions for seed in (1, 1, 2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("n", [36, 35])
+def test_all_there_are_can_be_had(n):
+    assert distinct(unique_sequences(group("S3"), n, 2, seed=0)) == n
+
+
+def test_duplicates_are_drawn_again():
+    # 6**6 = 46,656 sequences, 10,000 wanted: a first draw repeats about a thousand of them
+    assert distinct(unique_sequences(group("S3"), 10_000, 6, seed=0)) == 10_000
+
+
+def test_sampling_is_uniform():
+    """Of the 36 sequences of length 2, each is first equally often (chi-squared, 35 degrees)."""
+    firsts = [tuple(unique_sequences(group("S3"), 5, 2, seed).actions[0]) for seed in range(3600)]
+    _, counts = np.unique(firsts, axis=0, return_counts=True)
+    assert len(counts) == 36
+    assert ((counts - 100) ** 2 / 100).sum() < 75  # p < 1e-4 beyond
+
+
+def test_more_than_exist_names_the_number_there_are():
+    with pytest.raises(StatetraceError, match=r"1,000 unique .* only 216 of length 3"):
+        unique_sequences(group("S3"), 1000, 3, seed=0)
+
+
+@pytest.mark.parametrize(("n", "length", "quoted"), [(0, 3, "0 sequences"), (5, 0, "length 0")])
+def test_nonsense_is_quoted(n, length, quoted):
+    with pytest.raises(StatetraceError, match=quoted):
+        unique_sequences(group("S3"), n, length, seed=0)
+
+
+def test_restricted_actions():
+    s4 = group("S4")
+    swaps = s4.generators("transpositions")
+    made = unique_sequences(s4, 300, 8, 0, swaps)
+    assert set(made.actions.ravel().tolist()) == set(swaps)
+    assert set(made.states[:, 0].tolist()) <= set(swaps)
+    with pytest.raises(StatetraceError, match="only 36 of length 2 over 6 actions"):
+        unique_sequences(s4, 37, 2, 0, swaps)
+
+
+def test_disk_round_trip(tmp_path):
+    s5 = group("S5")
+    made = unique_sequences(s5, 200, 7, seed=4)
+    made.save(tmp_path / "data", s5)
+    read = Sequences.load(tmp_path / "data", s5)
+    assert np.array_equal(read.actions, made.actions)
+    assert np.array_equal(read.states, made.states)
+    with pytest.raises(StatetraceError, match="S5 in notation 'moves', not of S3"):
+        Sequences.load(tmp_path / "data", group("S3"))
+
+
+def test_cut_drops_rows_that_became_equal():
+    made = unique_sequences(group("S3"), 1000, 6, seed=0)
+    short = made.cut(2)
+    assert len(short) == distinct(short) == 36
+    assert short.length == 2
+    with pytest.raises(StatetraceError, match="length 7"):
+        made.cut(7)
