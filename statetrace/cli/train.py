@@ -21,6 +21,7 @@ from statetrace.cli.console import err, note, out
 from statetrace.cli.options import with_settings
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
+from statetrace.training.listener import Quiet
 from statetrace.training.recipe import Recipe
 
 
@@ -55,11 +56,10 @@ def train(
         return
     if out is None:
         raise StatetraceError("no run folder was given; say where to write with --out RUN")
-    from statetrace.training.loop import Quiet
     from statetrace.training.loop import train as run_training
 
     if int(os.environ.get("RANK", 0)):
-        run_training(resolved, Run(out), Quiet(), resume)
+        run_training(resolved, Run(out), Quiet(), resume)  # the leading process speaks for all
         return
     with Live() as live:
         outcome = run_training(resolved, Run(out), live, resume)

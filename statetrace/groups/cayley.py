@@ -28,7 +28,7 @@ Element = int | str
 Elements = str | Iterable[Element]
 Subset = tuple[int, ...]  # sorted
 
-_SHOWN = 8  # how many labels or names an error lists
+_LABELS_SHOWN, _NAMES_SHOWN = 8, 40  # by an error that says what there is
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class Group:
         for quotient in self.quotients():
             if quotient.name == name:
                 return quotient
-        names = _listed([quotient.name for quotient in self.quotients()])
+        names = _listed([quotient.name for quotient in self.quotients()], _NAMES_SHOWN)
         has = f"its quotients are {names}" if names else "it has none besides itself and Z1"
         raise StatetraceError(f"{self.name} has no quotient {name!r}: {has}")
 
@@ -309,6 +309,6 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown}, ... ({len(names)} in all)"
+def _listed(names: Sequence[str], most: int = _LABELS_SHOWN) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"

@@ -116,6 +116,7 @@ def normal_subgroups(table: Table, inverse: Elements, name: str) -> list[Mask]:
     for closure in _normal_closures(table, inverse):
         closures[closure.tobytes()] = closure
         _check_number(len(closures), name)
+    # Smallest first, so that most of the larger ones are found before their turn.
     for key, closure in sorted(closures.items(), key=lambda item: int(item[1].sum())):
         if key in found:  # a product of earlier ones, with which everything was multiplied
             continue

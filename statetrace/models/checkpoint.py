@@ -67,7 +67,7 @@ def load(folder: Path, config: Any) -> Any:
     """The model in a checked folder."""
     dtype = torch.float64 if config.dtype == torch.float64 else torch.float32
     try:
-        with _quiet(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        with quiet(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
             model, info = transformers.AutoModelForCausalLM.from_pretrained(
                 folder,
                 config=config,
@@ -76,17 +76,23 @@ def load(folder: Path, config: Any) -> Any:
                 trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below, with a better sentence
             )
     except MemoryError:
         raise
     except Exception as error:
         raise _unreadable(folder, error) from error
-    if info["missing_keys"]:  # transformers would fill them in at random
-        missing = sorted(info["missing_keys"])
+    # transformers fills these in at random.
+    unfit = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+    if unfit:
         raise StatetraceError(
-            f"the weights in {str(folder)!r} lack {len(missing)} tensors of the model in its "
-            f"config.json, among them {missing[0]!r}: give {GOOD_FOLDER}."
+            f"the weights in {str(folder)!r} do not fit the model in its config.json: "
+            f"{len(unfit)} tensors are missing or of another shape, among them {unfit[0]!r}."
         )
+    for tensor in (*model.parameters(), *model.buffers()):
+        # The file is mapped into memory at whatever offset its header left, and matrix products
+        # round differently on such addresses: the same weights would give other bits.
+        tensor.data = tensor.data.clone()
     return model.eval()
 
 
@@ -135,8 +141,11 @@ def _check_folder(folder: Path, weights: bool) -> None:
         raise StatetraceError(f"{name!r} holds an adapter: merge it into its model, then give it.")
     if weights and not any((folder / file).is_file() for file in WEIGHTS):
         pickles = sorted(file.name for file in folder.iterdir() if file.suffix in PICKLES)
-        why = f"only pickled weights ({pickles[0]}), which could run code" if pickles else "none"
-        raise StatetraceError(f"{name!r} has no weights in safetensors, {why}: give {GOOD_FOLDER}.")
+        found = f"only {pickles[0]}, a pickle" if pickles else "none at all"
+        raise StatetraceError(
+            f"{name!r} has no weights in safetensors ({found}), and pickles, which can run code, "
+            f"are never loaded: give {GOOD_FOLDER}."
+        )
 
 
 def _unreadable(folder: Path, error: Exception) -> StatetraceError:
@@ -152,7 +161,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """transformers draws a progress bar and prints a report while it loads."""
     log = transformers.utils.logging
     bar, level = log.is_progress_bar_enabled(), log.get_verbosity()

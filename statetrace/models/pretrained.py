@@ -95,7 +95,8 @@ def _replace_vocabulary(model: Any, size: int, scale: float, generator: torch.Ge
     if old_out.bias is not None:
         bias = _draw(old_out.bias[:, None], size, scale, generator)[:, 0]
 
-    model.resize_token_embeddings(size, mean_resizing=False)
+    with torch.random.fork_rng(devices=[]):  # it fills the rows it makes before we overwrite them
+        model.resize_token_embeddings(size, mean_resizing=False)
     new_in, new_out = model.get_input_embeddings(), model.get_output_embeddings()
     new_in.weight.copy_(rows_in)
     new_in.padding_idx = None  # an embedding never trains the row of its padding token

@@ -87,7 +87,7 @@ def _read(file: Path, index: dict[str, int], group: Group) -> tuple[list[int], l
 def _element(written: object, file: Path, index: dict[str, int], group: Group) -> int:
     """Accepts "132", 132, [1, 3, 2] and "1 3 2"-like spellings of one permutation."""
     label = "".join(str(x) for x in written) if isinstance(written, list) else str(written)
-    label = re.sub(r"[^0-9A-Za-z|]", "", label)
+    label = re.sub(r"[^0-9A-Za-z:]", "", label)
     if label not in index:
         raise StatetraceError(
             f"{file}: '{written}' is no element of {group.name}; its elements are written like "

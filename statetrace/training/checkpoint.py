@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from statetrace.models.checkpoint import quiet
 from statetrace.runs import Run, write_json
 
 CHECKSUMS = "checksums.json"
@@ -42,7 +43,8 @@ def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
     beside = final.with_name(f".{final.name}.writing")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    model.save_pretrained(beside, state_dict=snapshot.weights)
+    with quiet():
+        model.save_pretrained(beside, state_dict=snapshot.weights)
     save_file(snapshot.moments, beside / "optimizer.safetensors")
     write_json(beside / "training.json", {"step": snapshot.step, **snapshot.state})
     names = sorted(file.name for file in beside.iterdir())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ import torch
 from statetrace.models import parameter_count
 from statetrace.runs import Run
 from statetrace.training import setup
-from statetrace.training.loop import Quiet, assemble
 from statetrace.training.parallel import World, pick_device
 from statetrace.training.recipe import Recipe
+from statetrace.training.trainer import Trainer
 
 BYTES_PER_PARAMETER = 16
 """float32 weight, gradient and two moments."""
@@ -79,15 +78,12 @@ def free_memory(device: torch.device) -> int:
 
 
 def _trial(recipe: Recipe, device: torch.device) -> float:
-    """Seconds per step, the best of a few after one to warm up."""
-    plain = dataclasses.replace(recipe.training, compile=False)
-    recipe = dataclasses.replace(recipe, training=plain)
+    """Seconds per step, the best of a few after one to warm up, on a handful of sequences."""
     task = setup.make_task(recipe)
-    sequences = task.sample(min(task.space, 2 * plain.batch), seed=0)
-    model = setup.make_model(recipe, task)
-    world = World(0, 1, device)
-    nowhere = Run(Path(os.devnull))
-    trainer = assemble(recipe, nowhere, Quiet(), world, task, model, (sequences, sequences))
+    few = min(task.space, 2 * recipe.training.batch + 1)
+    small = recipe.override({"compile": False, "sequences": few, "analysis_fraction": 0.5})
+    plan = setup.make_plan(small, World(0, 1, device))
+    trainer = Trainer(plan, Run(Path(os.devnull)), setup.make_model(plan))
     times = []
     for index in range(1 + TRIAL_STEPS):
         began = time.perf_counter()

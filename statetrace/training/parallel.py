@@ -39,12 +39,16 @@ class World:
 
     def part(self, batch: int) -> slice:
         """This process's share of the rows of a batch."""
-        if batch % self.size:
-            raise StatetraceError(
-                f"batch {batch} cannot be shared by {self.size} processes; use a multiple"
-            )
         share = batch // self.size
         return slice(self.rank * share, (self.rank + 1) * share)
+
+    def check_shares(self, batch: int, accumulate: int) -> None:
+        """Refuse a batch that does not fall into equal parts: their mean would be another loss."""
+        if batch % (self.size * accumulate):
+            raise StatetraceError(
+                f"batch {batch} cannot be shared by {self.size} processes in {accumulate} parts "
+                f"each; use a multiple of {self.size * accumulate}"
+            )
 
     def wait(self) -> None:
         if self.size > 1:

@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,39 @@ from statetrace.groups import Quotient
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem, word_problem
+from statetrace.training.parallel import World
 from statetrace.training.recipe import Recipe
 
 POSITIONS_AHEAD = 2
 """A model gets positions for this many training lengths, so that longer inputs can be tried."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe that was found to make sense, and what it takes to follow it."""
+
+    recipe: Recipe
+    world: World
+    task: WordProblem
+    splits: tuple[Sequences, Sequences]
+    quotients: tuple[Quotient, ...]
+    autocast: AbstractContextManager[Any]
+
+
+def make_plan(recipe: Recipe, world: World) -> Plan:
+    """Refuses, before any work, what cannot be done."""
+    world.check_shares(recipe.training.batch, recipe.training.accumulate)
+    model_spec(recipe)
+    be_deterministic(recipe, world.device)
+    task = make_task(recipe)
+    return Plan(
+        recipe=recipe,
+        world=world,
+        task=task,
+        splits=make_splits(recipe, task),
+        quotients=make_quotients(recipe, task),
+        autocast=autocast(recipe, world.device),
+    )
 
 
 def make_task(recipe: Recipe) -> WordProblem:
@@ -54,25 +84,22 @@ def max_length(task: WordProblem) -> int:
     return POSITIONS_AHEAD * task.length + task.vocabulary.offset
 
 
-def init_seed(recipe: Recipe) -> int:
-    seed = recipe.model.init_seed
-    return recipe.training.seed if seed is None else seed
-
-
-def make_model(recipe: Recipe, task: WordProblem) -> Any:
+def make_model(plan: Plan) -> Any:
     """A fresh model, from scratch or from pretrained weights, on the CPU in float32."""
-    return build(model_spec(recipe), task.vocabulary.size, max_length(task), init_seed(recipe))
+    task, wanted = plan.task, plan.recipe.model.init_seed
+    seed = plan.recipe.training.seed if wanted is None else wanted
+    return build(model_spec(plan.recipe), task.vocabulary.size, max_length(task), seed)
 
 
 def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:
-    """What evaluations report besides the state; parity is left out where the group has none."""
+    """What evaluations report besides the state; parity where it tells less than the state."""
     wanted = recipe.evaluation.quotients
     if wanted == "none":
         return ()
     if wanted == "all":
         return task.group.quotients()
-    if wanted == "parity" and task.group.parity is None:
-        return ()
+    if wanted == "parity" and (task.group.parity is None or task.group.order == 2):
+        return ()  # in a group of two the state is its own parity
     return task.quotients(tuple(name.strip() for name in wanted.split(",")))
 
 
@@ -91,9 +118,12 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def wants_compile(recipe: Recipe, device: torch.device, sharded: bool) -> bool:
-    wanted = recipe.training.compile
-    return (device.type == "cuda" and not sharded) if wanted is None else wanted
+def wants_compile(plan: Plan) -> bool:
+    """By default on CUDA, but not where the model is sharded."""
+    settings, world = plan.recipe.training, plan.world
+    sharded = world.size > 1 and settings.parallel == "fsdp"
+    by_default = world.device.type == "cuda" and not sharded
+    return by_default if settings.compile is None else settings.compile
 
 
 def be_deterministic(recipe: Recipe, device: torch.device) -> None:
@@ -103,8 +133,9 @@ def be_deterministic(recipe: Recipe, device: torch.device) -> None:
         torch.use_deterministic_algorithms(recipe.training.deterministic, warn_only=True)
 
 
-def surroundings(device: torch.device, processes: int) -> dict[str, Any]:
+def surroundings(world: World) -> dict[str, Any]:
     """Versions and hardware, for run.json."""
+    device = world.device
     versions = {"statetrace": __version__, "python": platform.python_version()}
     for name in ("torch", "transformers", "numpy", "safetensors"):
         try:
@@ -114,7 +145,7 @@ def surroundings(device: torch.device, processes: int) -> dict[str, Any]:
     cuda = device.type == "cuda"
     hardware = {
         "device": torch.cuda.get_device_name(device) if cuda else platform.machine() + " CPU",
-        "processes": processes,
+        "processes": world.size,
         "threads": torch.get_num_threads(),
         "system": platform.system(),
     }

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statetrace.groups import Group, Quotient, group
+from statetrace.groups.recognise import recognise
 from tests.groups.cases import Case, cases, each_case, named, patient, small_names
 
 
@@ -126,6 +127,15 @@ def test_the_whole_group_is_recognised_too(name: str) -> None:
 def test_larger_groups_are_recognised(name: str) -> None:
     g = group(name)
     assert g.quotient_by([g.identity], "same").image.name == name
+
+
+def test_a_group_without_a_cyclic_half_is_not_called_dihedral() -> None:
+    """Pairs of permutations of three things with equal sign: as many involutions as D9 has."""
+    g, sign = group("S3xS3"), group("S3").parity
+    members = np.flatnonzero(np.equal.outer(sign, sign).ravel())
+    table = np.searchsorted(members, g.table[np.ix_(members, members)])
+    assert np.count_nonzero(np.diagonal(table) == 0) == 1 + 9
+    assert recognise(table) is None
 
 
 def test_quotient_by_a_subgroup_of_ones_own() -> None:

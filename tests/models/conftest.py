@@ -1,7 +1,7 @@
 """The shared tables of toy models: random weights everywhere, so that nothing is hidden by a zero
 bias or a norm of ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -76,6 +76,15 @@ def toy(model_type: str, fields: dict[str, Any], seed: int = 0) -> Any:
 
 def tokens(batch: int, length: int, vocab: int = VOCAB) -> torch.Tensor:
     return torch.randint(vocab, (batch, length), generator=torch.Generator().manual_seed(length))
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Toy models spend longer waiting for a second thread than computing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=FAST)

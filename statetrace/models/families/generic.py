@@ -48,13 +48,14 @@ class GenericAnatomy(Anatomy):
         self.final_norm = _child(parent, FINAL_NORM_NAMES)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        logits: Tensor = self.model(tokens, use_cache=False).logits
+        logits: Tensor = self.model(tokens).logits
         return logits
 
     @torch.no_grad()
     def attention_weights(self, tokens: Tensor) -> Tensor:
         with _eager(self.model):
-            weights = self.model(tokens, use_cache=False, output_attentions=True).attentions
+            output = self.model(tokens, use_cache=False, output_attentions=True)
+        weights = getattr(output, "attentions", None)
         if not weights or any(layer is None for layer in weights):
             raise StatetraceError(
                 f"{self.model.config.model_type!r} models do not show their attention weights: "

@@ -1,0 +1,114 @@
+"""Runs over whole sequences on the fast road, and what they leave behind for the patch grid.
+
+Cost: a run is one forward pass. Held of it, per pair, position and layer: keys and values, and
+where asked for the residual stream, the queries and the heads' z, each of width D.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from statetrace.interventions.sites import Site
+from statetrace.models import Anatomy
+
+
+@dataclass
+class FullRun:
+    """What one run leaves behind, by block 1..L. n is P, or 1 where all pairs are alike."""
+
+    resid: dict[int, Tensor] = field(default_factory=dict)  # [n, T, D] after the block
+    q: dict[int, Tensor] = field(default_factory=dict)  # [n, H, T, head_width]
+    k: dict[int, Tensor] = field(default_factory=dict)  # [n, n_kv_heads, T, head_width]
+    v: dict[int, Tensor] = field(default_factory=dict)
+    z: dict[int, Tensor] = field(default_factory=dict)  # [n, T, H * head_width]
+    logits: Tensor | None = None  # [n, V] at the last position
+
+    @property
+    def answer(self) -> Tensor:
+        assert self.logits is not None, "this run did not go to the end"
+        return self.logits
+
+
+HOLD_ALL = frozenset({"resid", "q", "kv", "z"})
+
+
+def run_tokens(read: Anatomy, tokens: Tensor, hold: frozenset[str]) -> FullRun:
+    """tokens [P, T] -> the run, and of every block what `hold` names."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    resid = read.embed(tokens, positions)
+    run = FullRun(resid={0: resid} if "resid" in hold else {})
+    _continue(read, run, resid, 0, hold)
+    return run
+
+
+def run_from(read: Anatomy, resid: Tensor, layer: int, to_the_end: bool) -> FullRun:
+    """The run that has `resid` [n, T, D] after block `layer`: that, the queries of the next block,
+    and the keys and values of the next block or (`to_the_end`) all blocks above."""
+    run = FullRun(resid={layer: resid})
+    if to_the_end:
+        _continue(read, run, resid, layer, frozenset({"kv"}))
+    elif layer < read.layers:
+        positions = torch.arange(resid.shape[1], device=resid.device)
+        run.q[layer + 1], run.k[layer + 1], run.v[layer + 1] = read.qkv(layer, resid, positions)
+    return run
+
+
+def _continue(read: Anatomy, run: FullRun, resid: Tensor, layer: int, hold: frozenset[str]) -> None:
+    positions = torch.arange(resid.shape[1], device=resid.device)
+    for block in range(layer, read.layers):
+        q, k, v = read.qkv(block, resid, positions)
+        z = read.attend(block, q, k, v)
+        attn_out = read.attn_out(block, z)
+        resid = read.combine(block, resid, attn_out, read.mlp_out(block, resid, attn_out))
+        if "kv" in hold:
+            run.k[block + 1], run.v[block + 1] = k, v
+        if "q" in hold or ("kv" in hold and block == layer):
+            run.q[block + 1] = q
+        if "z" in hold:
+            run.z[block + 1] = z
+        if "resid" in hold:
+            run.resid[block + 1] = resid
+    run.logits = read.unembed(resid[:, -1:])[:, -1]
+
+
+def patched_everywhere(read: Anatomy, site: Site, base: FullRun, donor: FullRun | None) -> Tensor:
+    """The residual stream after block `site.layer` with the site overwritten at every position:
+    by the donor's activations, or by zeros. [P, T, D], or [1, T, D] where all pairs are alike.
+
+    A patch inside a block reaches the block's output position by position, since attention lies
+    before it: whatever window is patched later, these are the vectors to put in.
+    """
+    if site.kind == "resid":
+        zeros_or = torch.zeros_like(base.resid[site.layer][:1])
+        return zeros_or if donor is None else donor.resid[site.layer]
+    block = site.layer - 1
+    resid, z = base.resid[block], base.z[site.layer]
+    if site.kind == "head":
+        assert site.head is not None
+        assert read.head_width is not None
+        first = site.head * read.head_width
+        part = slice(first, first + read.head_width)
+        z = z.clone()
+        z[..., part] = 0 if donor is None else donor.z[site.layer][..., part]
+    attn_out = read.attn_out(block, z)
+    if site.kind == "attn_out":
+        attn_out = _attn_out(read, block, donor, attn_out)
+    if site.kind == "mlp_out":
+        mlp_out = _mlp_out(read, block, donor, resid)
+    else:
+        mlp_out = read.mlp_out(block, resid, attn_out)
+    return read.combine(block, resid, attn_out, mlp_out)
+
+
+def _attn_out(read: Anatomy, block: int, donor: FullRun | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if donor is None else read.attn_out(block, donor.z[block + 1])
+
+
+def _mlp_out(read: Anatomy, block: int, donor: FullRun | None, like: Tensor) -> Tensor:
+    if donor is None:
+        return torch.zeros_like(like)
+    attn_out = read.attn_out(block, donor.z[block + 1])
+    return read.mlp_out(block, donor.resid[block], attn_out)

@@ -1,0 +1,82 @@
+"""How much fits into memory, and what to do when less did.
+
+Purpose: work is cut into pieces sized by what is free; a piece that runs out of memory is cut in
+half and tried again, so that a wrong guess costs time and not the result.
+Caveat: on a CPU the system may end a process before an allocation fails; the guess is therefore
+careful, and halving is a second line there.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+CGROUP = Path("/sys/fs/cgroup")
+SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
+"""What a RuntimeError says when memory ran out; CPU allocators have no exception of their own."""
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that could be had now."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return free + kept
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = next(int(line.split()[1]) * 1024 for line in lines if "MemAvailable" in line)
+    except (OSError, StopIteration):
+        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    try:  # a container may be allowed less than the machine has
+        limit = (CGROUP / "memory.max").read_text().strip()
+        used = int((CGROUP / "memory.current").read_text())
+        stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+    except OSError:
+        return available
+    used -= int(stat.get("inactive_file", 0))  # cached files give way
+    return available if limit == "max" else max(0, min(available, int(limit) - used))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
+
+
+def in_pieces(
+    total: int,
+    size: int,
+    work: Callable[[int, int], None],
+    fit: Callable[[int], int] | None = None,
+) -> int:
+    """Call work(start, stop) until 0..total is covered, in pieces of at most `size`.
+
+    A piece that runs out of memory is tried again at half its size, and so are all after it; only
+    a piece of one gives up. `fit(start)` may ask for a smaller piece at `start`. Returns the size
+    that was left in the end, to begin with next time.
+    """
+    start = 0
+    while start < total:
+        n = max(1, min(size, total - start, size if fit is None else fit(start)))
+        if _succeeds(work, start, start + n):
+            start += n
+        else:
+            size = n // 2
+            gc.collect()  # outside the except block, which would keep the failed tensors alive
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+    return size
+
+
+def _succeeds(work: Callable[[int, int], None], start: int, stop: int) -> bool:
+    try:
+        work(start, stop)
+    except (RuntimeError, MemoryError) as error:
+        if stop - start == 1 or not is_out_of_memory(error):
+            raise
+        return False
+    return True

@@ -1,0 +1,172 @@
+"""The commands as people type them: help that reads, errors of one sentence, files that open."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from statetrace.cli import app
+from tests.training.conftest import TOY, flags
+
+
+def statetrace(*words: object, **env: str) -> subprocess.CompletedProcess:
+    """In a process of its own, on a terminal of 80 columns."""
+    return subprocess.run(
+        [sys.executable, "-m", "statetrace", *map(str, words)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "80"} | env,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    done = statetrace("train", "--out", folder, *flags(TOY))
+    assert done.returncode == 0, done.stderr
+    return folder, done
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["show"], ["data"]], ids=" ".join)
+def test_help_fits_80_columns(command):
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"})
+    assert shown.exit_code == 0
+    assert "Annotated" not in shown.output  # a signature that typer did not understand
+    assert max(len(line) for line in shown.output.splitlines()) <= 80
+
+
+def test_help_is_quick():
+    """It must not wait for torch."""
+    code = "import sys; from statetrace.cli import app; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_train_reports_progress_and_where_the_model_is(run):
+    folder, done = run
+    lines = done.stderr.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("step")] == ["0", "8", "16", "24"]
+    assert lines[-1] == f"trained model: {folder}/checkpoints/step-24"
+    assert len(lines) == 5  # and nothing else: no library talks in between
+    assert done.stdout == ""
+
+
+def test_show_draws_what_the_table_says(run):
+    folder, _ = run
+    done = statetrace("show", folder)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    last = records[-1]
+    rows = list(csv.DictReader((folder / "accuracy.csv").open()))
+    assert [float(row["state"]) for row in rows] == last["accuracy_by_length"]["state"]
+    assert f"{last['accuracy']['parity']:.1%}" in done.stdout
+    picture = np.asarray(Image.open(folder / "accuracy.png").convert("RGB"))
+    for colour in ((0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)):  # the two curves
+        assert (np.abs(picture.astype(int) - colour).sum(-1) < 10).sum() > 200
+
+
+def test_a_recipe_with_overrides(tmp_path):
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        '[task]\ngroup = "Z2"\nlength = 5\n[model]\nlayers = 1\nwidth = 16\nheads = 2\n'
+    )
+    words = ["--steps", 2, "--batch", 4, "--seed", 7, "--no-start-marker", "--device", "cpu"]
+    done = statetrace("train", recipe, *words, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    used = json.loads((tmp_path / "run" / "run.json").read_text())["recipe"]
+    assert (used["task"]["group"], used["task"]["start_marker"]) == ("Z2", False)
+    assert (used["training"]["steps"], used["training"]["seed"]) == (2, 7)
+    config = json.loads((tmp_path / "run/checkpoints/step-2/config.json").read_text())
+    assert config["vocab_size"] == 2
+
+
+def test_dry_run_prints_recipe_and_cost_and_writes_nothing(tmp_path):
+    done = statetrace("train", "--dry-run", "--out", tmp_path / "run", *flags(TOY))
+    assert done.returncode == 0, done.stderr
+    assert 'group = "S3"' in done.stdout
+    assert "58,464 (25,408 in the blocks)" in done.stdout
+    assert "ms a step" in done.stdout
+    assert not (tmp_path / "run").exists()
+
+
+def test_dry_run_of_a_model_larger_than_this_machine():
+    done = statetrace("train", "--model", "pythia-12b", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "11,3" in done.stdout
+    assert "not measured" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["train", "--out", "x", "--group", "Q7"], "Q7"),
+        (["train", "--out", "x", "--model", "bert"], "bert"),
+        (["train", "--out", "x", "--length", "0"], "length 0"),
+        (["train", "--out", "x", "--batch", "7", "--accumulate", "2"], "batch 7"),
+        (["train", "--out", "x", "--width", "30", "--heads", "4"], "width 30"),
+        (["train", "--out", "x", "--data", "nowhere"], "nowhere"),
+        (["train", "--out", "x", "--group", "S3", "--length", "3", "--sequences", "999"], "216"),
+        (["train", "--out", "x", "--quotients", "colour"], "colour"),
+        (["train", "--out", "x", "--actions", "999"], "999"),
+        (["train"], "--out"),
+        (["train", "missing.toml", "--out", "x"], "missing.toml"),
+        (["show", "nothing-here"], "nothing-here"),
+        (["data", "--out", "x", "--group", "S9"], "S9"),
+        (["data", "--out", "x", "--notation", "martian"], "martian"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
+)
+def test_bad_input_is_one_sentence_that_quotes_it(tmp_path, monkeypatch, words, complaint):
+    """Called in-process: the error the command line prints is the error that was raised."""
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code != 0
+    assert complaint in str(done.exception)
+    assert "\n" not in str(done.exception)
+    assert list(tmp_path.iterdir()) == []  # nothing is begun that cannot be done
+
+
+def test_an_error_is_printed_without_a_traceback(tmp_path):
+    done = statetrace("train", "--out", tmp_path / "x", "--group", "Q7")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_data_can_be_trained_on(tmp_path):
+    folder = tmp_path / "data"
+    words = ["--group", "S3", "--length", 5, "--sequences", 300, "--out", folder]
+    assert statetrace("data", *words).returncode == 0
+    again = statetrace("data", *words)
+    assert again.returncode == 1
+    assert "already holds sequences" in again.stderr
+    settings = TOY | {"length": 5, "sequences": 300, "data": folder, "steps": 2}
+    done = statetrace("train", "--out", tmp_path / "run", *flags(settings))
+    assert done.returncode == 0, done.stderr
+    wrong = statetrace("train", "--out", tmp_path / "other", *flags(settings | {"group": "S4"}))
+    assert "holds sequences of S3" in wrong.stderr
+
+
+def test_ctrl_c_leaves_a_checkpoint_to_resume_from(tmp_path):
+    import signal
+    import time
+
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "statetrace", "train", "--out", str(folder)]
+    command += flags(TOY | {"steps": 100000})
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not (folder / "metrics.jsonl").is_file():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "--resume continues from" in said
+    assert list((folder / "checkpoints").iterdir())

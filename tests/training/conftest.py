@@ -1,0 +1,60 @@
+"""A run small enough to train in a second."""
+
+import pytest
+
+from statetrace.training.listener import Quiet
+from statetrace.training.recipe import Recipe
+
+TOY = {
+    "group": "S3",
+    "length": 6,
+    "model": "gpt2",
+    "layers": 2,
+    "width": 32,
+    "heads": 2,
+    "sequences": 2000,
+    "steps": 24,
+    "batch": 32,
+    "learning_rate": 3e-3,
+    "device": "cpu",
+    "evaluate_every": 8,
+    "evaluate_sequences": 100,
+    "checkpoint_every": 8,
+    "log_every": 1,
+}
+
+
+def toy(**changes) -> Recipe:
+    return Recipe().override(TOY | changes)
+
+
+def flags(settings) -> list[str]:
+    """The same settings as command-line options."""
+    return [word for k, v in settings.items() for word in (f"--{k.replace('_', '-')}", str(v))]
+
+
+class Recorder(Quiet):
+    """Remembers what it heard; asks to stop after the steps it is given."""
+
+    def __init__(self, stop_after=()):
+        self.messages, self.steps, self.records = [], [], []
+        self.stop_after = set(stop_after)
+
+    def told(self, message):
+        self.messages.append(message)
+
+    def stepped(self, step, train_loss):
+        self.steps.append(step)
+
+    def evaluated(self, record):
+        self.records.append(record)
+
+    def wants_stop(self):
+        stop = bool(self.stop_after)
+        self.countdown = getattr(self, "countdown", min(self.stop_after, default=0)) - 1
+        return stop and self.countdown <= 0
+
+
+@pytest.fixture
+def recorder():
+    return Recorder

@@ -1,0 +1,199 @@
+"""Training: it learns, it is exact, and it stops when it must."""
+
+import math
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from statetrace.errors import StatetraceError
+from statetrace.runs import Run
+from statetrace.training import setup
+from statetrace.training.evaluate import loss, predict
+from statetrace.training.loop import train
+from statetrace.training.optimizer import learning_rate
+from statetrace.training.parallel import World
+from statetrace.training.trainer import NonFiniteLoss
+from tests.training.conftest import Recorder, toy
+
+
+def weights(run: Run) -> dict[str, torch.Tensor]:
+    _, folder = run.checkpoints()[-1]
+    return AutoModelForCausalLM.from_pretrained(folder).state_dict()
+
+
+def assert_same_run(one: Run, other: Run) -> None:
+    assert one.metrics() == other.metrics()
+    mine, theirs = weights(one), weights(other)
+    assert mine.keys() == theirs.keys()
+    for name in mine:
+        assert torch.equal(mine[name], theirs[name]), name
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    run = Run(tmp_path_factory.mktemp("run") / "whole")
+    train(toy(), run, Recorder())
+    return run
+
+
+def test_what_a_run_folder_holds(uninterrupted):
+    info = uninterrupted.info
+    assert info["recipe"] == toy().to_dict()
+    assert info["sessions"][-1]["ended"] == "finished"
+    assert set(info["versions"]) >= {"statetrace", "torch", "transformers", "python"}
+    assert [step for step, _ in uninterrupted.checkpoints()] == [8, 16, 24]
+    evaluations = uninterrupted.metrics("evaluation")
+    assert [record["step"] for record in evaluations] == [0, 8, 16, 24]
+    for record in evaluations:
+        assert set(record["accuracy_by_length"]) == {"state", "parity"}
+        assert len(record["accuracy_by_length"]["state"]) == len(record["loss_by_length"]) == 6
+    assert [record["step"] for record in uninterrupted.metrics("training")] == list(range(1, 25))
+
+
+def test_it_learns(uninterrupted):
+    first, *_, last = uninterrupted.metrics("evaluation")
+    assert last["loss"] < first["loss"] - 0.1
+    assert last["accuracy_by_length"]["state"][0] > 0.95  # s_0 is a_0
+
+
+def test_the_same_seed_gives_the_same_run(uninterrupted, tmp_path, recorder):
+    train(toy(), Run(tmp_path / "again"), recorder())
+    assert_same_run(uninterrupted, Run(tmp_path / "again"))
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"init_seed": 1}, {"data_seed": 1}])
+def test_every_seed_matters(uninterrupted, tmp_path, recorder, change):
+    train(toy(**change), Run(tmp_path / "other"), recorder())
+    assert Run(tmp_path / "other").metrics() != uninterrupted.metrics()
+
+
+@pytest.mark.parametrize("stops", [[5], [8], [3, 11, 20], [23]])
+def test_stopping_and_resuming_changes_nothing(uninterrupted, tmp_path, recorder, stops):
+    """GPT-2 has dropout, so the random masks must continue too."""
+    run = Run(tmp_path / "run")
+    done = 0
+    for stop in stops:
+        outcome = train(toy(), run, recorder(stop_after=[stop - done]), resume=True)
+        assert (outcome.step, outcome.finished) == (stop, False)
+        done = stop
+    assert train(toy(), run, recorder(), resume=True).finished
+    assert_same_run(uninterrupted, run)
+    assert [s["ended"] for s in run.info["sessions"]] == ["stopped"] * len(stops) + ["finished"]
+
+
+def test_resume_of_a_finished_run_touches_nothing(uninterrupted, recorder):
+    before = uninterrupted.info, uninterrupted.metrics()
+    heard = recorder()
+    assert train(toy(), uninterrupted, heard, resume=True).finished
+    assert (uninterrupted.info, uninterrupted.metrics()) == before
+    assert "all 24 steps are done" in heard.messages[-1]
+
+
+def test_a_run_is_not_overwritten(uninterrupted, recorder):
+    with pytest.raises(StatetraceError, match="already holds a run; --resume"):
+        train(toy(), uninterrupted, recorder())
+    with pytest.raises(StatetraceError, match="asked for steps 99, not 24"):
+        train(toy(steps=99), uninterrupted, recorder(), resume=True)
+
+
+def test_two_processes_cannot_train_in_one_folder(tmp_path, recorder):
+    run = Run(tmp_path / "run")
+    with run.lock(), pytest.raises(StatetraceError, match="another process is training"):
+        train(toy(), run, recorder())
+
+
+def test_a_damaged_checkpoint_is_passed_over(uninterrupted, tmp_path, recorder):
+    run = Run(tmp_path / "run")
+    train(toy(), run, recorder(stop_after=[18]))
+    file = run.checkpoint(18) / "model.safetensors"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    (run.checkpoint(16) / "optimizer.safetensors").unlink()
+    half_written = run.path / "checkpoints" / ".step-20.writing"
+    half_written.mkdir()
+    heard = recorder()
+    train(toy(), run, heard, resume=True)
+    assert "step-18 is damaged (model.safetensors does not match" in heard.messages[0]
+    assert "step-16 is damaged (optimizer.safetensors is missing" in heard.messages[1]
+    assert_same_run(uninterrupted, run)
+
+
+def test_keep_drops_old_checkpoints(tmp_path, recorder):
+    run = Run(tmp_path / "run")
+    train(toy(keep=2), run, recorder())
+    assert [step for step, _ in run.checkpoints()] == [16, 24]
+
+
+def test_accumulation_is_the_same_batch(tmp_path, recorder):
+    """In two parts, up to rounding; dropout off, since its masks depend on the shape."""
+    runs = [Run(tmp_path / str(parts)) for parts in (1, 4)]
+    for run, parts in zip(runs, (1, 4), strict=True):
+        train(toy(accumulate=parts, dropout=0.0), run, recorder())
+    one, four = ([r["loss"] for r in run.metrics("training")] for run in runs)
+    assert one == pytest.approx(four, abs=1e-4)
+    assert one != four
+
+
+def test_a_non_finite_loss_keeps_the_last_good_checkpoint(tmp_path, recorder, monkeypatch):
+    run = Run(tmp_path / "run")
+    rates = {11: math.nan}
+    monkeypatch.setattr(
+        "statetrace.training.trainer.learning_rate",
+        lambda settings, step: rates.get(step, learning_rate(settings, step)),
+    )
+    with pytest.raises(NonFiniteLoss, match=r"became nan at step 13.*step-8; a smaller learning"):
+        train(toy(log_every=5), run, recorder())
+    assert [step for step, _ in run.checkpoints()] == [8]
+    assert run.info["sessions"][-1]["ended"].startswith("NonFiniteLoss")
+    assert all(torch.isfinite(tensor).all() for tensor in weights(run).values())
+
+
+def test_every_position_is_supervised_and_none_is_shifted():
+    """Also the last one; the start marker is not."""
+    plan = setup.make_plan(toy(), World(0, 1, torch.device("cpu")))
+    task, model = plan.task, setup.make_model(plan).eval()
+    batch = task.split(task.sample(50, seed=0)).rows(slice(0, 50))
+    logits = predict(model, batch.tokens)
+    logits.retain_grad()
+    loss(logits, batch.targets).backward()
+    touched = logits.grad.abs().sum((0, 2)) > 0
+    assert touched.tolist() == [False] + [True] * 6
+    by_hand = -logits[:, 1:].log_softmax(-1).gather(-1, batch.targets[:, 1:, None]).mean()
+    assert loss(logits, batch.targets).item() == pytest.approx(by_hand.item(), abs=1e-5)
+
+
+def test_groups_without_parity_have_no_parity_column(tmp_path, recorder):
+    run = Run(tmp_path / "run")
+    train(toy(group="Z3", sequences=500, steps=1), run, recorder())
+    assert set(run.metrics("evaluation")[-1]["accuracy"]) == {"state"}
+    everything = Run(tmp_path / "all")
+    train(toy(group="D6", quotients="all", steps=1), everything, recorder())
+    found = set(everything.metrics("evaluation")[-1]["accuracy"])
+    assert found >= {"state", "parity"}
+    assert len(found) > 3
+
+
+def test_schedules_rise_and_fall():
+    settings = toy(steps=100, warmup=10, learning_rate=1.0).training
+    rates = [learning_rate(settings, step) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9] == rates[10] == max(rates) == 1.0
+    assert rates[55] == pytest.approx(0.5)
+    assert rates[99] == pytest.approx(1 / 90)
+    cosine = toy(steps=100, learning_rate=1.0, schedule="cosine").training
+    assert learning_rate(cosine, 50) == pytest.approx(0.5)
+    constant = toy(steps=100, learning_rate=1.0, schedule="constant").training
+    assert learning_rate(constant, 99) == 1.0
+
+
+def test_bfloat16_on_a_cpu_is_refused(tmp_path, recorder):
+    with pytest.raises(StatetraceError, match="'bfloat16' on a CPU"):
+        train(toy(precision="bfloat16"), Run(tmp_path / "run"), recorder())
+
+
+def test_cuda_where_there_is_none(tmp_path, recorder, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(StatetraceError, match="no CUDA GPU; use cpu"):
+        train(toy(device="cuda"), Run(tmp_path / "run"), recorder())
