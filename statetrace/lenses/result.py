@@ -1,8 +1,8 @@
 """What a lens returns: numbers with their spread, in a form that saves itself and loads again.
 
-    RUN/lenses/NAME.parquet       the tidy table: one number (and its spread) per row
-    RUN/lenses/NAME.safetensors   arrays too large or too square for a table
-    RUN/lenses/NAME.json          the spec that was used, single numbers, and sentences for people
+RUN/lenses/NAME.parquet       the tidy table: one number (and its spread) per row
+RUN/lenses/NAME.safetensors   arrays too large or too square for a table
+RUN/lenses/NAME.json          the spec that was used, single numbers, and sentences for people
 """
 
 from __future__ import annotations
@@ -51,6 +51,13 @@ class LensResult:
 
     def table(self) -> pa.Table:
         return pa.table({name: list(values) for name, values in self.columns.items()})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The tidy table row by row."""
+        names = list(self.columns)
+        return [
+            dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True)
+        ]
 
     def save(self, folder: Path) -> None:
         """Write the three files into `folder` (RUN/lenses), replacing an earlier result."""

@@ -144,10 +144,14 @@ class WordProblem:
         return logits[:, self.vocabulary.offset :].index_select(-1, ids)
 
     def quotients(self, names: tuple[str, ...] | None = None) -> tuple[Quotient, ...]:
-        """The named quotients, or every proper one (parity first where there is one)."""
-        if names is None:
+        """The named quotients, or every proper one (parity first where there is one). Of a group
+        with too many to list, such as Z2xZ2xZ2xZ2xZ2, only parity, if it has one."""
+        if names is not None:
+            return tuple(self.group.quotient(name) for name in names)
+        try:
             return self.group.quotients()
-        return tuple(self.group.quotient(name) for name in names)
+        except StatetraceError:
+            return () if self.group.parity is None else (self.group.quotient("parity"),)
 
     @cached_property
     def _table(self) -> torch.Tensor:

@@ -18,9 +18,7 @@ ROWS: dict[str, Any] = {"resid": "resid", "attn_out": "attn_out", "mlp_out": "ml
     "head": HEADS
 }
 SPECS = {
-    f"{where}-{what}-{rows}": GridSpec(
-        **({"where": where} | options), what=what, rows=ROWS[rows]
-    )
+    f"{where}-{what}-{rows}": GridSpec(**({"where": where} | options), what=what, rows=ROWS[rows])
     for where, options in WHERE.items()
     for what in WHAT
     for rows in ROWS

@@ -1,0 +1,58 @@
+"""What a model answers: its predicted state after every action, in batches that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from statetrace.errors import StatetraceError
+from statetrace.models import anatomy
+from statetrace.tasks.sequences import Sequences
+from statetrace.tasks.word_problem import WordProblem
+from statetrace.training.evaluate import predict
+
+
+def device_of(model: Any) -> torch.device:
+    return torch.device(next(model.parameters()).device)
+
+
+def check_fits(model: Any, task: WordProblem, length: int) -> None:
+    """Refuse tokens the model has no embedding for, and lengths it has no positions for."""
+    vocabulary = int(model.get_input_embeddings().weight.shape[0])
+    if task.vocabulary.size > vocabulary:
+        raise StatetraceError(
+            f"the model knows {vocabulary} tokens, but {task.group.name} uses token ids up to "
+            f"{task.vocabulary.size - 1}; say which ids stand for the elements (--tokens), or "
+            "leave out the start marker (--no-start-marker)"
+        )
+    positions = anatomy(model).max_length
+    needed = length + task.vocabulary.offset
+    if positions is not None and needed > positions:
+        most = positions - task.vocabulary.offset
+        raise StatetraceError(
+            f"length {length} needs {needed} positions, but the model has {positions}; "
+            f"ask for at most length {most}"
+        )
+
+
+def answers(model: Any, task: WordProblem, sequences: Sequences, batch: int = 512) -> np.ndarray:
+    """Predicted states [n, length]."""
+    check_fits(model, task, sequences.length)
+    with torch.no_grad():
+        found = [
+            task.read_out(predict(model, tokens)).argmax(-1).cpu().numpy()
+            for tokens in _batches(model, task, sequences, batch)
+        ]
+    return np.concatenate(found)
+
+
+def _batches(
+    model: Any, task: WordProblem, sequences: Sequences, batch: int
+) -> Iterator[torch.Tensor]:
+    device = device_of(model)
+    for start in range(0, len(sequences), batch):
+        rows = np.ascontiguousarray(sequences.actions[start : start + batch]).astype(np.int64)
+        yield task.encode(torch.from_numpy(rows).to(device))

@@ -1,0 +1,159 @@
+"""How the answers came about: state and parity over training (section 5.1, appendix G).
+
+Reads what the run wrote into metrics.jsonl; no model is run, so it costs next to nothing. Two
+questions: do parity and state rise in lockstep (associative) or parity first (parity-associative),
+and where does training change pace.
+
+Lockstep is judged against what guessing implies. A model that knows the state with probability p
+and guesses otherwise is right about the state with p + (1 - p) / order and about a quotient with
+p + (1 - p) / image order; accuracy of the quotient beyond that is its lead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses.changepoints import segments
+from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.runs import Run
+from statetrace.tasks.word_problem import WordProblem
+
+
+@dataclass(frozen=True)
+class DynamicsSpec:
+    """What to look for in a run's log."""
+
+    run: str = ""
+    """The run folder; `statetrace analyze RUN` fills it in."""
+    thresholds: tuple[float, ...] = (0.5, 0.9, 0.98)
+    """Accuracies whose first reaching is reported, per length."""
+    most_phases: int = 6
+    """Upper limit on the number of phases."""
+
+
+def dynamics(
+    model: Any,
+    task: WordProblem,
+    spec: DynamicsSpec | None = None,
+    progress: Progress = no_progress,
+) -> LensResult:
+    """When each accuracy was reached at each length, leads over the state, and phases.
+
+    `model` is not used: everything comes from the log of the run in `spec.run`.
+    """
+    spec = spec or DynamicsSpec()
+    if not spec.run:
+        raise StatetraceError("the dynamics lens needs a run folder; set its 'run' to one")
+    records = Run.existing(Path(spec.run)).metrics("evaluation")
+    if len(records) < 2:
+        return _nothing(spec, len(records))
+    steps = np.array([record["step"] for record in records])
+    names = list(records[0]["accuracy_by_length"])
+    curves = {  # what -> [evaluations, lengths]
+        what: np.array([record["accuracy_by_length"][what] for record in records]) for what in names
+    }
+    loss = np.array([record["loss"] for record in records])
+    orders = {name: task.group.quotient(name).image.order for name in names if name != "state"}
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("measure", "what", "length", "threshold", "step", "value")
+    }
+
+    def row(*values: Any) -> None:
+        for name, value in zip(columns, values, strict=True):
+            columns[name].append(value)
+
+    for what, curve in curves.items():
+        for threshold in spec.thresholds:
+            for length in range(curve.shape[1]):
+                step = first_reached(steps, curve[:, length], threshold)
+                row("reached", what, length + 1, threshold, step, None)
+    leads = {}
+    for what, order in orders.items():
+        lead = surplus(curves["state"], curves[what], task.group.order, order)
+        for i, step in enumerate(steps):
+            row("lead", what, None, None, int(step), float(lead[i].mean()))
+        leads[what] = _lead(lead, order)
+    progress(0.5)
+    phases = _phases(steps, loss, curves, spec.most_phases)
+    for number, start in enumerate(phases, start=1):
+        row("phase", "start", None, None, start, float(number))
+    progress(1.0)
+    return LensResult(
+        lens="dynamics",
+        spec=dataclasses.asdict(spec) | {"thresholds": list(spec.thresholds)},
+        columns=columns,
+        arrays={"steps": steps, "loss": loss, **{f"accuracy_{w}": c for w, c in curves.items()}},
+        summary={
+            "evaluations": len(records),
+            "last_step": int(steps[-1]),
+            "lead": leads,
+            "phases": phases,
+        },
+        notes=_notes(leads),
+    )
+
+
+def first_reached(steps: np.ndarray, curve: np.ndarray, threshold: float) -> int | None:
+    """The first evaluation at which the curve is at or above the threshold and the next one, if
+    there is one, still is: a single lucky evaluation does not count."""
+    above = curve >= threshold
+    lasting = above & np.append(above[1:], True)
+    return int(steps[lasting.argmax()]) if lasting.any() else None
+
+
+def surplus(state: np.ndarray, quotient: np.ndarray, order: int, image_order: int) -> np.ndarray:
+    """Accuracy of a quotient beyond what the state's accuracy implies (see the module's text)."""
+    known = np.clip((state - 1 / order) / (1 - 1 / order), 0, 1)
+    return quotient - (known + (1 - known) / image_order)
+
+
+def _lead(lead: np.ndarray, image_order: int) -> dict[str, Any]:
+    """The largest lead over training, of the mean over lengths, and as a share of the largest there
+    could be (quotient always right, state no better than that implies)."""
+    over_time = lead.mean(axis=1)
+    best = float(over_time.max())
+    share = best / (1 - 1 / image_order)
+    return {"largest": best, "share": share, "mean": float(over_time.mean())}
+
+
+def _phases(
+    steps: np.ndarray, loss: np.ndarray, curves: dict[str, np.ndarray], most: int
+) -> list[int]:
+    """First steps of the phases in which loss and accuracies move at a steady pace."""
+    series = np.stack([loss, *(curve.mean(axis=1) for curve in curves.values())], axis=1)
+    spread = series.std(axis=0)
+    series = (series - series.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return [int(steps[i]) for i in segments(series, most)]
+
+
+def _notes(leads: dict[str, dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(
+        f"{what} was known up to {lead['largest']:.0%} beyond what the state's accuracy implies: "
+        + (
+            "it came first"
+            if lead["share"] > 0.5
+            else "they rose together"
+            if lead["share"] < 0.2
+            else "it ran somewhat ahead"
+        )
+        for what, lead in leads.items()
+    )
+
+
+def _nothing(spec: DynamicsSpec, found: int) -> LensResult:
+    return LensResult(
+        lens="dynamics",
+        spec=dataclasses.asdict(spec) | {"thresholds": list(spec.thresholds)},
+        columns={"measure": [], "what": [], "length": [], "threshold": [], "step": [], "value": []},
+        summary={"evaluations": found},
+        notes=(
+            f"the run has {found} evaluation(s) in its log and dynamics needs at least two; "
+            "train with --evaluate-every",
+        ),
+    )

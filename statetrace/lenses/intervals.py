@@ -1,0 +1,25 @@
+"""Confidence intervals for shares and means (normal quantiles; no other library needed)."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+CONFIDENCE = 0.95
+
+
+def quantile(confidence: float = CONFIDENCE) -> float:
+    """How many standard errors the interval reaches to each side: 1.96 for 95%."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def wilson(
+    successes: np.ndarray, n: np.ndarray | int, confidence: float = CONFIDENCE
+) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's interval of a share: never outside [0, 1], sensible at 0% and 100%."""
+    z = quantile(confidence)
+    share = np.asarray(successes) / n
+    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)

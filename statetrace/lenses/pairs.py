@@ -1,0 +1,86 @@
+"""Pairs of a clean and a corrupted sequence that differ in one action, and ways to split them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Quotient
+from statetrace.tasks.sequences import scan
+from statetrace.tasks.word_problem import WordProblem
+
+CORRUPTION = 1
+"""Sets the stream of random numbers that corrupts apart from the one that draws sequences."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Element indices; the clean sequences are unique.
+
+    Attributes:
+        clean, corrupted: actions [P, T], equal but for one column.
+        clean_state, corrupted_state: the state after the last action [P]. They always differ,
+            since in a group one changed factor changes the product.
+    """
+
+    clean: np.ndarray
+    corrupted: np.ndarray
+    clean_state: np.ndarray
+    corrupted_state: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.clean)
+
+    def tokens(
+        self, task: WordProblem, device: torch.device | str
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Clean and corrupted tokens [P, T + offset]."""
+        clean, corrupted = (
+            task.encode(torch.from_numpy(actions.astype(np.int64)).to(device))
+            for actions in (self.clean, self.corrupted)
+        )
+        return clean, corrupted
+
+    def splits(self, quotients: tuple[Quotient, ...]) -> dict[str, np.ndarray]:
+        """Name -> which pairs [P]: all of them, and those whose two final states have the same or
+        a different image in each quotient."""
+        found = {"all": np.ones(len(self), dtype=bool)}
+        for quotient in quotients:
+            same = quotient.map[self.clean_state] == quotient.map[self.corrupted_state]
+            other = "opposite" if quotient.name == "parity" else "different"
+            found[f"same {quotient.name}"] = same
+            found[f"{other} {quotient.name}"] = ~same
+        return found
+
+
+def draw_pairs(task: WordProblem, n: int, length: int, corrupt_at: int, seed: int) -> Pairs:
+    """`n` pairs, or as many as the task has sequences; deterministic in `seed`. The action at
+    `corrupt_at` becomes any other action of the task, all equally likely."""
+    if not 0 <= corrupt_at < length:
+        raise StatetraceError(
+            f"corrupt_at {corrupt_at} is outside the sequence: use 0 to {length - 1}"
+        )
+    alphabet = np.asarray(range(task.group.order) if task.actions is None else task.actions)
+    if len(alphabet) < 2:
+        raise StatetraceError(
+            f"{task.group.name} with {len(alphabet)} action has no other action to corrupt with: "
+            "use a task with at least 2"
+        )
+    drawn = task.draw(n, seed, length)
+    rng = np.random.default_rng([seed, length, CORRUPTION])
+    number = np.zeros(task.group.order, dtype=np.int64)  # element -> its place in the alphabet
+    number[alphabet] = np.arange(len(alphabet))
+    shift = rng.integers(1, len(alphabet), size=len(drawn))
+    corrupted = drawn.actions.copy()
+    corrupted[:, corrupt_at] = alphabet[
+        (number[drawn.actions[:, corrupt_at]] + shift) % len(alphabet)
+    ]
+    return Pairs(
+        drawn.actions,
+        corrupted,
+        clean_state=drawn.states[:, -1].copy(),
+        corrupted_state=scan(task.group, corrupted)[:, -1].copy(),
+    )

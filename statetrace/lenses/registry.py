@@ -1,0 +1,107 @@
+"""All lenses by name. Adding one is a file, its test, and a line here."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses.attention import AttentionSpec, attention
+from statetrace.lenses.dynamics import DynamicsSpec, dynamics
+from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.lenses.geometry import GeometrySpec, geometry
+from statetrace.lenses.patching import PatchingSpec, patching
+from statetrace.lenses.probing import ProbingSpec, probing
+from statetrace.lenses.result import LensResult
+from statetrace.training.recipe import known
+
+
+@dataclass(frozen=True)
+class Lens:
+    """A measurement: `look(model, task, spec, progress)` gives a LensResult.
+
+    Attributes:
+        says: what it tells, in a few words, for help texts.
+        reads_log: whether it reads the run's log and not the model.
+    """
+
+    spec: type[Any]
+    look: Callable[..., LensResult]
+    says: str
+    reads_log: bool = False
+
+
+LENSES: dict[str, Lens] = {
+    "generalization": Lens(GeneralizationSpec, generalization, "accuracy by length, cutoffs"),
+    "probing": Lens(ProbingSpec, probing, "what each layer knows"),
+    "patching": Lens(PatchingSpec, patching, "which activations the answer depends on"),
+    "attention": Lens(AttentionSpec, attention, "parity heads and the attention tree"),
+    "geometry": Lens(GeometrySpec, geometry, "the shape of the states"),
+    "dynamics": Lens(DynamicsSpec, dynamics, "what was learned first", reads_log=True),
+}
+
+
+def chosen(names: str | None) -> list[str]:
+    """Lens names from "patching,probing"; all of them for None."""
+    if names is None:
+        return list(LENSES)
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    for name in wanted:
+        known(name, LENSES, "lens", "--only")
+    if not wanted:
+        raise StatetraceError(f"--only '{names}' names no lens; there are {', '.join(LENSES)}")
+    return [name for name in LENSES if name in wanted]
+
+
+def make_spec(lens: str, settings: dict[str, str]) -> Any:
+    """A lens's spec from words, `{"pairs": "50"}`; unknown names and bad values are quoted."""
+    kind = LENSES[lens].spec
+    hints = typing.get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    values = {}
+    for name, word in settings.items():
+        known(name, fields, "setting", f"the lens '{lens}'")
+        values[name] = _parse(f"{lens}.{name}", word, hints[name])
+    return kind(**values)
+
+
+def _parse(name: str, word: str, hint: Any) -> Any:
+    """A value of the hinted type from its spelling on the command line."""
+    accepted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if word.lower() == "none" and types.NoneType in accepted:
+        return None
+    for kind in accepted:
+        try:
+            return _as(word, kind)
+        except ValueError:
+            continue
+    raise StatetraceError(f"{name} cannot be '{word}'; it is {_describe(hint)}")
+
+
+def _as(word: str, kind: Any) -> Any:
+    if kind is bool:
+        if word.lower() not in _SWITCH:
+            raise ValueError(word)
+        return _SWITCH[word.lower()]
+    if kind in (int, float, str):
+        return kind(word)
+    if typing.get_origin(kind) is tuple:
+        inner = typing.get_args(kind)[0]
+        return tuple(_as(part.strip(), inner) for part in word.split(",") if part.strip())
+    raise ValueError(word)
+
+
+_SWITCH = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def _describe(hint: Any) -> str:
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    if isinstance(hint, types.UnionType):
+        return " or ".join(_describe(part) for part in typing.get_args(hint))
+    if typing.get_origin(hint) is tuple:
+        return f"{_describe(typing.get_args(hint)[0])}, or several with commas"
+    return words.get(hint, "none")

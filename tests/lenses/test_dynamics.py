@@ -1,0 +1,103 @@
+"""Logs of made-up runs, whose story is known."""
+
+import numpy as np
+import pytest
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses.changepoints import segments
+from statetrace.lenses.dynamics import DynamicsSpec, dynamics, first_reached, surplus
+from statetrace.runs import Run
+from statetrace.tasks.word_problem import word_problem
+
+STEPS = np.arange(0, 2001, 50)
+
+
+def rising(at, width=150):
+    """From 0 to 1 around a step."""
+    return 1 / (1 + np.exp(-(STEPS - at) / (width / 4)))
+
+
+def write(folder, state_known, parity_known, lengths=4):
+    """A log in which the state is known with one probability, else parity with another."""
+    run = Run(folder)
+    folder.mkdir(parents=True)
+    run.write_info({"format": 1})
+    for i, step in enumerate(STEPS):
+        p, q = state_known[i], parity_known[i]
+        parity = p + (1 - p) * (q + (1 - q) / 2)
+        state = p + (1 - p) * (q / 3 + (1 - q) / 6)
+        record = {"kind": "evaluation", "step": int(step), "loss": float(1.8 * (1 - state))}
+        record["accuracy_by_length"] = {"state": [state] * lengths, "parity": [parity] * lengths}
+        run.append(record)
+    return run
+
+
+def look(run):
+    return dynamics(None, word_problem("S3", 4), DynamicsSpec(run=str(run.path)))
+
+
+def test_parity_first(tmp_path):
+    result = look(write(tmp_path / "r", rising(1500), rising(500)))
+    assert result.summary["lead"]["parity"]["share"] > 0.5
+    assert "came first" in result.notes[0]
+    starts = result.summary["phases"]
+    assert any(350 <= start <= 650 for start in starts)
+    assert any(1350 <= start <= 1650 for start in starts)
+    reached = {
+        (r["what"], r["threshold"]): r["step"]
+        for r in result.rows()
+        if r["measure"] == "reached" and r["length"] == 4
+    }
+    assert reached["parity", 0.9] < 700 < 1300 < reached["state", 0.9]
+
+
+def test_lockstep(tmp_path):
+    result = look(write(tmp_path / "r", rising(900), np.zeros(len(STEPS))))
+    assert abs(result.summary["lead"]["parity"]["share"]) < 1e-9
+    assert "rose together" in result.notes[0]
+
+
+def test_what_is_never_reached_is_empty(tmp_path):
+    result = look(write(tmp_path / "r", np.zeros(len(STEPS)), rising(500)))
+    steps = [
+        step
+        for what, measure, step in zip(
+            result.columns["what"], result.columns["measure"], result.columns["step"], strict=True
+        )
+        if what == "state" and measure == "reached"
+    ]
+    assert steps == [None] * len(steps)
+
+
+def test_a_lucky_evaluation_does_not_count():
+    steps = np.array([0, 10, 20, 30, 40])
+    assert first_reached(steps, np.array([0.1, 0.99, 0.2, 0.99, 0.99]), 0.9) == 30
+    assert first_reached(steps, np.array([0.1, 0.1, 0.2, 0.2, 0.99]), 0.9) == 40
+
+
+def test_surplus_of_a_guesser_is_nothing():
+    known = np.linspace(0, 1, 11)
+    state, parity = known + (1 - known) / 6, known + (1 - known) / 2
+    assert surplus(state, parity, 6, 2) == pytest.approx(np.zeros(11), abs=1e-12)
+    assert surplus(np.array([1 / 3]), np.array([1.0]), 6, 2) == pytest.approx([0.4])
+
+
+@pytest.mark.parametrize("breaks", [[], [20], [15, 40]])
+def test_change_points_of_broken_lines(breaks):
+    rng = np.random.default_rng(len(breaks))
+    slopes = [0.0, 1.0, -0.5]
+    pace = np.zeros(60)
+    for start, slope in zip([0, *breaks], slopes, strict=False):
+        pace[start:] = slope
+    series = np.stack([pace.cumsum(), -pace.cumsum()], axis=1) + rng.normal(0, 0.1, (60, 2))
+    found = segments(series, most=6)
+    assert len(found) == len(breaks) + 1
+    assert found == pytest.approx([0, *breaks], abs=2)
+
+
+def test_too_little_to_see(tmp_path):
+    run = Run(tmp_path)
+    run.write_info({"format": 1})
+    assert "needs at least two" in look(run).notes[0]
+    with pytest.raises(StatetraceError, match="holds no run"):
+        look(Run(tmp_path / "nowhere"))
