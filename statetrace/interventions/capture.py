@@ -68,9 +68,10 @@ def capturing(model: nn.Module, sites: Iterable[Site]) -> Iterator[dict[Site, Te
 
 def capture(model: nn.Module, tokens: Tensor, sites: Iterable[Site]) -> dict[Site, Tensor]:
     """tokens [B, T] -> the activation at each site, of one forward pass in eval mode."""
+    sites = tuple(sites)
     with evaluating(model), capturing(model, sites) as found:
         model(tokens, use_cache=False)
-    return found
+    return {site: found[site] for site in sites}
 
 
 def _hook(reader: Anatomy, site: Site, edit: Edit) -> torch.utils.hooks.RemovableHandle:
@@ -93,8 +94,12 @@ def _on_slice(edit: Edit, part: slice) -> Edit:
     """The edit of one head's share of the concatenated heads."""
 
     def edited(z: Tensor) -> Tensor:
+        before = z[..., part]
+        after = edit(before)
+        if after is before:  # only looked at
+            return z
         z = z.clone()
-        z[..., part] = edit(z[..., part])
+        z[..., part] = after
         return z
 
     return edited

@@ -8,7 +8,6 @@ careful, and halving is a second line there.
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -66,13 +65,13 @@ def in_pieces(
             start += n
         else:
             size = n // 2
-            gc.collect()  # outside the except block, which would keep the failed tensors alive
-            if torch.cuda.is_available():
+            if torch.cuda.is_initialized():
                 torch.cuda.empty_cache()
     return size
 
 
 def _succeeds(work: Callable[[int, int], None], start: int, stop: int) -> bool:
+    # A function of its own: the exception keeps the failed piece's tensors alive until it is gone.
     try:
         work(start, stop)
     except (RuntimeError, MemoryError) as error:

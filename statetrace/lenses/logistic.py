@@ -247,9 +247,15 @@ def _step(state: _State, columns: Columns) -> None:
 
     product = columns.dot(step, turned)
     size = columns.dot(turned, torch.bmm(turned, state.inverse))
-    # A fit that got nowhere is not going to: rounding is all that is left of its slope.
-    state.over = state.over | (product <= 0)
-    useful = ~state.over
+    useful = (product > 0) & ~state.over
+    # A fit that got nowhere forgets its pairs; with none to forget, rounding is all that is left
+    # of its slope, and it ends here.
+    stuck = ~useful & ~state.over
+    remembered = torch.zeros_like(stuck)
+    for _, _, rho in state.pairs:
+        remembered |= rho > 0
+        rho.masked_fill_(stuck, 0.0)
+    state.over = state.over | (stuck & ~remembered)
     state.pairs.append((step, turned, torch.where(useful, 1 / product, 0.0)))
     del state.pairs[:-MEMORY]
     state.scale = torch.where(useful, product / size, state.scale)

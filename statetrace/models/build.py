@@ -72,7 +72,10 @@ def _config(spec: ModelSpec, vocab_size: int, max_length: int) -> Any:
         return config
     dropout = spec.family.dropout if spec.dropout is None else spec.dropout
     positions = max(spec.size.positions, max_length)
-    return spec.family.config(spec.size, vocab_size, positions, dropout)
+    config = spec.family.config(spec.size, vocab_size, positions, dropout)
+    if spec.init_std is not None:
+        config.initializer_range = spec.init_std
+    return config
 
 
 def _from_config(config: Any) -> Any:

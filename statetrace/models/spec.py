@@ -31,16 +31,23 @@ class ModelSpec:
     dropout: float | None = None
     """Dropout everywhere the family has it; None for the published one (GPT-2 0.1, others 0)."""
 
+    init_std: float | None = None
+    """Standard deviation of the initial weights; None for the family's (0.02)."""
+
     pretrained: str | None = None
     """Start from these weights: a folder with config.json and model.safetensors, or a hub id."""
 
     def __post_init__(self) -> None:
-        given = {"layers": self.layers, "width": self.width, "heads": self.heads}
-        given = {field: value for field, value in given.items() if value is not None}
+        sizes = {"layers": self.layers, "width": self.width, "heads": self.heads}
+        given: dict[str, float] = {k: value for k, value in sizes.items() if value is not None}
         for field, value in given.items():
             if type(value) is not int or value < 1:
                 raise StatetraceError(f"{field} = {value!r} is not a whole number from 1 up.")
         self._check_dropout()
+        if self.init_std is not None:
+            if not 0 < self.init_std < 10:
+                raise StatetraceError(f"init_std = {self.init_std!r} is not between 0 and 10.")
+            given["init_std"] = self.init_std
         if self.pretrained is not None:
             if not isinstance(self.pretrained, str) or not self.pretrained.strip():
                 raise StatetraceError(

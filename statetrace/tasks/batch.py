@@ -61,14 +61,27 @@ class Split:
     def __len__(self) -> int:
         return len(self.actions)
 
-    def rows(self, rows: torch.Tensor | slice) -> Batch:
-        """The batch of the given rows."""
-        return Batch.of(self.actions[rows].long(), self.states[rows].long(), self.vocabulary)
+    @property
+    def length(self) -> int:
+        return int(self.actions.shape[1])
 
-    def batch(self, seed: int, index: int, size: int, part: slice = slice(None)) -> Batch:
+    def rows(self, rows: torch.Tensor | slice, length: int | None = None) -> Batch:
+        """The batch of the given rows, cut to their first `length` actions."""
+        actions, states = self.actions[rows], self.states[rows]
+        return Batch.of(actions[:, :length].long(), states[:, :length].long(), self.vocabulary)
+
+    def batch(
+        self,
+        seed: int,
+        index: int,
+        size: int,
+        part: slice = slice(None),
+        length: int | None = None,
+    ) -> Batch:
         """Batch number `index` of the order `seed`; `part` picks one process's share of it."""
         rows = batch_rows(len(self), size, seed, index)[part]
-        return self.rows(torch.from_numpy(rows).to(self.actions.device, non_blocking=True))
+        there = torch.from_numpy(rows).to(self.actions.device, non_blocking=True)
+        return self.rows(there, length)
 
 
 def batch_rows(n: int, size: int, seed: int, index: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""AdamW, its learning-rate schedule, and its state as plain named tensors."""
+"""AdamW, what changes with the step (learning rate, length), and its state as named tensors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from statetrace.training.settings import TrainingSettings
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+
+FALL = 0.3
+"""Share of the steps over which a trapezoid schedule falls."""
+
+SHORTEST = 3
+"""Actions per sequence at the start of a run whose sequences grow."""
 
 
 def adamw(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
@@ -34,8 +40,17 @@ def learning_rate(settings: TrainingSettings, step: int) -> float:
         "linear": 1 - progress,
         "cosine": (1 + math.cos(math.pi * progress)) / 2,
         "constant": 1.0,
+        "trapezoid": min(1.0, (1 - progress) / FALL),
     }
     return settings.learning_rate * factors[settings.schedule]
+
+
+def current_length(settings: TrainingSettings, step: int, length: int) -> int:
+    """Actions per training sequence at step `step`: growing linearly, then all of them."""
+    growing = settings.grow * settings.steps
+    if step >= growing or length <= SHORTEST:
+        return length
+    return min(length, math.ceil(SHORTEST + (length - SHORTEST) * step / growing))
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

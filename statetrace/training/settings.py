@@ -12,7 +12,7 @@ from typing import Any
 
 from statetrace.errors import StatetraceError
 
-SCHEDULES = ("linear", "cosine", "constant")
+SCHEDULES = ("linear", "cosine", "constant", "trapezoid")
 PRECISIONS = ("auto", "float32", "bfloat16")
 DEVICES = ("auto", "cpu", "cuda")
 PARALLELS = ("ddp", "fsdp")
@@ -87,6 +87,9 @@ class ModelSettings:
     width: int | None = setting(None, "Width of the residual stream, instead of the published one.")
     heads: int | None = setting(None, "Attention heads per block, instead of the published number.")
     dropout: float | None = setting(None, "Dropout (default the family's: GPT-2 0.1, others 0).")
+    init_std: float | None = setting(
+        None, "Standard deviation of the initial weights (default the family's: 0.02)."
+    )
     pretrained: str | None = setting(
         None, "Start from these weights: a Hugging Face id, or a folder with safetensors."
     )
@@ -104,14 +107,24 @@ class TrainingSettings:
     batch: int = setting(128, "Sequences per step, over all processes.")
     accumulate: int = setting(1, "Parts a batch is computed in, to save memory.")
     learning_rate: float = setting(5e-5, "Peak learning rate of AdamW.")
-    schedule: str = setting("linear", "Decay of the learning rate: linear, cosine or constant.")
+    schedule: str = setting(
+        "linear",
+        "Decay of the learning rate: linear, cosine, constant, or trapezoid (constant, then linear "
+        "over the last 30%).",
+    )
     warmup: int = setting(0, "Steps over which the learning rate first rises from 0.")
+    grow: float = setting(
+        0.0, "Share of the steps over which training sequences grow from 3 actions to full length."
+    )
     weight_decay: float = setting(0.0, "Decoupled weight decay, on matrices alone.")
     beta1: float = setting(0.9, "AdamW's first-moment decay.")
     beta2: float = setting(0.999, "AdamW's second-moment decay.")
     clip: float = setting(1.0, "Largest gradient norm; 0 switches clipping off.")
     seed: int = setting(0, "Seed of data order, dropout and (unless given) initial weights.")
     device: str = setting("auto", "auto, cpu or cuda.")
+    threads: int | None = setting(
+        None, "CPU threads (default torch's choice); tiny models are often quickest with 1."
+    )
     precision: str = setting(
         "auto", "auto (bfloat16 autocast on CUDA, float32 on a CPU), float32 or bfloat16."
     )
@@ -124,7 +137,7 @@ class TrainingSettings:
     )
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "accumulate"):
+        for name in ("steps", "batch", "accumulate", "threads"):
             at_least(name, getattr(self, name), 1)
         for name in ("warmup", "seed", "clip", "weight_decay"):
             at_least(name, getattr(self, name), 0)
@@ -135,6 +148,7 @@ class TrainingSettings:
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
             need(0 <= value < 1, f"{name} {value} must lie in [0, 1)")
+        need(0 <= self.grow <= 1, f"grow {self.grow} must lie between 0 and 1")
         one_of("schedule", self.schedule, SCHEDULES)
         one_of("device", self.device, DEVICES)
         one_of("precision", self.precision, PRECISIONS)

@@ -43,6 +43,8 @@ def make_plan(recipe: Recipe, world: World) -> Plan:
     world.check_shares(recipe.training.batch, recipe.training.accumulate)
     model_spec(recipe)
     be_deterministic(recipe, world.device)
+    if recipe.training.threads is not None:
+        torch.set_num_threads(recipe.training.threads)
     task = make_task(recipe)
     return Plan(
         recipe=recipe,
@@ -75,6 +77,7 @@ def model_spec(recipe: Recipe) -> ModelSpec:
         width=wanted.width,
         heads=wanted.heads,
         dropout=wanted.dropout,
+        init_std=wanted.init_std,
         pretrained=wanted.pretrained,
     )
 

@@ -17,7 +17,14 @@ from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
 from statetrace.training.evaluate import accuracy, loss, predict
-from statetrace.training.optimizer import adamw, export, learning_rate, set_learning_rate, whole
+from statetrace.training.optimizer import (
+    adamw,
+    current_length,
+    export,
+    learning_rate,
+    set_learning_rate,
+    whole,
+)
 from statetrace.training.parallel import local_gradients, spread
 from statetrace.training.setup import Plan
 
@@ -62,7 +69,9 @@ class Trainer:
         settings, world = self.plan.recipe.training, self.plan.world
         torch.manual_seed((settings.seed << 40) ^ (index << 8) ^ world.rank)
         set_learning_rate(self.optimizer, learning_rate(settings, index))
-        batch = self.split.batch(settings.seed, index, settings.batch, world.part(settings.batch))
+        length = current_length(settings, index, self.split.length)
+        part = world.part(settings.batch)
+        batch = self.split.batch(settings.seed, index, settings.batch, part, length)
         parts = zip(
             batch.tokens.chunk(settings.accumulate),
             batch.targets.chunk(settings.accumulate),
@@ -74,9 +83,9 @@ class Trainer:
             with nullcontext() if last else local_gradients(self.module):
                 with self.plan.autocast:
                     logits = predict(self.module, tokens)
-                part = loss(logits, targets) / settings.accumulate
-                part.backward()
-            total += part.detach()
+                value = loss(logits, targets) / settings.accumulate
+                value.backward()
+            total += value.detach()
         if settings.clip:
             nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
         self.optimizer.step()

@@ -175,3 +175,18 @@ def test_impossible_shapes_are_refused(vocab_size, max_length, message):
     for function in (parameter_count, lambda *args: build(*args, seed=0)):
         with pytest.raises(StatetraceError, match=message):
             function(ModelSpec("gpt2", **SMALL), vocab_size, max_length)
+
+
+def test_the_spread_of_the_initial_weights():
+    wide, usual = (
+        build(ModelSpec("gpt2", layers=1, width=64, heads=2, init_std=std), 7, 16, seed=0)
+        for std in (0.1, None)
+    )
+    ratio = (
+        wide.transformer.h[0].mlp.c_fc.weight.std() / usual.transformer.h[0].mlp.c_fc.weight.std()
+    )
+    assert ratio.item() == pytest.approx(5, rel=0.01)
+    with pytest.raises(StatetraceError, match=r"init_std = -1"):
+        ModelSpec("gpt2", init_std=-1)
+    with pytest.raises(StatetraceError, match=r"init_std = 0.1 cannot be chosen with pretrained"):
+        ModelSpec("gpt2", init_std=0.1, pretrained="somewhere")

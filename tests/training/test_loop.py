@@ -11,7 +11,7 @@ from statetrace.runs import Run
 from statetrace.training import setup
 from statetrace.training.evaluate import loss, predict
 from statetrace.training.loop import train
-from statetrace.training.optimizer import learning_rate
+from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import World
 from statetrace.training.trainer import NonFiniteLoss
 from tests.training.conftest import Recorder, toy
@@ -184,8 +184,23 @@ def test_schedules_rise_and_fall():
     assert rates[99] == pytest.approx(1 / 90)
     cosine = toy(steps=100, learning_rate=1.0, schedule="cosine").training
     assert learning_rate(cosine, 50) == pytest.approx(0.5)
+    trapezoid = toy(steps=100, learning_rate=1.0, schedule="trapezoid").training
+    assert learning_rate(trapezoid, 70) == pytest.approx(1.0)
+    assert learning_rate(trapezoid, 85) == pytest.approx(0.5)
     constant = toy(steps=100, learning_rate=1.0, schedule="constant").training
     assert learning_rate(constant, 99) == 1.0
+
+
+def test_sequences_may_grow(tmp_path, recorder):
+    settings = toy(steps=100, grow=0.5).training
+    lengths = [current_length(settings, step, 12) for step in range(100)]
+    assert (lengths[0], lengths[49], lengths[50], lengths[99]) == (3, 12, 12, 12)
+    assert lengths == sorted(lengths)
+    assert current_length(settings, 0, 2) == 2
+    assert {current_length(toy(steps=100).training, step, 12) for step in range(100)} == {12}
+    run = Run(tmp_path / "run")
+    train(toy(grow=1.0, seed=3), run, recorder())
+    assert run.metrics("training")[0]["loss"] != run.metrics("training")[1]["loss"]
 
 
 def test_bfloat16_on_a_cpu_is_refused(tmp_path, recorder):

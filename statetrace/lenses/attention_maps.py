@@ -1,0 +1,75 @@
+"""The attention maps of a model between the actions of many sequences, in pieces that fit.
+
+Cost: one forward pass in which attention shows its weights. The maps of 100 sequences of length
+100 in a model of 12 layers of 12 heads are 590 MB; no more than PIECE_BYTES is held at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from statetrace.errors import StatetraceError
+from statetrace.interventions.memory import free_bytes, in_pieces
+from statetrace.lenses.answers import device_of
+from statetrace.lenses.result import Progress, no_progress
+from statetrace.models import anatomy
+from statetrace.tasks.word_problem import WordProblem
+
+PIECE_BYTES = 2**28
+"""Memory that one piece of the work may take."""
+
+
+def maps_of(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor:
+    """The attention weights [L, B, H, T, T] from action (row) to action (column); what a start
+    marker receives is what is missing from 1 in the sum of a row."""
+    tokens = task.encode(torch.from_numpy(actions.astype(np.int64)).to(device_of(model)))
+    offset = task.vocabulary.offset
+    return anatomy(model).attention_weights(tokens)[..., offset:, offset:]
+
+
+def maps_or_reason(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor | str:
+    """The maps, or a sentence that says why this model has none to show."""
+    if anatomy(model).heads is None:
+        return (
+            f"{model.config.model_type!r} models have no attention in every block, so this lens "
+            "has nothing to look at; the other lenses do not need it"
+        )
+    try:
+        return maps_of(model, task, actions)
+    except StatetraceError as error:
+        return f"no attention maps: {error}"
+
+
+def for_each_piece(
+    model: Any,
+    task: WordProblem,
+    actions: np.ndarray,
+    map_bytes: int,
+    work: Callable[[int, Tensor], None],
+    progress: Progress = no_progress,
+) -> None:
+    """Call work(start, maps) with the maps [L, B, H, T, T] of sequences start .. start + B until
+    all are done; after running out of memory again, with fewer sequences.
+
+    Args:
+        actions: [n, T].
+        map_bytes: what the maps of one sequence take.
+    """
+    n = len(actions)
+
+    def piece(start: int, stop: int) -> None:
+        work(start, maps_of(model, task, actions[start:stop]))
+        progress(stop / n)
+
+    # Twice: the layers' maps are stacked, and scores are computed in double precision by layer.
+    in_pieces(n, fitting(2 * map_bytes, device_of(model)), piece)
+
+
+def fitting(bytes_each: int, device: torch.device) -> int:
+    """How many of something are done together."""
+    return max(1, min(PIECE_BYTES, free_bytes(device) // 4) // max(1, bytes_each))

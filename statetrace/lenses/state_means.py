@@ -1,0 +1,210 @@
+"""Points labelled by the state they stand for: means, spread, axes, and what a partition explains.
+
+The arrays behind the geometry lens, without a model in sight: `points` [n, D] are activations and
+`states` [n] the state each one stands for.
+
+Cost: `permuted_grams` does one matrix product [permutations * states, n] x [n, D], on the device
+it is given; everything else is a pass over the points, and one eigendecomposition [D, D].
+Caveat: a mean over few points carries noise, which looks like structure in every measure here;
+compare with the permuted labels or the null column beside the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from statetrace.groups import Group, arrange
+
+Array = NDArray[Any]  # of floats
+Labels = NDArray[np.int64]
+
+_WEIGHTS_AT_ONCE = 2**24  # entries of the averaging matrices of one chunk, 64 MB
+
+
+@dataclass(frozen=True)
+class StateMeans:
+    """S states, of which some may never have been visited.
+
+    Attributes:
+        means: [S, D], NaN for a state that was never visited.
+        counts: [S], points per state.
+        within: [S], mean squared distance of a state's points from their mean, NaN likewise.
+        visited: [V], the states that were.
+    """
+
+    means: Array
+    counts: Labels
+    within: Array
+    visited: Labels
+
+    @property
+    def between(self) -> float:
+        """Squared distances of the means from the grand mean, each point counted once."""
+        there = self.means[self.visited]
+        counts = self.counts[self.visited][:, None]
+        grand = (counts * there).sum(axis=0) / counts.sum()
+        return float((counts * (there - grand) ** 2).sum())
+
+    @property
+    def between_share(self) -> float:
+        """Of the variance of the points, the share that lies between the states."""
+        inside = float((self.counts * np.nan_to_num(self.within)).sum())
+        total = self.between + inside
+        return self.between / total if total > 0 else float("nan")
+
+
+def state_means(points: Array, states: Labels, order: int) -> StateMeans:
+    counts = np.bincount(states, minlength=order)
+    sums = _sums(points, states, order)
+    with np.errstate(invalid="ignore"):  # 0/0 is the NaN that is promised
+        means = sums / counts[:, None]
+        squares = ((points - means[states]) ** 2).sum(axis=1)
+        within = np.bincount(states, squares, order) / counts
+    return StateMeans(means, counts, within, np.flatnonzero(counts))
+
+
+def permuted_grams(
+    points: Array,
+    states: Labels,
+    permutations: int,
+    seed: int,
+    device: torch.device | str = "cpu",
+) -> Iterator[tuple[Array, Array]]:
+    """The state means after the labels were dealt out to the points at random, chunk by chunk:
+    Gram matrices about the centroid [chunk, V, V] and `StateMeans.between` [chunk].
+
+    `states` [n] are 0..V-1, each there at least once. The same seed deals the same labels,
+    whatever the points are.
+    """
+    rng = np.random.default_rng([seed, 1])
+    counts = np.bincount(states)
+    n, visited = len(states), len(counts)
+    chunk = max(1, _WEIGHTS_AT_ONCE // (n * visited))
+    centred = points - points.mean(axis=0, dtype=np.float64)
+    on_device = torch.as_tensor(centred.astype(np.float32), device=device)  # [n, D]
+    share = torch.as_tensor(1 / counts, dtype=torch.float32, device=device)
+    for start in range(0, permutations, chunk):
+        dealt = rng.permuted(np.tile(states, (min(chunk, permutations - start), 1)), axis=1)
+        labels = torch.as_tensor(dealt, device=device)  # [chunk, n]
+        weights = torch.zeros(len(dealt), visited, n, device=device)
+        weights.scatter_(1, labels[:, None], share[labels][:, None])
+        means = weights.flatten(0, 1) @ on_device  # [chunk * V, D]
+        means = means.unflatten(0, (len(dealt), visited))
+        squares = means.square().sum(-1).double().cpu().numpy()  # about the grand mean, [chunk, V]
+        means = means - means.mean(dim=1, keepdim=True)
+        yield (means @ means.mT).double().cpu().numpy(), squares @ counts
+
+
+def share_explained(means: Array, classes: Labels) -> float:
+    """Of the variance between vectors [V, D], the share that lies between the classes [V]."""
+    centred = means - means.mean(axis=0)
+    total = float((centred**2).sum())
+    sizes = np.bincount(classes)
+    explained = ((_sums(centred, classes, len(sizes)) ** 2).sum(axis=1) / np.maximum(sizes, 1)).sum()
+    return float(explained / total) if total > 0 else float("nan")
+
+
+def class_distances(means: Array, classes: Labels, count: int) -> Array:
+    """Distances of the mean vectors of the classes: [count, count]; NaN for an empty class."""
+    with np.errstate(invalid="ignore"):
+        centres = _sums(means, classes, count) / np.bincount(classes, minlength=count)[:, None]
+    return np.asarray(np.linalg.norm(centres[:, None] - centres[None, :], axis=-1))
+
+
+def arrangements(group: Group) -> dict[str, Labels]:
+    """For a group of permutations (S_n from S3, A_n from A4 on) the ways to look at one thing of a
+    state: "object k", the place where object k is, and "position k", the object at place k; each
+    [order] with values 0..n-1. Empty for other groups."""
+    rest = group.labels[group.identity]
+    digits = sorted(rest)
+    permutations = all(sorted(label) == digits for label in group.labels)
+    if not permutations or not "1234567".startswith(rest) or not 3 <= len(rest) < group.order:
+        return {}
+    objects = list(range(len(rest)))
+    held = np.array([arrange(label, objects, group.notation) for label in group.labels])
+    where = np.argsort(held, axis=1)  # [order, object] -> position
+    found = {f"object {k + 1}": where[:, k] for k in objects}
+    return found | {f"position {k + 1}": held[:, k] for k in objects}
+
+
+def principal_axes(
+    points: Array, components: int, device: torch.device | str = "cpu"
+) -> tuple[Array, Array]:
+    """Principal axes [components, D] of points [n, D] and the share of variance along each."""
+    centred = points - points.mean(axis=0, dtype=np.float64)
+    on_device = torch.from_numpy(centred).to(device)
+    eigen, vectors = torch.linalg.eigh(on_device.mT @ on_device)  # smallest first
+    values = eigen.clamp(min=0).cpu().numpy()[::-1]
+    axes = _signed(vectors.cpu().numpy().T[::-1][:components])
+    total = values.sum()
+    return axes, values[: len(axes)] / total if total > 0 else np.full(len(axes), np.nan)
+
+
+def parity_axes(means: Array, parity: Labels) -> Array:
+    """The view of Figure 4: the parity direction, and the two principal axes of the state means
+    [V, D] in its orthogonal complement: [3, D]."""
+    direction = means[parity == 1].mean(axis=0) - means[parity == 0].mean(axis=0)
+    length = np.linalg.norm(direction)
+    direction = direction / length if length > 0 else direction
+    centred = means - means.mean(axis=0)
+    rest = centred - np.outer(centred @ direction, direction)
+    _, _, axes = np.linalg.svd(rest, full_matrices=False)
+    return np.concatenate([direction[None], _signed(axes[:2])])
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How far classes are apart in the points, judged on points that were not used to find the
+    class means; NaN where a class is missing from one half of the points.
+
+    Attributes:
+        accuracy: share of points nearest to the mean of their own class.
+        d_prime: for two classes, the distance of the means along the line through them in
+            standard deviations within a class; NaN for more.
+    """
+
+    accuracy: float
+    d_prime: float
+
+
+def separation(points: Array, classes: Labels, count: int) -> Separation:
+    """Cross-fitted over two halves of the points [n, D], classes [n] in 0..count-1."""
+    halves = [slice(0, None, 2), slice(1, None, 2)]
+    accuracy, d_prime = [], []
+    for fitted, tested in (halves, halves[::-1]):
+        counts = np.bincount(classes[fitted], minlength=count)
+        with np.errstate(invalid="ignore"):
+            centres = _sums(points[fitted], classes[fitted], count) / counts[:, None]  # [count, D]
+        middle = centres.mean(axis=0)
+        seen, truth = points[tested] - middle, classes[tested]
+        centres = centres - middle
+        nearest = (seen @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
+        accuracy.append((nearest == truth).mean() if np.isfinite(centres).all() else np.nan)
+        if count == 2:
+            along = seen @ (centres[1] - centres[0])
+            sides = [along[truth == k] for k in (0, 1)]
+            spread = np.sqrt(np.mean([side.var() if len(side) else np.nan for side in sides]))
+            apart = np.diff([side.mean() if len(side) else np.nan for side in sides])[0]
+            d_prime.append(apart / spread if spread > 0 else np.nan)
+    return Separation(float(np.mean(accuracy)), float(np.mean(d_prime)) if d_prime else np.nan)
+
+
+def _sums(points: Array, classes: Labels, count: int) -> Array:
+    """Sums over the points [n, D] of each class: [count, D] in float64."""
+    by_class = np.argsort(classes, kind="stable")
+    there, starts = np.unique(classes[by_class], return_index=True)
+    sums = np.zeros((count, points.shape[1]))
+    sums[there] = np.add.reduceat(points[by_class], starts, axis=0, dtype=np.float64)
+    return sums
+
+
+def _signed(axes: Array) -> Array:
+    """Axes have no sign of their own; make the largest entry of each positive."""
+    largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
+    return axes * np.where(largest < 0, -1.0, 1.0)
