@@ -37,8 +37,8 @@ def residuals(
     """tokens [N, T] -> the residual stream [L + 1, N, k, D]: layer 0 is the embedding, layer l the
     output of block l.
 
-    positions are k positions for all sequences, or [N, k], k of its own for each; they count tokens,
-    the start marker too. For one position j, result[:, :, j] is contiguous. `done` hears which
+    positions are k positions for all sequences, or [N, k], k for each its own; they count tokens, the
+    start marker too. For one position j, result[:, :, j] is contiguous. `done` hears which
     share of the sequences has been through.
     """
     reader = anatomy(model)
@@ -99,7 +99,9 @@ def _positions(positions: Sequence[int] | Tensor, tokens: Tensor, reader: Anatom
         )
     if int(at.min()) < 0 or int(at.max()) >= length:
         bad = int(at.min()) if int(at.min()) < 0 else int(at.max())
-        raise StatetraceError(f"there is no position {bad} in {length} tokens; use 0 to {length - 1}")
+        raise StatetraceError(
+            f"there is no position {bad} in {length} tokens; use 0 to {length - 1}"
+        )
     longest = int(at.max()) + 1
     if reader.max_length is not None and longest > reader.max_length:
         raise StatetraceError(

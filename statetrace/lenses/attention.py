@@ -5,7 +5,7 @@ Layers are counted 1..L (layer l writes the residual stream l of the other lense
 0; the paper's Table 2 counts layers from 0.
 
 Cost: one forward pass over `examples` sequences that shows its attention maps, in pieces of a
-few hundred megabytes, and about twenty plain ones over `ablation_examples` for the ablations.
+few hundred megabytes, and 26 plain ones over `ablation_examples` sequences for the ablations.
 Caveat: see parity_heads.py, attention_tree.py and attention_ablation.py for how the definitions
 were read. A model without attention gets a result without rows and a note.
 """
@@ -13,94 +13,26 @@ were read. A model without attention gets a result without rows and a note.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.interventions import Site, evaluating
 from statetrace.lenses.answers import check_fits, device_of
 from statetrace.lenses.attention_ablation import Ablation, ablations, correct
-from statetrace.lenses.attention_maps import fitting, for_each_piece, maps_or_reason
+from statetrace.lenses.attention_maps import fitting, maps_or_reason, read_maps
+from statetrace.lenses.attention_spec import AttentionSpec
 from statetrace.lenses.attention_table import AttentionTable, spread
-from statetrace.lenses.attention_tree import TreeMeasures, attention_trees
-from statetrace.lenses.parity_heads import contrast, head_scores, outside_kernel, score_ceiling
+from statetrace.lenses.parity_heads import contrast, outside_kernel, relabelings, score_ceiling
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
-Arrays = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class AttentionSpec:
-    """What to measure."""
-
-    examples: int = 100
-    """Sequences whose attention maps are read."""
-    first: int = 5
-    """The shortest prefix that counts in a head's score."""
-    last: int | None = None
-    """Length of the sequences; by default the task's (the paper: 80 for S3, 50 for S5)."""
-    quotient: str = "parity"
-    """Heads are scored by their attention to actions outside its kernel (for parity: odd)."""
-    confidence: float = 0.95
-    """Level of the confidence interval in the score."""
-    margin: float = 0.95
-    """What the interval's half-width is multiplied with, as in the paper's formula; 1 for the
-    plain interval."""
-    top: int = 3
-    """Heads in the summary, with their attention maps of one example."""
-    ablation_sizes: tuple[int, ...] = (1, 2, 3)
-    """Take out this many of the top heads; () for no ablations."""
-    ablation_examples: int = 256
-    """Sequences that are answered without them."""
-    controls: int = 3
-    """Random sets of other heads to compare each ablation with."""
-    weight: float = 0.95
-    """Attention tree: edges are heavier than this,"""
-    top_target: int = 3
-    """and among this many heaviest from their target,"""
-    top_source: int = 10
-    """and among this many heaviest to their source."""
-    tree_examples: int | None = None
-    """Sequences whose trees are measured; by default all `examples`."""
-    tree_saved: int = 3
-    """Trees whose edges are saved for drawing."""
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        least = dict.fromkeys(("examples", "first", "top", "ablation_examples"), 1)
-        least |= {"controls": 0, "top_target": 1, "top_source": 1, "tree_saved": 0}
-        for name, lowest in least.items():
-            if getattr(self, name) < lowest:
-                raise StatetraceError(
-                    f"{name} {getattr(self, name)} is too small; use {lowest} or more"
-                )
-        if self.last is not None and self.last <= self.first:
-            raise StatetraceError(
-                f"last {self.last} must be greater than first {self.first}, the shortest prefix"
-            )
-        if not 0 < self.confidence < 1:
-            raise StatetraceError(f"confidence {self.confidence} must lie between 0 and 1")
-        if self.margin < 0:
-            raise StatetraceError(f"margin {self.margin} is negative; use 0 or more")
-        if not 0 <= self.weight < 1:
-            raise StatetraceError(f"weight {self.weight} must be at least 0 and below 1")
-        if any(size < 1 for size in self.ablation_sizes):
-            raise StatetraceError(
-                f"ablation_sizes {self.ablation_sizes} must be whole numbers from 1 up"
-            )
-        if self.tree_examples is not None and not 0 <= self.tree_examples <= self.examples:
-            raise StatetraceError(
-                f"tree_examples {self.tree_examples} must lie between 0 and examples "
-                f"({self.examples})"
-            )
+__all__ = ["AttentionSpec", "attention", "rank_heads"]
 
 
 def attention(
@@ -122,24 +54,38 @@ def attention(
             progress(1.0)
             return LensResult("attention", asked, table.columns, notes=(example,))
         quotient = _split(task, spec, last, notes)
-        read = _Reading(task, spec, sequences[: spec.examples], quotient, example)
-        read.all_of(model, lambda share: progress(0.5 * share))
+        labels = _labels(task, spec, quotient)
+        read = read_maps(
+            model,
+            task,
+            spec,
+            sequences.actions[: spec.examples],
+            labels,
+            example,
+            progress=lambda share: progress(0.5 * share),
+        )
         summary: dict[str, Any] = {"length": last, "quotient": quotient and quotient.name}
         arrays = read.drawings
         if quotient is not None:
-            table.add_scores(quotient.name, read.scores)
-            ranked = rank_heads(read.scores)
-            arrays |= {"scores": read.scores.astype(np.float32)}
-            arrays |= _top_maps(ranked[: spec.top], example, sequences.actions[0], quotient)
+            ranked = rank_heads(read.scores[0])
+            top = ranked[: spec.top]
             summary["score_ceiling"] = score_ceiling(spec.first, last)
-            summary["top_heads"] = _top_heads(ranked[: spec.top], read.scores)
-            part = sequences[: spec.ablation_examples]
+            summary |= _scores(quotient.name, top, read.scores, table, notes)
+            arrays |= {"scores": read.scores[0].astype(np.float32)}
+            arrays |= _top_maps(top, example, sequences.actions[0], labels[0])
             summary |= _ablate(
-                *(model, task, spec, part, quotient, ranked, table, notes),
+                model,
+                task,
+                spec,
+                sequences[: spec.ablation_examples],
+                quotient,
+                ranked,
+                table,
+                notes,
                 progress=lambda share: progress(0.5 + 0.5 * share),
             )
-        if read.trees:
-            summary |= table.add_trees(read.measures())
+        if read.trees is not None:
+            summary |= table.add_trees(read.trees)
     progress(1.0)
     return LensResult("attention", asked, table.columns, arrays, summary, tuple(notes))
 
@@ -150,57 +96,6 @@ def rank_heads(scores: np.ndarray) -> list[Site]:
     order = np.argsort(-means, axis=None, kind="stable")
     found = zip(*np.unravel_index(order, means.shape), strict=True)
     return [Site("head", int(layer) + 1, int(head)) for layer, head in found]
-
-
-class _Reading:
-    """Scores and trees of every example, from maps that come in pieces."""
-
-    def __init__(
-        self,
-        task: WordProblem,
-        spec: AttentionSpec,
-        sequences: Sequences,
-        quotient: Quotient | None,
-        example: Tensor,
-    ) -> None:
-        self.task, self.spec, self.actions = task, spec, sequences.actions
-        layers, _, heads, _, _ = example.shape
-        self.map_bytes = 4 * example.numel()
-        self.scores = np.zeros((layers, heads, len(sequences)))  # percent
-        self.outside = None
-        if quotient is not None:
-            self.outside = torch.from_numpy(outside_kernel(quotient)[self.actions])  # [n, T]
-        wanted = len(sequences) if spec.tree_examples is None else spec.tree_examples
-        self.n_trees = min(wanted, len(sequences))
-        self.trees: dict[int, TreeMeasures] = {}  # by the first example of the piece
-        self.drawings: Arrays = {}
-
-    def all_of(self, model: Any, progress: Progress) -> None:
-        for_each_piece(model, self.task, self.actions, self.map_bytes, self._piece, progress)
-
-    def _piece(self, start: int, maps: Tensor) -> None:
-        spec, stop = self.spec, start + maps.shape[1]
-        if self.outside is not None:
-            outside = self.outside[start:stop].to(maps.device)
-            for layer, weights in enumerate(maps):
-                found = head_scores(weights, outside, spec.first, spec.margin, spec.confidence)
-                self.scores[layer, :, start:stop] = found.T.cpu().numpy()
-        if start >= self.n_trees:
-            return
-        maps = maps[:, : self.n_trees - start]
-        trees = attention_trees(maps, spec.weight, spec.top_target, spec.top_source)
-        self.trees[start] = trees.measures()
-        for i in range(start, min(stop, self.n_trees, spec.tree_saved)):
-            edges, weights = trees.drawing(i - start)
-            self.drawings[f"tree{i}_edges"], self.drawings[f"tree{i}_weights"] = edges, weights
-            self.drawings[f"tree{i}_actions"] = self.actions[i].astype(np.int32)
-
-    def measures(self) -> TreeMeasures:
-        """Of all trees together."""
-        pieces = [self.trees[start] for start in sorted(self.trees)]
-        names = [field.name for field in dataclasses.fields(TreeMeasures)]
-        together = {name: np.concatenate([getattr(p, name) for p in pieces]) for name in names}
-        return TreeMeasures(**together)
 
 
 def _draw(task: WordProblem, spec: AttentionSpec, last: int) -> tuple[Sequences, list[str]]:
@@ -227,23 +122,51 @@ def _split(task: WordProblem, spec: AttentionSpec, last: int, notes: list[str]) 
     return quotient
 
 
-def _top_heads(top: list[Site], scores: np.ndarray) -> list[dict[str, Any]]:
-    found = []
+def _labels(task: WordProblem, spec: AttentionSpec, quotient: Quotient | None) -> np.ndarray:
+    """[labels, order]: which elements count as odd, the true way first; none without quotient."""
+    if quotient is None:
+        return np.zeros((0, task.group.order), dtype=bool)
+    outside = outside_kernel(quotient)
+    rng = np.random.default_rng([spec.seed, 1])
+    others = relabelings(outside, task.actions, spec.relabelings, rng)
+    return np.concatenate((outside[None], others))
+
+
+def _scores(
+    name: str, top: list[Site], scores: np.ndarray, table: AttentionTable, notes: list[str]
+) -> dict[str, Any]:
+    """Fill the table; for the summary, the top heads, and what the best head gets by chance."""
+    table.add_scores("head score", name, scores[0])
+    heads = []
     for site in top:
-        score = spread(scores[site.layer - 1, site.head])
-        about = {"layer": site.layer, "head": site.head, "score": score.mean, "std": score.std}
-        found.append(about)
-    return found
+        found = spread(scores[0, site.layer - 1, site.head])
+        about = {"layer": site.layer, "head": site.head, "score": found.mean, "std": found.std}
+        heads.append(about)
+    summary: dict[str, Any] = {"top_heads": heads}
+    if len(scores) > 1:
+        by_chance = scores[1:].mean(-1)  # [relabelings, L, H]
+        table.add_scores("by chance", name, np.moveaxis(by_chance, 0, -1))
+        best, expected = float(scores[0].mean(-1).max()), float(by_chance.max((1, 2)).mean())
+        summary["top_score_by_chance"] = expected
+        if best <= expected:
+            notes.append(
+                f"no head stands out: the best one scores {best:.1f}% for {name}, "
+                f"and {expected:.1f}% is what the best head scores for an arbitrary choice of as "
+                "many actions"
+            )
+    return summary
 
 
-def _top_maps(top: list[Site], example: Tensor, actions: np.ndarray, quotient: Quotient) -> Arrays:
+def _top_maps(
+    top: list[Site], example: Tensor, actions: np.ndarray, outside: np.ndarray
+) -> dict[str, np.ndarray]:
     """For the figure: the maps of the top heads for the first example, and its odd actions."""
     maps = [example[site.layer - 1, 0, site.head] for site in top]
     return {
         "top_maps": torch.stack(maps).float().cpu().numpy(),  # [top, T, T]
         "top_maps_heads": np.array([(s.layer, s.head) for s in top], dtype=np.int32),
         "top_maps_actions": actions.astype(np.int32),  # [T]
-        "top_maps_odd": outside_kernel(quotient)[actions],  # [T], bool
+        "top_maps_odd": outside[actions],  # [T]
     }
 
 
@@ -270,8 +193,10 @@ def _ablate(
         notes.append(f"ablations of at most {len(ranked)} heads: the model has no more")
     if not sizes:
         return {}
-    logits = sequences.length * int(model.get_output_embeddings().weight.shape[0])
-    batch = min(512, fitting(8 * logits, device_of(model)))
+    vocabulary, width = model.get_output_embeddings().weight.shape
+    # Logits twice (as they come, and in float32), and some activations of a block.
+    each = 4 * sequences.length * (2 * vocabulary + 16 * width)
+    batch = min(512, fitting(each, device_of(model)))
     intact = correct(model, task, sequences, quotient, batch)
     accuracy = table.add_answers("none", None, intact)
     if accuracy["state"] < 2 / task.group.order:
@@ -299,23 +224,18 @@ def _about_controls(found: list[Ablation], controls: int) -> list[str]:
         (one.kind, one.size): {tuple(sorted(site.layer for site in heads)) for heads in one.sets}
         for one in found
     }
-    sizes = sorted({one.size for one in found})
-    missing = [size for size in sizes if ("control", size) not in layers]
-    elsewhere = [
-        size
-        for size in sizes
-        if size not in missing and layers["control", size] != layers["top", size]
-    ]
+    missing, elsewhere = [], []
+    for size in sorted({one.size for one in found}):
+        if ("control", size) not in layers:
+            missing.append(str(size))
+        elif layers["control", size] != layers["top", size]:
+            elsewhere.append(str(size))
     notes = []
     if missing and controls:
-        notes.append(f"no control for ablations of {_listed(missing)}: there are no other heads")
+        notes.append(f"no control for ablations of size {', '.join(missing)}: too few other heads")
     if elsewhere:
         notes.append(
-            f"the controls for ablations of {_listed(elsewhere)} come in part from other layers: "
-            "the top heads leave too few in their own"
+            f"controls for ablations of size {', '.join(elsewhere)} come in part from other "
+            "layers: the top heads leave too few in their own"
         )
     return notes
-
-
-def _listed(sizes: list[int]) -> str:
-    return " and ".join([", ".join(map(str, sizes[:-1]))] * (len(sizes) > 1) + [str(sizes[-1])])

@@ -1,4 +1,4 @@
-"""The attention maps of a model between the actions of many sequences, in pieces that fit.
+"""Reading the attention maps between the actions of many sequences, in pieces that fit.
 
 Cost: one forward pass in which attention shows its weights. The maps of 100 sequences of length
 100 in a model of 12 layers of 12 heads are 590 MB; no more than PIECE_BYTES is held at a time.
@@ -7,6 +7,7 @@ Cost: one forward pass in which attention shows its weights. The maps of 100 seq
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from torch import Tensor
 from statetrace.errors import StatetraceError
 from statetrace.interventions.memory import free_bytes, in_pieces
 from statetrace.lenses.answers import device_of
+from statetrace.lenses.attention_spec import AttentionSpec
+from statetrace.lenses.attention_tree import TreeMeasures, attention_trees
+from statetrace.lenses.parity_heads import head_scores
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
@@ -73,3 +77,63 @@ def for_each_piece(
 def fitting(bytes_each: int, device: torch.device) -> int:
     """How many of something are done together."""
     return max(1, min(PIECE_BYTES, free_bytes(device) // 4) // max(1, bytes_each))
+
+
+@dataclass(frozen=True)
+class MapReading:
+    """What the maps of n examples say.
+
+    Attributes:
+        scores: [labels, L, H, n] in percent, one for each way to call actions odd.
+        trees: None where no tree was asked for.
+        drawings: the first trees, as arrays tree0_edges [n_edges, (layer, source, target)],
+            tree0_weights [n_edges] and tree0_actions [T], and so on.
+    """
+
+    scores: np.ndarray
+    trees: TreeMeasures | None
+    drawings: dict[str, np.ndarray]
+
+
+def read_maps(
+    model: Any,
+    task: WordProblem,
+    spec: AttentionSpec,
+    actions: np.ndarray,
+    labels: np.ndarray,
+    example: Tensor,
+    progress: Progress = no_progress,
+) -> MapReading:
+    """Scores and trees of every example.
+
+    Args:
+        actions: [n, T].
+        labels: [labels, order], True for the elements that count as odd.
+        example: the maps of one example, which tell the size of the others.
+    """
+    n = len(actions)
+    n_trees = min(n, n if spec.tree_examples is None else spec.tree_examples)
+    layers, _, heads, _, _ = example.shape
+    scores = np.zeros((len(labels), layers, heads, n))
+    odd = torch.from_numpy(labels[:, actions])  # [labels, n, T]
+    trees: dict[int, TreeMeasures] = {}  # by the first example of a piece
+    drawings: dict[str, np.ndarray] = {}
+
+    def work(start: int, maps: Tensor) -> None:
+        stop = start + maps.shape[1]
+        for i, outside in enumerate(odd[:, start:stop].to(maps.device)):
+            for layer, weights in enumerate(maps):
+                found = head_scores(weights, outside, spec.first, spec.margin, spec.confidence)
+                scores[i, layer, :, start:stop] = found.T.cpu().numpy()
+        if start >= n_trees:
+            return
+        maps = maps[:, : n_trees - start]
+        grown = attention_trees(maps, spec.weight, spec.top_target, spec.top_source)
+        trees[start] = grown.measures()
+        for i in range(start, min(stop, n_trees, spec.tree_saved)):
+            drawings[f"tree{i}_edges"], drawings[f"tree{i}_weights"] = grown.drawing(i - start)
+            drawings[f"tree{i}_actions"] = actions[i].astype(np.int32)
+
+    for_each_piece(model, task, actions, 4 * example.numel(), work, progress)
+    pieces = [trees[start] for start in sorted(trees)]
+    return MapReading(scores, TreeMeasures.joined(pieces) if pieces else None, drawings)

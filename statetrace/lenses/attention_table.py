@@ -1,13 +1,15 @@
-"""The tidy table of the attention lens: one number with its spread over examples per row.
+"""The tidy table of the attention lens: one number with its spread per row.
 
     measure        name                        further columns
     head score     the quotient ("parity")     layer, head; percent, as in the paper's Table 2
+    by chance      the quotient                layer, head; the same with other actions called odd
     ablation       "state" or the quotient     heads, method, length; share of right answers, and
                                                with no length the mean over all lengths
     ablation drop  "state" or the quotient     heads, method; accuracy lost, paired by example
     tree           depth, coverage, distance   (per example)
                    edges, span, reached        layer (reached also has layer 0, the actions)
 
+The spread of "by chance" is over the choices of actions, that of all others over examples.
 `heads` is "none", "top 2" or "control 2"; columns that do not apply are None. low and high are the
 95% interval of the mean: Wilson's for the accuracy at one length, else the normal one.
 """
@@ -58,11 +60,11 @@ class AttentionTable:
     def __init__(self) -> None:
         self.columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
 
-    def add_scores(self, name: str, scores: np.ndarray) -> None:
+    def add_scores(self, measure: str, name: str, scores: np.ndarray) -> None:
         """scores [L, H, n] in percent."""
         for layer, heads in enumerate(scores, start=1):
             for head, values in enumerate(heads):
-                self._add("head score", name, spread(values), layer=layer, head=head)
+                self._add(measure, name, spread(values), layer=layer, head=head)
 
     def add_answers(
         self, heads: str, method: str | None, right: Mapping[str, np.ndarray]

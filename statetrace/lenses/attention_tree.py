@@ -14,10 +14,11 @@ Only what reaches the last action at the last layer is kept. How loose ends are 
 
 How far from a perfect binary tree: go down from the last layer, over the layers that move
 something, and count the positions r_k that have been reached after k of them, r_0 = 1. The scan of
-section 3.3 reaches p_k = ceil(T / 2^(K-k)) in K = ceil(log2 T) layers: 1, 2, 4, ..., T. The
-distance is the sum of |log2 r_k - log2 p_k| over the sum of log2 p_k, the shorter of the two being
-continued with its last value: 0 for the scan, 1 where nothing reaches the last action, and
-(K-1)/(K+1) where all T = 2^K of them do so in a single layer. Which layers are idle does not matter.
+section 3.3 reaches p_k = ceil(T / 2^(K-k)) on its way down its K = ceil(log2 T) layers: 1, 2, 4,
+..., T. The distance is the sum of |log2 r_k - log2 p_k| over k = 1..K, divided by the sum of
+log2 p_k (r_k stays what it was where there are fewer layers). It is 0 for the scan, 1 where
+nothing reaches the last action, (K-1)/(K+1) where all T = 2^K do so in a single layer, and 0.41 for
+a chain that collects one more of 64 actions per layer. Which layers are idle does not matter.
 
 Cost: a few passes over maps [L, B, T, T]; nothing next to the forward pass that made them.
 Caveat: what is spread over many weak edges (weight 0.95 leaves room for one strong edge per head)
@@ -26,7 +27,8 @@ does not show; an empty tree says that attention is not sharp, not that nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from math import ceil, log2
 
 import numpy as np
@@ -95,6 +97,14 @@ class TreeMeasures:
     span: np.ndarray
     reached: np.ndarray
 
+    @staticmethod
+    def joined(parts: Sequence[TreeMeasures]) -> TreeMeasures:
+        """The examples of all parts, one after another."""
+        names = [field.name for field in fields(TreeMeasures)]
+        return TreeMeasures(
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        )
+
 
 def attention_trees(
     weights: Tensor, weight: float = 0.95, top_target: int = 3, top_source: int = 10
@@ -125,12 +135,10 @@ def tree_distance(reached: np.ndarray, moving: np.ndarray, length: int) -> float
     """
     if length < 2:
         return 0.0
-    full = ceil(log2(length))
-    scan = [ceil(length / 2 ** (full - k)) for k in range(1, full + 1)]
-    found = [int(n) for n in reached[:-1][moving][::-1]] or [1]
-    steps = max(len(found), full)
-    scan += [length] * (steps - len(scan))
-    found += [found[-1]] * (steps - len(found))
+    depth = ceil(log2(length))
+    scan = [ceil(length / 2 ** (depth - k)) for k in range(1, depth + 1)]
+    found = [int(n) for n in reached[:-1][moving][::-1]][:depth] or [1]
+    found += [found[-1]] * (depth - len(found))
     return float(np.abs(np.log2(found) - np.log2(scan)).sum() / np.log2(scan).sum())
 
 

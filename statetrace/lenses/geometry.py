@@ -8,27 +8,31 @@ their variance lies in each irreducible representation of the group (groups/char
 Cost: one forward pass over `sequences` sequences, and per layer about as much again for the
 permuted labels. A 4-layer, width-64 model on S3, length 16: 2 to 3 s on one core.
 Caveat: `null` is what states without any structure would show: the mean over permuted labels where
-`p` is given, else the share of dimensions. Means over few sequences per state carry noise that
-looks just like that, so read shares only where `between_share` is well above its own null.
+`p` is given (labels of all sequences; for the prism's pairing, among those of one parity), else
+the share of dimensions. Means over few sequences per state carry noise that looks just like that,
+so read shares only where `between_share` is well above its own null.
 
 The table, one number per row: `layer` 0 is the embedding, l the output of block l.
 
-| measure             | name             | value                                                   |
-|---------------------|------------------|---------------------------------------------------------|
-| between_share       | state            | variance between the states / variance of the points    |
-| quotient_share      | parity, Z3, ...  | of the variance between states, between its cosets      |
-| quotient_accuracy   | parity, Z3, ...  | points nearest to the mean of their own coset           |
-| parity              | d_prime, margin  | separation along the parity direction, in deviations    |
-| prism               | score, parity, pairing, right_angle, regularity, additive | see prism.py   |
-| pair_agreement      | all              | pairs that the best of all matchings has too            |
-| within_distance     | 123+213, all     | between the two states of a pair; all: the mean         |
-| within_complement   | 123+213, all     | the same without the parity direction                   |
-| between_distance    | 123+213 231+132  | between pair centres, without the parity direction      |
-| angle, line_angle   | 123+213 231+132  | between spokes as vectors (prism: 120°), as lines (60°) |
-| arrangement_share   | object 1, position 1 | of the variance between states, by where object 1 is, by what is at position 1 |
-| cluster_distance    | object 1: 4-5    | of cluster means, in units of their mean; the best arrangement only |
-| irrep_share         | sign, 4a, ...    | of the variance between states                          |
-| explained_variance  | 1, 2, 3          | of the points, along principal components               |
+| measure            | name                 | value                                               |
+|--------------------|----------------------|-----------------------------------------------------|
+| between_share      | state                | variance between states / variance of the points    |
+| quotient_share     | parity, Z3, ...      | of the variance between states, between its cosets  |
+| quotient_accuracy  | parity, Z3, ...      | points nearest to the mean of their own coset       |
+| parity             | d_prime, margin      | separation along the parity direction               |
+| prism              | score, pairing, ...  | the score and its factors: see prism.py             |
+| pair_agreement     | all                  | pairs that the best of all matchings has too        |
+| within_distance    | 123+213, all         | between the two states of a pair; all: the mean     |
+| within_complement  | 123+213, all         | the same without the parity direction               |
+| between_distance   | 123+213 231+132, all | between pair centres, without the parity direction  |
+| angle              | 123+213 231+132      | between spokes as vectors, 120° in a prism          |
+| line_angle         | 123+213 231+132      | between spokes as lines, the paper's 60°            |
+| arrangement_share  | object 1, position 1 | of the variance between states, by the place where  |
+|                    |                      | object 1 is; by the object that is at position 1    |
+| cluster_distance   | object 1: 4-5        | of cluster means, in units of the mean one, for the |
+|                    |                      | arrangement with the largest share                  |
+| irrep_share        | sign, 4a, ...        | of the variance between states                      |
+| explained_variance | 1, 2, 3              | of the points, along principal components           |
 """
 
 from __future__ import annotations
@@ -42,11 +46,15 @@ import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
+from statetrace.groups.characters import Component, characters
 from statetrace.interventions import evaluating
 from statetrace.lenses.activations import residuals
 from statetrace.lenses.answers import answers, check_fits, device_of
-from statetrace.lenses.layer_geometry import LayerGeometry, Rows, Setting, look_at_layer
+from statetrace.lenses.geometry_rows import Rows
+from statetrace.lenses.layer_geometry import LayerGeometry, Setting, look_at_layer
+from statetrace.lenses.prism import pairings
 from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.state_means import arrangements
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
@@ -144,7 +152,7 @@ def _layers(spec: GeometrySpec, last: int) -> tuple[int, ...]:
 
 
 def _setting(
-    task: WordProblem, spec: GeometrySpec, states: np.ndarray, device: torch.device
+    task: WordProblem, spec: GeometrySpec, states: np.ndarray, where: torch.device
 ) -> tuple[Setting, list[str]]:
     """What is the same for all layers, and what a person should know about it."""
     group, notes = task.group, []
@@ -173,15 +181,24 @@ def _setting(
             f"{len(states)} sequences and are left out; {absent}the shares of irreducible "
             "representations need all of them: raise sequences"
         )
-    return Setting.of(
+    irreps: tuple[Component, ...] = ()
+    try:
+        irreps = characters(group).components() if visited == group.order else ()
+    except StatetraceError as error:
+        notes.append(f"shares of irreducible representations are left out: {error}")
+    paired = group.parity is not None and visited == group.order > 2
+    return Setting(
         group,
         states,
         quotients,
+        pairings(group) if paired else None,
+        irreps,
+        arrangements(group),
         permutations=spec.permutations,
         components=spec.components,
         points=spec.points,
         seed=spec.seed,
-        device=device,
+        device=where if where.type == "cuda" else "cpu",  # others may lack float64
     ), notes
 
 

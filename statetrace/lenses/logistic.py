@@ -34,7 +34,7 @@ SEARCHES = 12
 """Evaluations at most in one line search; one is usual."""
 
 DECREASE, OVERSHOOT = 0.5, 0.2
-"""A step will do when the slope along it has shrunk to these shares, before and past the minimum."""
+"""A step will do when the slope along it has shrunk to these shares, before or past the minimum."""
 
 
 @dataclass(frozen=True)

@@ -120,54 +120,65 @@ def gram(means: NDArray[Any]) -> Array:
     return np.asarray(values @ np.swapaxes(values, -1, -2))
 
 
-def complement(grams: Array, among: Pairings) -> tuple[Array, Array, Array]:
-    """|p|² [...], the inner products of the states with p [..., S], and the Gram matrices of the
-    states with the direction of p taken out."""
+def parity_direction(grams: Array, among: Pairings) -> tuple[Array, Array]:
+    """|p|² [...] and the inner products of the states with p [..., S]."""
     contrast = np.zeros(grams.shape[-1])
     contrast[among.odd], contrast[among.even] = 1 / len(among.odd), -1 / len(among.even)
-    along = grams @ contrast  # [..., S]
-    length = along @ contrast
+    along = grams @ contrast
+    return along @ contrast, along
+
+
+def complement(grams: Array, among: Pairings) -> Array:
+    """Gram matrices of the states with the direction of p taken out."""
+    length, along = parity_direction(grams, among)
     taken = along[..., :, None] * along[..., None, :]
-    return length, along, grams - _ratio(taken, length[..., None, None])
+    return grams - _ratio(taken, length[..., None, None])
 
 
-def pair_costs(rest: Array, among: Pairings) -> Array:
+def pair_costs(grams: Array, among: Pairings) -> Array:
     """Squared distances in the complement between even (rows) and odd states: [..., K, K]."""
-    squares = np.diagonal(rest, axis1=-2, axis2=-1)
-    cross = rest[..., among.even[:, None], among.odd[None, :]]
-    return squares[..., among.even, None] + squares[..., None, among.odd] - 2 * cross
+    length, along = parity_direction(grams, among)
+    squares = np.diagonal(grams, axis1=-2, axis2=-1)
+    inner = grams[..., among.even[:, None], among.odd[None, :]]
+    apart = squares[..., among.even, None] + squares[..., None, among.odd] - 2 * inner
+    along_p = (along[..., among.even, None] - along[..., None, among.odd]) ** 2
+    return apart - _ratio(along_p, length[..., None, None])
 
 
 def score(grams: Array, among: Pairings) -> Scores:
     """Score Gram matrices [..., S, S] under the best of the pairings, chosen for each anew."""
-    length, along, rest = complement(grams, among)
-    column = np.empty(grams.shape[-1], dtype=np.int64)
-    column[among.odd] = np.arange(len(among.odd))
-    k = np.arange(len(among.even))
-    totals = pair_costs(rest, among)[..., k, column[among.partners]].sum(axis=-1)  # [..., Q]
-    chosen = totals.argmin(axis=-1)
-    spokes = _spokes(grams, among, chosen)  # [..., K, K]
+    pairs = len(among.even)
+    column = np.empty(2 * pairs, dtype=np.int64)
+    column[among.odd] = np.arange(pairs)
+    cells = (np.arange(pairs) * pairs + column[among.partners]).ravel()  # [Q * K]
+    costs = pair_costs(grams, among).reshape(*grams.shape[:-2], pairs * pairs)
+    totals = costs.take(cells, axis=-1).reshape(*grams.shape[:-2], -1, pairs).sum(axis=-1)
+    chosen = totals.argmin(axis=-1)  # [...], of Q
+    length, along = parity_direction(grams, among)
     everything = np.trace(grams, axis1=-2, axis2=-1)
-    of_parity = len(among.even) / 2 * length
-    of_pairs = 2 * np.trace(spokes, axis1=-2, axis2=-1)
+    of_parity = pairs / 2 * length
+    flat = grams.reshape(*grams.shape[:-2], -1)
+    partners = among.partners[chosen]  # [..., K]
+    inner = np.take_along_axis(flat, among.even * 2 * pairs + partners, axis=-1)
+    of_pairs = everything / 2 + inner.sum(axis=-1)  # 2 |c|² = |a|² / 2 + |b|² / 2 + a·b
     left = np.maximum(everything - of_parity - of_pairs, 0.0)
     parity, pairing = _ratio(of_parity, of_parity + left), _ratio(of_pairs, of_pairs + left)
     result = parity * pairing
     right_angle = regularity = None
-    if len(among.even) == 3:
-        partners = np.take_along_axis(along, among.partners[chosen], axis=-1)
-        tilt = (along[..., among.even] + partners) / 2  # inner products of the spokes with p
-        in_plane = np.einsum("...i,...ij,...j->...", tilt, _pinv(spokes), tilt)
+    if pairs == 3:
+        tilt = (along[..., among.even] + np.take_along_axis(along, partners, axis=-1)) / 2
+        inverse = np.linalg.pinv(_spokes(grams, among, chosen), rcond=1e-10, hermitian=True)
+        in_plane = np.einsum("...i,...ij,...j->...", tilt, inverse, tilt)
         right_angle = np.clip(1 - _ratio(in_plane, length), 0.0, 1.0) * (length > 0)
-        regularity = _regularity(_spokes(rest, among, chosen))
+        regularity = _regularity(_spokes(complement(grams, among), among, chosen))
         result = result * right_angle * regularity
-    additive = _ratio(of_parity + of_pairs, everything)
+    additive = np.minimum(_ratio(of_parity + of_pairs, everything), 1.0)
     return Scores(result, parity, pairing, right_angle, regularity, additive, chosen)
 
 
 def shape(grams: Array, among: Pairings, chosen: int) -> Shape:
     """Lengths and angles of one Gram matrix [S, S] under one pairing."""
-    _, _, rest = complement(grams, among)
+    rest = complement(grams, among)
     partners = among.partners[chosen]
     spokes = _spokes(rest, among, np.array(chosen))
     lengths = np.sqrt(np.maximum(np.diagonal(spokes), 0.0))
@@ -243,10 +254,6 @@ def _regularity(spokes: Array) -> Array:
 
 def _distances(grams: Array, a: NDArray[np.int64], b: NDArray[np.int64]) -> Array:
     return np.sqrt(np.maximum(grams[a, a] + grams[b, b] - 2 * grams[a, b], 0.0))
-
-
-def _pinv(grams: Array) -> Array:
-    return np.asarray(np.linalg.pinv(grams, rcond=1e-10, hermitian=True))
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:

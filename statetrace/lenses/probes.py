@@ -154,7 +154,7 @@ def standardise(train: Tensor, *others: Tensor) -> None:
 def _problems(features: Tensor, block: slice) -> Tensor:
     """[L, S, n, D] -> those numbered by the block [P, n, D]; a view unless the block spans layers
     that do not lie next to each other in memory."""
-    layers, subsets = features.shape[:2]
+    subsets = features.shape[1]
     first, last = block.start // subsets, (block.stop - 1) // subsets
     part = features[first : last + 1].flatten(0, 1)
     return part[block.start - first * subsets : block.stop - first * subsets]

@@ -1,4 +1,4 @@
-"""What can be read off each layer by a line: state, parity and other quotients (section 4.2, app. C).
+"""What can be read off each layer by a line: state, parity, other quotients (section 4.2, app. C).
 
 Three readings, told apart by the columns `position` and `length` of the table:
 
@@ -11,22 +11,19 @@ Three readings, told apart by the columns `position` and `length` of the table:
   states of all lengths up to T, of which a last token is only one.
 
 Probes are fitted on `subsets` disjoint subsets of the training sequences and tried on the same
-held-out sequences: `mean` and `std` are over the subsets, `n` is the number of held-out sequences.
-Held-out and training sequences share no prefix as long as the shortest length that is probed, or
-the answer to a short one could be remembered. (Position "any" also looks at shorter ones, of which
-there are few.) Beside it stand two controls: the same probes on an untrained model of the same
-shape, and trained with shuffled labels.
+held-out sequences; `mean` and `std` are over the subsets, `n` is the number of held-out sequences,
+`chance` is 1 / (classes that occur). Beside them stand two controls: the same probes on an
+untrained model of the same shape, and probes trained with shuffled labels.
 
 Cost: one forward pass of train + test sequences for the model and one for its untrained twin, then
-(layers × subsets × targets) fits per length. Seconds for a small model on a CPU, about a minute for
-Pythia-160M on a GPU.
+(layers × subsets × targets) fits per length, all of one length together. Seconds for a small model
+on a CPU, about a minute for Pythia-160M on a GPU.
 Caveat: a probe shows what is there, not what is used; the patching lens shows that. With few rows
 per feature a probe overfits and reads less than there is, hence the default sizes.
 """
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,25 +35,29 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.interventions.capture import evaluating
-from statetrace.interventions.memory import free_bytes
 from statetrace.lenses import probes
-from statetrace.lenses.activations import bytes_needed, residuals
-from statetrace.lenses.answers import answers, check_fits, device_of
+from statetrace.lenses.answers import answers, check_fits
+from statetrace.lenses.probing_data import (
+    Data,
+    Place,
+    Target,
+    choose_lengths,
+    choose_places,
+    choose_sequences,
+    choose_targets,
+    features,
+    untrained_twin,
+)
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
-SHORTEST = 5
-"""The paper's shortest length."""
-
 LEARNED = 0.9
 """A model that names fewer of the states than this is reported as not having learned the task."""
 
-FEWEST = 40
-"""Rows that a subset must have, and sequences that there must be at all."""
-
 CONTROLS = ("untrained", "shuffled")
+METRICS = ("accuracy", "probability")
 
 
 @dataclass(frozen=True)
@@ -64,30 +65,35 @@ class ProbingSpec:
     """What to probe, and on how much."""
 
     targets: tuple[str, ...] | None = None
-    """Of "state" and the names of quotients, "quotients" for all of those; by default the state,
-    and parity where there is one."""
+    """Any of "state" and the names of quotients, "quotients" for all of those; by default state, and
+    parity where there is one."""
     lengths: tuple[int, ...] | None = None
-    """Lengths that get a probe of their own; the whole length is always among them. By default from
+    """Lengths that get probes of their own; the whole length is always among them. By default from
     5 on, in steps that make at most `most_lengths` of them."""
     most_lengths: int = 20
+    """How many lengths at most, where `lengths` does not name them."""
     subsets: int = 10
     """Disjoint subsets of the training sequences, for the standard deviation."""
     train: int | None = None
-    """Training sequences, all subsets together; by default 1000 for each, or 4 per feature, or 25
-    per class if that is more."""
+    """Training sequences, all subsets together; by default 1000 for each subset, or 4 per feature,
+    or 25 per class if that is more."""
     test: int = 4000
     """Held-out sequences."""
     C: float = 1.0
     """Inverse strength of the penalty, as in scikit-learn; features are standardised."""
     controls: tuple[str, ...] = CONTROLS
+    """Any of "untrained" and "shuffled"."""
     threshold: float = 0.98
     """From this accuracy on, a target counts as read."""
     tolerance: float = probes.TOLERANCE
+    """Where a fit ends; see probes.fit."""
     max_iterations: int = 1000
+    """Where a fit ends in any case; a note tells how many did."""
     seed: int = 0
+    """Of the sequences, their split, the untrained model and the shuffling."""
 
     def __post_init__(self) -> None:
-        for name in ("subsets", "test", "train", "most_lengths", "max_iterations"):
+        for name in ("most_lengths", "subsets", "train", "test", "max_iterations"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise StatetraceError(f"{name} {value} is too small; use 1 or more")
@@ -103,239 +109,204 @@ class ProbingSpec:
                 )
 
 
-@dataclass(frozen=True)
-class _Target:
-    """Something to read: `map` takes a state to its class."""
-
-    name: str
-    classes: int
-    map: Tensor  # [order]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where a probe looks: `token` [N] is its position in each of the sequences."""
-
-    position: str
-    length: int
-    token: Tensor
-
-
-@dataclass(frozen=True)
-class _Data:
-    """The sequences, training ones first, and how they are divided."""
-
-    actions: Tensor  # [N, T]
-    states: Tensor  # [N, T]
-    train: int
-    subsets: int
-
-    @property
-    def test(self) -> int:
-        return len(self.actions) - self.train
-
-
 def probing(
     model: Any,
     task: WordProblem,
     spec: ProbingSpec | None = None,
     progress: Progress = no_progress,
 ) -> LensResult:
-    """Probe every layer; see the module's first lines for what the rows of the table mean."""
+    """Probe every layer; the module's first lines say what the rows of the table mean."""
     spec = spec or ProbingSpec()
     check_fits(model, task, task.length)
-    targets = _targets(task, spec)
-    lengths = _lengths(task.length, spec)
-    notes: list[str] = []
-    if spec.targets is None and len(targets) == 1:
-        notes.append(f"{task.group.name} has no parity: there are no parity probes")
-    data = _data(model, task, spec, targets, lengths[0], notes)
-    places = _places(task, data, lengths, spec.seed)
-
+    targets = choose_targets(task, spec.targets)
+    lengths = choose_lengths(task.length, spec.lengths, spec.most_lengths)
+    most = max(target.classes for target in targets)
+    train = spec.train or spec.subsets * max(1000, 4 * anatomy(model).width, 25 * most)
+    data, notes = choose_sequences(
+        model, task, train, spec.test, spec.subsets, lengths[0], spec.seed
+    )
+    places = choose_places(data, lengths, spec.seed)
     sources = {"none": model}
     if "untrained" in spec.controls:
         sources["untrained"] = untrained_twin(model, spec.seed)
+
     rows: list[dict[str, Any]] = []
-    failed = fitted = 0
-    for number, (control, source) in enumerate(sources.items()):
-        shuffled = control == "none" and "shuffled" in spec.controls
-        for share, place, train, test in _features(source, task, data, places):
-            progress((number + share) / len(sources))
-            made, converged = _probe(train, test, place, targets, data, spec, control, shuffled)
+    unfinished, steps = 0, len(sources) * len(places)
+    for control, source in sources.items():
+        for place, known, held_out in features(source, task, data, places):
+            fitted, made = _probe(known, held_out, place, targets, data, spec, control)
             rows += made
-            failed, fitted = failed + int((~converged).sum()), fitted + converged.numel()
-    progress(1.0)
-    if failed:
-        notes.append(
-            f"{failed} of {fitted} probes had not converged after {spec.max_iterations} iterations "
-            f"(tolerance {spec.tolerance:g}); raise max_iterations, or lower C"
-        )
-    _note_constant(rows, task, notes)
+            unfinished += int((~fitted.converged).sum())
+            steps -= 1
+            progress(1 - steps / (len(sources) * len(places)))
+
     said = _model_accuracy(model, task, data, targets)
-    if said["state"]["all"] < LEARNED:
-        notes.append(
-            f"the model names only {said['state']['all']:.0%} of the states of held-out sequences: "
-            "it has not learned the task, and its probes show that, not a mechanism"
-        )
-    arrays = _by_length(rows, lengths)
+    notes += _notes(task, spec, targets, rows, said, unfinished)
     return LensResult(
         lens="probing",
-        spec=dataclasses.asdict(spec) | {"lengths": list(lengths)},
+        spec=dataclasses.asdict(spec) | {"lengths": list(lengths), "train": train},
         columns={name: [row[name] for row in rows] for name in rows[0]},
-        arrays=arrays,
-        summary=_summary(rows, arrays, targets, lengths, data, spec.threshold)
-        | {"model_accuracy": said},
+        arrays=_by_length(rows, lengths),
+        summary=_summary(rows, targets, lengths, data, spec) | {"model_accuracy": said},
         notes=tuple(notes),
     )
 
 
-def untrained_twin(model: Any, seed: int) -> Any:
-    """A model of the same class and configuration with fresh weights, on the same device; the same
-    seed gives the same weights, and no global random state is touched."""
-    parameter = next(model.parameters())
-    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        twin = type(model)(copy.deepcopy(model.config))
-    return twin.to(device=parameter.device, dtype=parameter.dtype).eval()
-
-
-# What to probe -------------------------------------------------------------------------------
-
-
-def _targets(task: WordProblem, spec: ProbingSpec) -> list[_Target]:
-    names = spec.targets
-    if names is None:
-        has_parity = any(q.name == "parity" for q in task.quotients())
-        names = ("state", "parity") if has_parity else ("state",)
-    if not names:
-        raise StatetraceError("no targets were given; use 'state' or the name of a quotient")
-    found: dict[str, _Target] = {}
-    for name in names:
-        if name == "state":
-            order = task.group.order
-            found[name] = _Target(name, order, torch.arange(order))
-            continue
-        for quotient in task.quotients(None if name == "quotients" else (name,)):
-            image = torch.from_numpy(quotient.map.astype(np.int64))
-            found[quotient.name] = _Target(quotient.name, quotient.image.order, image)
-    return list(found.values())
-
-
-def _lengths(longest: int, spec: ProbingSpec) -> tuple[int, ...]:
-    """Ascending, the whole length last."""
-    if spec.lengths is not None:
-        for length in spec.lengths:
-            if not 1 <= length <= longest:
-                raise StatetraceError(
-                    f"length {length} cannot be probed in sequences of length {longest}; "
-                    f"use lengths from 1 to {longest}"
-                )
-        return tuple(sorted({*spec.lengths, longest}))
-    step = max(1, -(-(longest - SHORTEST + 1) // spec.most_lengths))
-    return tuple(range(longest, min(SHORTEST, longest) - 1, -step))[::-1]
-
-
-# On which sequences --------------------------------------------------------------------------
-
-
-def _data(
-    model: Any,
-    task: WordProblem,
-    spec: ProbingSpec,
-    targets: list[_Target],
-    shortest: int,
-    notes: list[str],
-) -> _Data:
-    """Draw sequences and split them so that no prefix of the shortest length is on both sides."""
-    most = max(target.classes for target in targets)
-    train = spec.train or spec.subsets * max(1000, 4 * anatomy(model).width, 25 * most)
-    drawn = task.draw(train + spec.test, spec.seed)
-    if len(drawn) < FEWEST:
-        raise StatetraceError(
-            f"there are only {len(drawn)} sequences of length {task.length} over "
-            f"{task.group.name} to probe with, and {FEWEST} are needed; use longer sequences"
-        )
-    cut, order = _split(drawn, shortest, spec.test / (train + spec.test), spec.seed)
-    test, rest = order[:cut][: spec.test], order[cut:][:train]
-    subsets = min(spec.subsets, max(1, len(rest) // FEWEST))
-    rest = rest[: len(rest) // subsets * subsets]
-    if len(rest) < train // spec.subsets * spec.subsets or len(test) < spec.test:
-        notes.append(
-            f"{len(rest)} training and {len(test)} held-out sequences instead of {train} and "
-            f"{spec.test}: there are no more to draw"
-        )
-    if subsets < spec.subsets:
-        notes.append(f"{subsets} subsets instead of {spec.subsets}, of {len(rest) // subsets} each")
-    rows = np.concatenate([rest, test])
-    actions, states = (
-        torch.from_numpy(array[rows].astype(np.int64)).to(device_of(model))
-        for array in (drawn.actions, drawn.states)
-    )
-    return _Data(actions, states, len(rest), subsets)
-
-
-def _split(drawn: Sequences, shortest: int, share: float, seed: int) -> tuple[int, np.ndarray]:
-    """An order of the rows and where to cut it: before it about `share` of them, to be held out."""
-    rng = np.random.default_rng([seed, len(drawn)])
-    _, prefix = np.unique(drawn.actions[:, :shortest], axis=0, return_inverse=True)
-    prefix = prefix.ravel()
-    rank = rng.permutation(int(prefix.max()) + 1)[prefix]
-    order = np.argsort(rank, kind="stable")
-    # where another prefix begins; with one prefix only, there is nothing to keep apart
-    starts = np.flatnonzero(np.diff(rank[order])) + 1
-    starts = starts if len(starts) else np.arange(1, len(drawn))
-    cut = int(starts[np.abs(starts - share * len(drawn)).argmin()])
-    return cut, np.concatenate([rng.permutation(order[:cut]), rng.permutation(order[cut:])])
-
-
-def _places(
-    task: WordProblem, data: _Data, lengths: tuple[int, ...], seed: int
-) -> list[_Place]:
-    """Shortest first, so that those that fit into memory together need the fewest tokens."""
-    n, first = len(data.actions), task.vocabulary.offset
-    found = [_Place("last", k, torch.full((n,), first + k - 1)) for k in lengths]
-    generator = torch.Generator().manual_seed(seed)
-    anywhere = torch.randint(task.length, (n,), generator=generator)
-    return [*found, _Place("any", task.length, first + anywhere)]
-
-
-def _features(
-    model: Any, task: WordProblem, data: _Data, places: list[_Place]
-) -> Iterator[tuple[float, _Place, Tensor, Tensor]]:
-    """Each place with the standardised residual stream there, of training [L + 1, N, D] and
-    held-out sequences, and the share of the work done before it."""
-    tokens = task.encode(data.actions)
-    each = bytes_needed(model, len(tokens), 1)
-    together = int(max(1, free_bytes(tokens.device) // 3 // each))
-    for start in range(0, len(places), together):
-        some = places[start : start + together]
-        at = torch.stack([place.token for place in some], dim=1)  # [N, k]
-        train = residuals(model, tokens[: data.train], at[: data.train])
-        test = residuals(model, tokens[data.train :], at[data.train :])
-        for i, place in enumerate(some):
-            pair = train[:, :, i], test[:, :, i]
-            # what is not float32 or float64 is copied; the rest is standardised where it lies
-            fine = [x.float() if x.dtype.itemsize < 4 else x for x in pair]
-            probes.standardise(*fine)
-            yield (start + i) / len(places), place, fine[0], fine[1]
-        del train, test, pair, fine
-
-
-# The probes ----------------------------------------------------------------------------------
-
-
 def _probe(
-    train: Tensor,
-    test: Tensor,
-    place: _Place,
-    targets: list[_Target],
-    data: _Data,
+    known: Tensor,
+    held_out: Tensor,
+    place: Place,
+    targets: list[Target],
+    data: Data,
     spec: ProbingSpec,
     control: str,
-    shuffled: bool,
-) -> tuple[list[dict[str, Any]], Tensor]:
-    """Fit all layers, targets and subsets of one place together; the rows of the table they make,
-    and which fits converged."""
-    states = data.states.gather(1, (place.token.to(data.states.device) - (
-        data.offset))[:, None])[:, 0]
-    raise NotImplementedError
+) -> tuple[probes.Probes, list[dict[str, Any]]]:
+    """Fit all layers, targets and subsets of one place together -> the rows of the table."""
+    device = data.states.device
+    states = data.states.gather(1, place.at.to(device)[:, None])[:, 0]  # [N]
+    labels = [target.map.to(device)[states] for target in targets]
+    kinds = [
+        (control, target, label, label[: data.train]) for target, label in zip(targets, labels, strict=True)
+    ]
+    if control == "none" and "shuffled" in spec.controls:
+        shuffle = torch.randperm(data.train, generator=torch.Generator().manual_seed(spec.seed))
+        mixed = shuffle.to(device)
+        kinds += [("shuffled", target, label, label[mixed]) for _, target, label, _ in kinds]
+    fitted = probes.fit(
+        known,
+        [given for _, _, _, given in kinds],
+        [target.classes for _, target, _, _ in kinds],
+        subsets=data.subsets,
+        C=spec.C,
+        tolerance=spec.tolerance,
+        max_iterations=spec.max_iterations,
+    )
+    rows = []
+    for number, (name, target, label, _) in enumerate(kinds):
+        scores = fitted.score(
+            held_out, label[data.train :], number
+        )  # accuracy, probability: [L, S]
+        chance = 1 / len(label[: data.train].unique())
+        for metric, values in zip(METRICS, scores, strict=True):
+            for layer, over_subsets in enumerate(values.cpu()):
+                rows.append(
+                    {
+                        "target": target.name,
+                        "position": place.position,
+                        "layer": layer,
+                        "length": place.length,
+                        "control": name,
+                        "metric": metric,
+                        "mean": over_subsets.mean().item(),
+                        "std": over_subsets.std().item() if data.subsets > 1 else None,
+                        "n": data.test,
+                        "chance": chance,
+                    }
+                )
+    return fitted, rows
+
+
+def _model_accuracy(
+    model: Any, task: WordProblem, data: Data, targets: list[Target]
+) -> dict[str, dict[str, float]]:
+    """What the model itself says about the held-out sequences: target -> share of right answers at
+    their last token, and over all lengths."""
+    actions, states = (x[data.train :].cpu().numpy() for x in (data.actions, data.states))
+    with evaluating(model):
+        said = torch.from_numpy(answers(model, task, Sequences(actions, states)).astype(np.int64))
+    true = torch.from_numpy(states)
+    found = {}
+    for target in [Target("state", task.group.order, torch.arange(task.group.order)), *targets]:
+        right = (target.map[said] == target.map[true]).double()  # [M, T]
+        found[target.name] = {"last": right[:, -1].mean().item(), "all": right.mean().item()}
+    return found
+
+
+def _notes(
+    task: WordProblem,
+    spec: ProbingSpec,
+    targets: list[Target],
+    rows: list[dict[str, Any]],
+    said: dict[str, dict[str, float]],
+    unfinished: int,
+) -> Iterator[str]:
+    if spec.targets is None and all(target.name != "parity" for target in targets):
+        yield f"{task.group.name} has no parity: there are no parity probes"
+    if said["state"]["all"] < LEARNED:
+        yield (
+            f"the model names only {said['state']['all']:.0%} of the states of held-out sequences: "
+            "it has not learned the task, and its probes show that rather than a mechanism"
+        )
+    for name in dict.fromkeys(row["target"] for row in rows if row["chance"] == 1):
+        yield (
+            f"after some lengths all sequences over these actions have the same {name}: a probe of "
+            "it is right there whatever it reads (chance is 1)"
+        )
+    if unfinished:
+        yield (
+            f"{unfinished} probes had not converged after {spec.max_iterations} iterations "
+            f"(tolerance {spec.tolerance:g}); raise max_iterations, or lower C"
+        )
+
+
+def _by_length(rows: list[dict[str, Any]], lengths: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """ "target/control/metric" -> means [layers, lengths] at the last token."""
+    layers = 1 + max(row["layer"] for row in rows)
+    found: dict[str, np.ndarray] = {"lengths": np.asarray(lengths)}
+    for row in rows:
+        if row["position"] == "last":
+            name = f"{row['target']}/{row['control']}/{row['metric']}"
+            grid = found.setdefault(name, np.full((layers, len(lengths)), np.nan))
+            grid[row["layer"], lengths.index(row["length"])] = row["mean"]
+    return found
+
+
+def _summary(
+    rows: list[dict[str, Any]],
+    targets: list[Target],
+    lengths: tuple[int, ...],
+    data: Data,
+    spec: ProbingSpec,
+) -> dict[str, Any]:
+    """Curves over layers at the whole length, and where each target is read."""
+    longest = lengths[-1]
+    curves: dict[str, dict[str, dict[str, dict[str, list[float]]]]] = {}
+    for row in rows:  # layers come in order
+        if row["length"] == longest:
+            by_metric = curves.setdefault(row["control"], {}).setdefault(row["target"], {})
+            by_position = by_metric.setdefault(row["metric"], {})
+            by_position.setdefault(row["position"], []).append(row["mean"])
+    read = {target.name: curves["none"][target.name]["accuracy"] for target in targets}
+    grids = _by_length(rows, lengths)
+    return {
+        "train": data.train,
+        "test": data.test,
+        "subsets": data.subsets,
+        "lengths": list(lengths),
+        "threshold": spec.threshold,
+        "chance": {row["target"]: row["chance"] for row in rows if row["position"] == "any"},
+        "curves": curves,
+        "first_layer": {
+            name: {where: _first(curve, spec.threshold) for where, curve in by_position.items()}
+            for name, by_position in read.items()
+        },
+        "reach": {
+            name: _reach(grids[f"{name}/none/accuracy"], lengths, spec.threshold) for name in read
+        },
+        "largest_std": max((row["std"] for row in rows if row["std"] is not None), default=None),
+    }
+
+
+def _first(curve: list[float], threshold: float) -> int | None:
+    """The first layer from which on the target is read, None if none is."""
+    return next((layer for layer, value in enumerate(curve) if value >= threshold), None)
+
+
+def _reach(grid: np.ndarray, lengths: tuple[int, ...], threshold: float) -> list[int]:
+    """For each layer the longest length read there together with all shorter ones; 0 for none."""
+    found = []
+    for accuracies in grid:
+        below = np.flatnonzero(accuracies < threshold)
+        count = int(below[0]) if len(below) else len(lengths)
+        found.append(lengths[count - 1] if count else 0)
+    return found

@@ -3,8 +3,8 @@
 The arrays behind the geometry lens, without a model in sight: `points` [n, D] are activations and
 `states` [n] the state each one stands for.
 
-Cost: `permuted_grams` does one matrix product [permutations * states, n] x [n, D], on the device
-it is given; everything else is a pass over the points, and one eigendecomposition [D, D].
+Cost: `permuted_grams` adds up all n * D numbers once for each permutation, on the device it is
+given; everything else is a pass over the points, and one eigendecomposition [D, D].
 Caveat: a mean over few points carries noise, which looks like structure in every measure here;
 compare with the permuted labels or the null column beside the number.
 """
@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import embedding_bag
 
 from statetrace.groups import Group, arrange
 
 Array = NDArray[Any]  # of floats
 Labels = NDArray[np.int64]
 
-_WEIGHTS_AT_ONCE = 2**24  # entries of the averaging matrices of one chunk, 64 MB
+_NUMBERS_AT_ONCE = 2**20  # entries of the Gram matrices of one chunk
 
 
 @dataclass(frozen=True)
@@ -75,27 +76,35 @@ def permuted_grams(
     permutations: int,
     seed: int,
     device: torch.device | str = "cpu",
+    among: Labels | None = None,
 ) -> Iterator[tuple[Array, Array]]:
     """The state means after the labels were dealt out to the points at random, chunk by chunk:
     Gram matrices about the centroid [chunk, V, V] and `StateMeans.between` [chunk].
 
-    `states` [n] are 0..V-1, each there at least once. The same seed deals the same labels,
-    whatever the points are.
+    `states` [n] are 0..V-1, each there at least once. With `among` [n], such as the parity of the
+    point's own state, labels are only exchanged among points that have it in common.
     """
     rng = np.random.default_rng([seed, 1])
     counts = np.bincount(states)
     n, visited = len(states), len(counts)
-    chunk = max(1, _WEIGHTS_AT_ONCE // (n * visited))
+    chunk = max(1, _NUMBERS_AT_ONCE // max(visited * visited, n))
     centred = points - points.mean(axis=0, dtype=np.float64)
     on_device = torch.as_tensor(centred.astype(np.float32), device=device)  # [n, D]
-    share = torch.as_tensor(1 / counts, dtype=torch.float32, device=device)
+    by_state = np.argsort(states, kind="stable")  # the points of state 0, of state 1, ...
+    kinds = np.zeros(n) if among is None else among[by_state]
+    places = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
     for start in range(0, permutations, chunk):
-        dealt = rng.permuted(np.tile(states, (min(chunk, permutations - start), 1)), axis=1)
-        labels = torch.as_tensor(dealt, device=device)  # [chunk, n]
-        weights = torch.zeros(len(dealt), visited, n, device=device)
-        weights.scatter_(1, labels[:, None], share[labels][:, None])
-        means = weights.flatten(0, 1) @ on_device  # [chunk * V, D]
-        means = means.unflatten(0, (len(dealt), visited))
+        size = min(chunk, permutations - start)
+        dealt = np.empty((size, n), dtype=np.int64)  # which point takes the place of by_state[i]
+        for place in places:
+            dealt[:, place] = rng.permuted(np.tile(by_state[place], (size, 1)), axis=1)
+        firsts = np.cumsum(np.tile(counts, size)) - np.tile(counts, size)
+        means = embedding_bag(
+            torch.as_tensor(dealt.ravel(), device=device),
+            on_device,
+            torch.as_tensor(firsts, device=device),
+            mode="mean",
+        ).unflatten(0, (size, visited))  # [chunk, V, D]
         squares = means.square().sum(-1).double().cpu().numpy()  # about the grand mean, [chunk, V]
         means = means - means.mean(dim=1, keepdim=True)
         yield (means @ means.mT).double().cpu().numpy(), squares @ counts
@@ -106,7 +115,9 @@ def share_explained(means: Array, classes: Labels) -> float:
     centred = means - means.mean(axis=0)
     total = float((centred**2).sum())
     sizes = np.bincount(classes)
-    explained = ((_sums(centred, classes, len(sizes)) ** 2).sum(axis=1) / np.maximum(sizes, 1)).sum()
+    explained = (
+        (_sums(centred, classes, len(sizes)) ** 2).sum(axis=1) / np.maximum(sizes, 1)
+    ).sum()
     return float(explained / total) if total > 0 else float("nan")
 
 

@@ -1,0 +1,125 @@
+"""The tidy table of the geometry lens: how a number, and how a prism, is written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from statetrace.groups import Group
+from statetrace.lenses import prism
+from statetrace.lenses.state_means import Array
+
+FEW_PAIRS = 6
+"""Up to so many pairs every distance and angle has its row; beyond, only the means do."""
+
+_MATCHED_PAIRS = 60  # up to so many the best of all matchings is found, in 10 ms for S5
+
+
+@dataclass
+class Rows:
+    """The tidy table of the lens as it grows."""
+
+    columns: dict[str, list[Any]] = field(
+        default_factory=lambda: {
+            name: []
+            for name in (
+                "measure", "layer", "name", "value", "null", "null_low", "null_high", "p", "n",
+            )
+        }
+    )  # fmt: skip
+
+    def add(
+        self,
+        measure: str,
+        layer: int,
+        name: str,
+        value: float,
+        n: int,
+        null: float | None = None,
+        permuted: Array | None = None,
+    ) -> float | None:
+        """A number, with what it would be without structure: a value, or the values under
+        permuted labels; of these the p-value, counting the labels as they are as one more
+        permutation. What cannot be measured (NaN) gets no row."""
+        if not np.isfinite(value):
+            return None
+        low = high = p = None
+        if permuted is not None and len(permuted):
+            null = float(permuted.mean())
+            low, high = (float(edge) for edge in np.percentile(permuted, [2.5, 97.5]))
+            p = float((1 + (permuted >= value).sum()) / (1 + len(permuted)))
+        row = (measure, layer, name, float(value), null, low, high, p, n)
+        for column, entry in zip(self.columns.values(), row, strict=True):
+            column.append(entry)
+        return p
+
+
+def add_prism(
+    means: Array,
+    layer: int,
+    among: prism.Pairings,
+    group: Group,
+    permuted: dict[str, Array],
+    rows: Rows,
+) -> dict[str, Any]:
+    """The best pairing of state means [S, D], its score and factors, distances and angles; the
+    same for a summary. `permuted` has the values of "score" and "pairing" under permuted labels."""
+    grams, states = prism.gram(means), group.order
+    scores = prism.score(grams, among)
+    chosen = int(scores.chosen)
+    values, p = {}, {}
+    for name in ("score", "parity", "pairing", "right_angle", "regularity", "additive"):
+        factor = getattr(scores, name)
+        if factor is not None:
+            values[name] = float(factor)
+            p[name] = rows.add(
+                "prism", layer, name, values[name], states, permuted=permuted.get(name)
+            )
+    partners = among.partners[chosen]
+    label = group.labels
+    pairs = [(label[a], label[b]) for a, b in zip(among.even, partners, strict=True)]
+    measured = prism.shape(grams, among, chosen)
+    names = ["+".join(pair) for pair in pairs]
+    joined = [(i, j, f"{names[i]} {names[j]}") for i, j in combinations(range(len(pairs)), 2)]
+    few = len(pairs) <= FEW_PAIRS
+    for measure, each in (
+        ("within_distance", measured.within),
+        ("within_complement", measured.within_complement),
+    ):
+        rows.add(measure, layer, "all", float(each.mean()), states)
+        for name, one in zip(names, each, strict=True) if few else ():
+            rows.add(measure, layer, name, float(one), states)
+    for measure, matrix in (
+        ("between_distance", measured.between),
+        ("angle", measured.angles),
+        ("line_angle", measured.line_angles),
+    ):
+        if not few or measure == "between_distance":  # three angles in a plane have no say in it
+            mean = float(np.mean([matrix[i, j] for i, j, _ in joined]))
+            rows.add(measure, layer, "all", mean, states)
+        for i, j, name in joined if few else ():
+            rows.add(measure, layer, name, float(matrix[i, j]), states)
+    if len(pairs) <= _MATCHED_PAIRS:
+        best = among.odd[prism.assignment(prism.pair_costs(grams, among))]
+        same = float((best == partners).mean())
+        rows.add("pair_agreement", layer, "all", same, states)
+    null = permuted["score"]
+    summary: dict[str, Any] = {
+        **values,
+        "p": p["score"],
+        "p_pairing": p["pairing"],
+        "null": float(null.mean()) if len(null) else None,
+        "by": among.by[chosen],
+    }
+    if few:
+        summary |= {
+            "pairs": [list(pair) for pair in pairs],
+            "angles": [float(measured.angles[i, j]) for i, j, _ in joined],
+            "line_angles": [float(measured.line_angles[i, j]) for i, j, _ in joined],
+            "within_distance": measured.within.tolist(),
+            "between_distance": [float(measured.between[i, j]) for i, j, _ in joined],
+        }
+    return {"layer": layer} | summary

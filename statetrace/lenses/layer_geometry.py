@@ -1,0 +1,207 @@
+"""All that the geometry lens measures at one layer, from the points of that layer alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import torch
+
+from statetrace.groups import Group, Quotient
+from statetrace.groups.characters import Component, isotypic_shares
+from statetrace.lenses import prism
+from statetrace.lenses.geometry_rows import Rows, add_prism
+from statetrace.lenses.state_means import (
+    Array,
+    Labels,
+    StateMeans,
+    class_distances,
+    parity_axes,
+    permuted_grams,
+    principal_axes,
+    separation,
+    share_explained,
+    state_means,
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for all layers. n points, S states, V of them visited.
+
+    Attributes:
+        states: [n], the state each point stands for.
+        quotients: whose shares are measured.
+        among: the pairings tried; None without parity or where a state is missing.
+        irreps: the parts of functions on the group; () where a state is missing.
+        arrangements: for permutations, what is where: see state_means.arrangements.
+        permutations, seed, device: how often, from what and where labels are permuted.
+        components: principal components.
+        points: the first so many points have their coordinates kept.
+    """
+
+    group: Group
+    states: Labels
+    quotients: tuple[Quotient, ...] = ()
+    among: prism.Pairings | None = None
+    irreps: tuple[Component, ...] = ()
+    arrangements: dict[str, Labels] = field(default_factory=dict)
+    permutations: int = 1000
+    components: int = 3
+    points: int = 500
+    seed: int = 0
+    device: torch.device | str = "cpu"
+
+    @property
+    def counts(self) -> Labels:
+        """Points per state: [S]."""
+        return np.bincount(self.states, minlength=self.group.order)
+
+    @property
+    def visited(self) -> Labels:
+        return np.flatnonzero(self.counts)
+
+    @property
+    def parity(self) -> Labels | None:
+        """[S], None without parity or where only states of one parity were visited."""
+        parity = self.group.parity
+        if parity is None or len(np.unique(parity[self.visited])) < 2:
+            return None
+        return parity.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class LayerGeometry:
+    """What the lens keeps of a layer besides its rows; see geometry.py for the names."""
+
+    layer: int
+    means: Array  # [S, D]
+    within: Array  # [S]
+    between_share: float
+    between_p: float | None
+    explained: list[float]
+    quotient_share: dict[str, float]
+    quotient_accuracy: dict[str, float]
+    irrep_share: dict[str, float]
+    arrangement_share: dict[str, float]
+    prism: dict[str, Any] | None
+    arrays: dict[str, Array]
+
+
+def look_at_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> LayerGeometry:
+    """Measure points [n, D], the activations of one layer."""
+    points = points.astype(np.float64)
+    found = state_means(points, setting.states, setting.group.order)
+    there, n, states = found.visited, len(points), len(found.visited)
+    between, scores, pairing = _permuted(points, setting)
+    share = found.between_share
+    total = found.between / share if share > 0 else np.inf
+    p = rows.add("between_share", layer, "state", share, n, permuted=between / total)
+    quotient_share, quotient_accuracy = {}, {}
+    for quotient in setting.quotients:
+        cosets, order = quotient.map.astype(np.int64), quotient.image.order
+        dimensions = len(np.unique(cosets[there])) - 1
+        value = share_explained(found.means[there], cosets[there])
+        rows.add("quotient_share", layer, quotient.name, value, states, dimensions / (states - 1))
+        right = separation(points, cosets[setting.states], order).accuracy
+        rows.add("quotient_accuracy", layer, quotient.name, right, n, 1 / order)
+        quotient_share[quotient.name], quotient_accuracy[quotient.name] = value, right
+    if setting.parity is not None:
+        _add_parity(points, found, layer, setting, rows)
+    irrep_share = {}
+    if setting.irreps:
+        shares = isotypic_shares(setting.group, found.means).tolist()
+        for part, value in zip(setting.irreps, shares, strict=True):
+            rows.add("irrep_share", layer, part.name, value, states, part.dimension / (states - 1))
+            irrep_share[part.name] = value
+    axes, explained = principal_axes(points, setting.components, setting.device)
+    for number, value in enumerate(explained, start=1):
+        rows.add("explained_variance", layer, str(number), value, n)
+    arrays = _coordinates(points, found, axes, setting)
+    arrangement_share = _add_arrangements(found, layer, setting, rows, arrays)
+    shape = None
+    if setting.among is not None:
+        null = {"score": scores, "pairing": pairing}
+        shape = add_prism(found.means, layer, setting.among, setting.group, null, rows)
+        arrays["prism_null"] = scores
+    return LayerGeometry(
+        layer, found.means, found.within, share, p, explained.tolist(), quotient_share,
+        quotient_accuracy, irrep_share, arrangement_share, shape, arrays,
+    )  # fmt: skip
+
+
+def _permuted(points: Array, setting: Setting) -> tuple[Array, Array, Array]:
+    """Under permuted labels, [permutations] each: variance between the states, prism scores; and
+    the pairing factor with labels permuted among points of one parity, so that a layer which knows
+    parity and nothing else is not taken for one with pairs."""
+    _, labels = np.unique(setting.states, return_inverse=True)
+    between, scores, pairing = [np.empty(0)], [np.empty(0)], [np.empty(0)]
+    how = (setting.permutations, setting.seed, setting.device)
+    for grams, squares in permuted_grams(points, labels, *how):
+        between.append(squares)
+        if setting.among is not None:
+            scores.append(prism.score(grams, setting.among).score)
+    if setting.among is not None and setting.parity is not None:
+        for grams, _ in permuted_grams(points, labels, *how, setting.parity[setting.states]):
+            pairing.append(prism.score(grams, setting.among).pairing)
+    return np.concatenate(between), np.concatenate(scores), np.concatenate(pairing)
+
+
+def _add_parity(points: Array, found: StateMeans, layer: int, setting: Setting, rows: Rows) -> None:
+    """d_prime: between single points, on the half not used to find the direction. margin: between
+    the nearest states of different parity (negative where they overlap)."""
+    parity = setting.parity
+    assert parity is not None
+    apart = separation(points, parity[setting.states], 2)
+    rows.add("parity", layer, "d_prime", apart.d_prime, len(points), 0.0)
+    there = found.visited
+    direction = parity_axes(found.means[there], parity[there])[0]
+    along = found.means[there] @ direction
+    spread = np.sqrt((((points - found.means[setting.states]) @ direction) ** 2).mean())
+    if spread > 0:
+        gap = along[parity[there] == 1].min() - along[parity[there] == 0].max()
+        rows.add("parity", layer, "margin", float(gap / spread), len(there))
+
+
+def _coordinates(
+    points: Array, found: StateMeans, axes: Array, setting: Setting
+) -> dict[str, Array]:
+    """State means [S, .] and some points [P, .] along principal components and, where there is
+    parity, along the parity direction and two axes of its complement."""
+    centre = points.mean(axis=0)
+    some = points[: setting.points]
+    views = {"pca": axes}
+    if setting.parity is not None:
+        there = found.visited
+        views["decomposition"] = parity_axes(found.means[there], setting.parity[there])
+    arrays = {}
+    for name, view in views.items():
+        arrays[f"{name}_means"] = (found.means - centre) @ view.T
+        arrays[f"{name}_points"] = (some - centre) @ view.T
+    return arrays
+
+
+def _add_arrangements(
+    found: StateMeans, layer: int, setting: Setting, rows: Rows, arrays: dict[str, Array]
+) -> dict[str, float]:
+    """Shares by what is where; distances of the clusters of the one that explains most."""
+    if not setting.arrangements:
+        return {}
+    there = found.visited
+    means = found.means[there]
+    count = len(setting.arrangements) // 2
+    shares, distances = {}, {}
+    for name, classes in setting.arrangements.items():
+        null = (len(np.unique(classes[there])) - 1) / (len(there) - 1)
+        shares[name] = share_explained(means, classes[there])
+        rows.add("arrangement_share", layer, name, shares[name], len(there), null)
+        distances[name] = class_distances(means, classes[there], count)
+    arrays["cluster_distances"] = np.stack(list(distances.values()))  # [2 * count, count, count]
+    best = max(shares, key=lambda name: np.nan_to_num(shares[name], nan=-1.0))
+    mean = np.nanmean(distances[best][np.triu_indices(count, 1)])
+    for i, j in combinations(range(count), 2):
+        value = distances[best][i, j] / mean if mean > 0 else np.nan
+        rows.add("cluster_distance", layer, f"{best}: {i + 1}-{j + 1}", value, len(there))
+    return shares

@@ -1,0 +1,204 @@
+"""What the probing lens looks at: targets, sequences, places in them, and the features there.
+
+Held-out and training sequences share no prefix as long as the shortest length that is probed. With
+only 6^5 different prefixes of length 5, a split by whole sequences would show almost every one of
+them to both sides, and a probe with many features could remember the answers.
+
+Cost: the residual stream of as many places at a time as fit into a third of the free memory; if
+not all do, the sequences are run again for the rest.
+Caveat: the places of position "any" are as short as one action; those prefixes are on both sides.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from statetrace.errors import StatetraceError
+from statetrace.interventions.memory import free_bytes
+from statetrace.lenses.activations import bytes_needed, residuals
+from statetrace.lenses.answers import device_of
+from statetrace.lenses.probes import standardise
+from statetrace.tasks.sequences import Sequences
+from statetrace.tasks.word_problem import WordProblem
+
+SHORTEST = 5
+"""The paper's shortest length."""
+
+FEWEST = 40
+"""Rows that a subset must have, and sequences that there must be at all."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to read; `map` [order] takes a state to its class."""
+
+    name: str
+    classes: int
+    map: Tensor
+
+
+@dataclass(frozen=True)
+class Data:
+    """The sequences, training ones first.
+
+    Attributes:
+        actions, states: [N, T] on the model's device.
+        train: how many of them are for training, a multiple of `subsets`.
+    """
+
+    actions: Tensor
+    states: Tensor
+    train: int
+    subsets: int
+
+    @property
+    def test(self) -> int:
+        return len(self.actions) - self.train
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where probes look: right after action number at[i] of sequence i.
+
+    Attributes:
+        position: "last" or "any".
+        length: how many actions have been read there; for "any", at most.
+        at: [N], counted from 0.
+    """
+
+    position: str
+    length: int
+    at: Tensor
+
+
+def choose_targets(task: WordProblem, names: tuple[str, ...] | None) -> list[Target]:
+    """By name; None for the state and, where there is one, parity."""
+    if names is None:
+        has_parity = any(quotient.name == "parity" for quotient in task.quotients())
+        names = ("state", "parity") if has_parity else ("state",)
+    if not names:
+        raise StatetraceError("no targets were given; use 'state' or the name of a quotient")
+    found: dict[str, Target] = {}
+    for name in names:
+        if name == "state":
+            order = task.group.order
+            found[name] = Target(name, order, torch.arange(order))
+            continue
+        for quotient in task.quotients(None if name == "quotients" else (name,)):
+            image = torch.from_numpy(quotient.map.astype(np.int64))
+            found[quotient.name] = Target(quotient.name, quotient.image.order, image)
+    return list(found.values())
+
+
+def choose_lengths(longest: int, lengths: tuple[int, ...] | None, most: int) -> tuple[int, ...]:
+    """Ascending, the whole length last; None for at most `most` of them from 5 on."""
+    if lengths is None:
+        step = max(1, -(-(longest - SHORTEST + 1) // most))
+        return tuple(range(longest, min(SHORTEST, longest) - 1, -step))[::-1]
+    for length in lengths:
+        if not 1 <= length <= longest:
+            raise StatetraceError(
+                f"length {length} cannot be probed in sequences of length {longest}; "
+                f"use lengths from 1 to {longest}"
+            )
+    return tuple(sorted({*lengths, longest}))
+
+
+def choose_sequences(
+    model: Any, task: WordProblem, train: int, test: int, subsets: int, shortest: int, seed: int
+) -> tuple[Data, list[str]]:
+    """Draw and split; the sentences tell where there were fewer than asked for."""
+    drawn = task.draw(train + test, seed)
+    if len(drawn) < FEWEST:
+        raise StatetraceError(
+            f"there are only {len(drawn)} sequences of length {task.length} over "
+            f"{task.group.name} to probe with, and {FEWEST} are needed; use longer sequences"
+        )
+    order, cut = split_by_prefix(drawn, shortest, test / (train + test), seed)
+    held_out, rest = order[:cut][:test], order[cut:][:train]
+    parts = min(subsets, max(1, len(rest) // FEWEST))
+    rest = rest[: len(rest) // parts * parts]
+    notes = []
+    if len(drawn) < train + test:
+        notes.append(
+            f"{len(rest)} training and {len(held_out)} held-out sequences instead of {train} and "
+            f"{test}: there are no more of length {task.length}"
+        )
+    if parts < subsets:
+        notes.append(
+            f"the standard deviations are over {parts} subsets instead of {subsets}: "
+            f"{len(rest)} training sequences make no more of at least {FEWEST}"
+        )
+    rows = np.concatenate([rest, held_out])
+    actions, states = (
+        torch.from_numpy(array[rows].astype(np.int64)).to(device_of(model))
+        for array in (drawn.actions, drawn.states)
+    )
+    return Data(actions, states, len(rest), parts), notes
+
+
+def split_by_prefix(
+    drawn: Sequences, shortest: int, share: float, seed: int
+) -> tuple[np.ndarray, int]:
+    """A random order of the rows, and where to cut it so that about `share` of them come before
+    and no prefix of the shortest length is on both sides."""
+    rng = np.random.default_rng([seed, len(drawn)])
+    _, prefix = np.unique(drawn.actions[:, :shortest], axis=0, return_inverse=True)
+    prefix = prefix.ravel()
+    rank = rng.permutation(int(prefix.max()) + 1)[prefix]
+    order = np.argsort(rank, kind="stable")
+    starts = np.flatnonzero(np.diff(rank[order])) + 1  # where another prefix begins
+    if not len(starts):
+        raise StatetraceError(
+            f"all sequences begin with the same {shortest} actions; they cannot be split into "
+            "training and held-out ones"
+        )
+    cut = int(starts[np.abs(starts - share * len(drawn)).argmin()])
+    return np.concatenate([rng.permutation(order[:cut]), rng.permutation(order[cut:])]), cut
+
+
+def choose_places(data: Data, lengths: tuple[int, ...], seed: int) -> list[Place]:
+    """Every length at its last action, shortest first, and one random action of each sequence."""
+    n, longest = data.actions.shape
+    last = [Place("last", k, torch.full((n,), k - 1)) for k in lengths]
+    anywhere = torch.randint(longest, (n,), generator=torch.Generator().manual_seed(seed))
+    return [*last, Place("any", longest, anywhere)]
+
+
+def features(
+    model: Any, task: WordProblem, data: Data, places: list[Place]
+) -> Iterator[tuple[Place, Tensor, Tensor]]:
+    """Each place with the standardised residual stream there: training sequences [L + 1, N, D],
+    held-out ones [L + 1, M, D]. They are overwritten once the next place is asked for."""
+    tokens = task.encode(data.actions)
+    each = bytes_needed(model, len(tokens), 1)
+    together = max(1, free_bytes(tokens.device) // 3 // each)
+    for start in range(0, len(places), together):
+        some = places[start : start + together]
+        at = torch.stack([place.at for place in some], dim=1) + task.vocabulary.offset  # [N, k]
+        train = residuals(model, tokens[: data.train], at[: data.train])
+        test = residuals(model, tokens[data.train :], at[data.train :])
+        for i, place in enumerate(some):
+            pair = [train[:, :, i], test[:, :, i]]
+            if train.dtype.itemsize < 4:
+                pair = [part.float() for part in pair]
+            standardise(*pair)
+            yield place, pair[0], pair[1]
+        del train, test, pair  # before the next are made
+
+
+def untrained_twin(model: Any, seed: int) -> Any:
+    """A model of the same class and configuration with fresh weights, on the same device; the same
+    seed gives the same weights, and no global random state is touched."""
+    parameter = next(model.parameters())
+    with torch.device("cpu"), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        twin = type(model)(copy.deepcopy(model.config))
+    return twin.to(device=parameter.device, dtype=parameter.dtype).eval()

@@ -1,0 +1,419 @@
+"""Geometry of planted state means, of noise, and of whole models."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, group
+from statetrace.groups.characters import characters
+from statetrace.interventions import Site, capture
+from statetrace.lenses import state_means as sm
+from statetrace.lenses.geometry import GeometrySpec, geometry
+from statetrace.lenses.geometry_rows import Rows
+from statetrace.lenses.layer_geometry import LayerGeometry, Setting, look_at_layer
+from statetrace.lenses.prism import pairings
+from statetrace.lenses.result import LensResult
+from statetrace.models import ModelSpec, build
+from statetrace.tasks.word_problem import WordProblem, word_problem
+from tests.lenses.test_prism import S3, moved, prism
+
+PERMUTATIONS = 199
+
+
+def look(
+    points: np.ndarray, states: np.ndarray, g: Group, **settings: Any
+) -> tuple[LayerGeometry, dict[tuple[str, str], dict[str, Any]]]:
+    """One layer of everything, and its rows by measure and name."""
+    setting = Setting(
+        g,
+        states,
+        g.quotients(),
+        pairings(g) if g.parity is not None else None,
+        characters(g).components(),
+        sm.arrangements(g),
+        permutations=PERMUTATIONS,
+        **settings,
+    )
+    rows = Rows()
+    found = look_at_layer(points, 3, setting, rows)
+    table = [dict(zip(rows.columns, row, strict=True)) for row in zip(*rows.columns.values())]  # noqa: B905
+    assert all(row["layer"] == 3 for row in table)
+    by_name = {(row["measure"], row["name"]): row for row in table}
+    assert len(by_name) == len(table)
+    return found, by_name
+
+
+def scatter(means: np.ndarray, each: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """`each` points about every state mean, in random order."""
+    rng = np.random.default_rng(seed)
+    states = rng.permutation(np.repeat(np.arange(len(means)), each))
+    return means[states] + noise * rng.standard_normal((len(states), means.shape[1])), states
+
+
+@pytest.mark.parametrize("pairing", range(6))
+def test_planted_prism(pairing: int) -> None:
+    g = group("S3")
+    means = moved(prism(pairing, height=1.5, width=12), pairing)
+    size = np.linalg.norm(means - means.mean(axis=0), axis=1).mean()
+    points, states = scatter(means, 40, 0.02 * size, pairing)
+    found, rows = look(points, states, g)
+    assert found.prism is not None
+    expected = {
+        frozenset((g.labels[a], g.labels[b]))
+        for a, b in zip(S3.even, S3.partners[pairing], strict=True)
+    }
+    assert {frozenset(pair) for pair in found.prism["pairs"]} == expected
+    assert found.prism["by"] == S3.by[pairing]
+    assert found.prism["score"] == rows["prism", "score"]["value"] > 0.98
+    assert found.prism["angles"] == pytest.approx([120] * 3, abs=3)
+    assert found.prism["line_angles"] == pytest.approx([60] * 3, abs=3)
+    within = found.prism["within_distance"]
+    assert max(within) < 1.05 * min(within)
+    assert rows["prism", "score"]["p"] == 1 / (PERMUTATIONS + 1)
+    assert rows["prism", "pairing"]["p"] == 1 / (PERMUTATIONS + 1)
+    assert rows["prism", "score"]["null_high"] < 0.9
+    assert rows["between_share", "state"]["value"] > 0.99
+    assert rows["between_share", "state"]["p"] == 1 / (PERMUTATIONS + 1)
+    assert rows["quotient_accuracy", "parity"]["value"] == 1
+    assert rows["parity", "d_prime"]["value"] > 10
+    assert rows["parity", "margin"]["value"] > 10
+    assert rows["pair_agreement", "all"]["value"] == 1
+    # Squared heights against squared spokes: 6 (1.5 / 2)² and 6.
+    share = 6 * 0.75**2 / (6 * 0.75**2 + 6)
+    assert rows["quotient_share", "parity"]["value"] == pytest.approx(share, abs=0.02)
+    assert found.irrep_share["sign"] == pytest.approx(share, abs=0.02)
+    assert sum(found.explained) > 0.98
+    # The view of Figure 4: parity along the first axis, nothing of it along the others.
+    view = found.arrays["decomposition_means"]
+    height = np.diff([view[S3.even].mean(axis=0), view[S3.odd].mean(axis=0)], axis=0)[0]
+    assert height == pytest.approx([np.mean(within), 0, 0], abs=0.02 * size)
+
+
+def test_unlabelled_noise_has_uniform_p_values() -> None:
+    """Labels that mean nothing are one more permutation: p is uniform, by construction."""
+    p: dict[tuple[str, str], list[float]] = {
+        ("prism", "score"): [],
+        ("prism", "pairing"): [],
+        ("between_share", "state"): [],
+    }
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        stretch = np.linspace(0.1, 3, 8)
+        points, states = (
+            rng.standard_normal((120, 8)) * stretch,
+            rng.permutation(np.repeat(range(6), 20)),
+        )
+        _, rows = look(points, states, group("S3"), seed=seed)
+        for key, values in p.items():
+            values.append(rows[key]["p"])
+    for values in p.values():
+        assert 0.4 < np.mean(values) < 0.6
+        assert 0.25 < np.std(values) < 0.33  # 0.289
+        assert np.mean(np.array(values) <= 0.1) < 0.2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parity_alone_has_no_pairs(seed: int) -> None:
+    """A layer that knows parity and nothing else beats labels permuted over everything, but not
+    labels permuted within a parity."""
+    means = np.zeros((6, 10))
+    means[S3.odd, 0] = 10
+    points, states = scatter(means, 50, 1.0, seed)
+    _, rows = look(points, states, group("S3"), seed=seed)
+    assert rows["parity", "d_prime"]["value"] > 8
+    assert rows["prism", "parity"]["value"] > 0.99
+    assert rows["prism", "score"]["p"] <= 0.05
+    assert rows["prism", "pairing"]["p"] > 0.05
+
+
+def test_random_means_are_no_prism() -> None:
+    """States that are told apart perfectly, but stand anywhere."""
+    p = []
+    for seed in range(40):
+        means = np.random.default_rng(seed).standard_normal((6, 16))
+        found, rows = look(*scatter(means, 20, 0.01, seed), group("S3"), seed=seed)
+        assert rows["between_share", "state"]["p"] == 1 / (PERMUTATIONS + 1)
+        assert found.prism is not None
+        assert found.prism["score"] < 0.6
+        p.append(rows["prism", "score"]["p"])
+    assert np.mean(np.array(p) <= 0.05) <= 0.15
+
+
+@pytest.mark.parametrize("notation", ["moves", "receives"])
+@pytest.mark.parametrize("thing", ["object 1", "object 4", "position 2"])
+def test_clusters_by_what_is_where(thing: str, notation: str) -> None:
+    """Vectors that know one thing only; places 4 and 5 (or objects) share a vector."""
+    g = group("S5", notation)
+    spots = np.random.default_rng(0).standard_normal((5, 20))
+    spots[4] = spots[3]
+    means = spots[sm.arrangements(g)[thing]]
+    found, rows = look(*scatter(means, 2, 0.0, 0), g)
+    shares = found.arrangement_share
+    assert shares[thing] == pytest.approx(1)
+    others = [share for name, share in shares.items() if name.split()[0] == thing.split()[0]]
+    # Where object 2 is tells a little about where object 1 is: 1 / 4² of the variance.
+    assert sorted(others) == pytest.approx([1 / 16] * 4 + [1])
+    assert rows["arrangement_share", thing]["null"] == pytest.approx(4 / 119)
+    assert found.irrep_share["4a"] == pytest.approx(1)
+    near = {
+        name: row["value"] for (measure, name), row in rows.items() if measure == "cluster_distance"
+    }
+    assert len(near) == 10
+    assert min(near, key=lambda name: near[name]) == f"{thing}: 4-5"
+    assert near.pop(f"{thing}: 4-5") == pytest.approx(0, abs=1e-6)
+    assert min(near.values()) > 0.3
+
+
+@pytest.mark.parametrize(
+    ("notation", "label", "where"), [("moves", "312", [2, 0, 1]), ("receives", "312", [1, 2, 0])]
+)
+def test_where_objects_are(notation: str, label: str, where: list[int]) -> None:
+    g = group("S3", notation)
+    found = sm.arrangements(g)
+    state = g.index(label)
+    assert [int(found[f"object {k + 1}"][state]) for k in range(3)] == where
+    assert [int(found[f"position {k + 1}"][state]) for k in range(3)] == np.argsort(where).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "ways"), [("S4", 8), ("A4", 8), ("A3", 0), ("D4", 0), ("Z6", 0), ("S3xZ2", 0)]
+)
+def test_only_permutations_are_arrangements(name: str, ways: int) -> None:
+    assert len(sm.arrangements(group(name))) == ways
+
+
+def test_means_against_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    points, states = rng.standard_normal((50, 4)), rng.integers(0, 5, 50)
+    states[states == 2] = 3
+    found = sm.state_means(points, states, 5)
+    for state in (0, 1, 3, 4):
+        mine = points[states == state]
+        np.testing.assert_allclose(found.means[state], mine.mean(axis=0))
+        assert found.within[state] == pytest.approx(mine.var(axis=0).sum())
+    assert found.visited.tolist() == [0, 1, 3, 4]
+    assert np.isnan(found.means[2]).all()
+    assert np.isnan(found.within[2])
+    between = found.between_share * points.var(axis=0).sum() * len(points)
+    assert between == pytest.approx(found.between)
+
+
+def test_permuted_labels() -> None:
+    """Expected size by theory; chunks and points do not change how labels are dealt."""
+    rng = np.random.default_rng(0)
+    points, states = (
+        rng.standard_normal((90, 5)) + 100,
+        rng.permutation(np.repeat(range(6), [5, 10, 15, 20, 20, 20])),
+    )
+    chunks = list(sm.permuted_grams(points, states, 2000, seed=1))
+    grams, between = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+    assert grams.shape == (2000, 6, 6)
+    assert np.abs(grams.sum(axis=-1)).max() < 1e-4
+    total = points.var(axis=0).sum() * 90
+    assert between.mean() / total == pytest.approx(5 / 89, rel=0.05)
+    assert len(np.unique(between.round(6))) > 1900
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sm, "_NUMBERS_AT_ONCE", 90 * 7)
+        again = list(sm.permuted_grams(points, states, 20, seed=1))
+    assert [len(part) for part, _ in again] == [7, 7, 6]
+    np.testing.assert_allclose(np.concatenate([part for part, _ in again]), grams[:20], atol=1e-5)
+
+
+def test_separation_is_honest() -> None:
+    """In many dimensions the means of noise always differ; new points must not be fooled."""
+    rng = np.random.default_rng(0)
+    points, classes = rng.standard_normal((400, 300)), np.tile([0, 1], 200)[rng.permutation(400)]
+    noise = sm.separation(points, classes, 2)
+    assert abs(noise.accuracy - 0.5) < 0.1
+    assert abs(noise.d_prime) < 0.5
+    points[:, 7] += 6 * classes
+    told = sm.separation(points, classes, 2)
+    assert told.accuracy > 0.95
+    assert 3 < told.d_prime < 6.5
+    assert np.isnan(sm.separation(points, np.zeros(400, dtype=np.int64), 2).accuracy)
+
+
+def test_principal_axes_against_svd() -> None:
+    points = np.random.default_rng(0).standard_normal((60, 7)) * np.arange(1, 8) + 5
+    axes, explained = sm.principal_axes(points, 3)
+    _, values, vectors = np.linalg.svd(points - points.mean(axis=0))
+    np.testing.assert_allclose(explained, values[:3] ** 2 / (values**2).sum())
+    np.testing.assert_allclose(np.abs((axes * vectors[:3]).sum(axis=1)), 1)
+
+
+# Whole models ------------------------------------------------------------------------------------
+
+
+def small(task: WordProblem, positions: int = 16, layers: int = 2, seed: int = 0) -> Any:
+    spec = ModelSpec("gpt2", layers=layers, width=16, heads=2)
+    return build(spec, task.vocabulary.size, positions, seed=seed)
+
+
+QUICK = GeometrySpec(sequences=400, permutations=50, points=20)
+
+
+@pytest.fixture(scope="module")
+def of_s3() -> tuple[Any, WordProblem, LensResult]:
+    task = word_problem("S3", 6)
+    model = small(task)
+    return model, task, geometry(model, task, QUICK)
+
+
+def measures(result: LensResult) -> set[str]:
+    return set(result.columns["measure"])
+
+
+def test_random_model(of_s3: tuple[Any, WordProblem, LensResult], tmp_path: Path) -> None:
+    model, task, result = of_s3
+    assert sorted(set(result.columns["layer"])) == [0, 1, 2]
+    assert {"prism", "angle", "irrep_share", "arrangement_share", "parity"} <= measures(result)
+    assert any("has not learned the task" in note for note in result.notes)
+    shapes = {name: array.shape for name, array in result.arrays.items()}
+    assert shapes["means"] == (3, 6, 16)
+    assert shapes["pca_points"] == shapes["decomposition_points"] == (3, 20, 3)
+    assert shapes["prism_null"] == (3, 50)
+    assert result.arrays["counts"].sum() == result.summary["sequences"] == 400
+    for measure in ("irrep_share", "quotient_share"):
+        rows = zip(
+            result.columns["measure"], result.columns["layer"], result.columns["value"], strict=True
+        )
+        last = [value for name, layer, value in rows if (name, layer) == (measure, 2)]
+        assert sum(last) == pytest.approx(1) if measure == "irrep_share" else 0 < sum(last) < 1
+    result.save(tmp_path)
+    loaded = LensResult.load(tmp_path, "geometry")
+    assert loaded.columns == result.columns
+    assert loaded.summary == result.summary
+    again = geometry(model, task, QUICK)
+    assert again.columns == result.columns
+
+
+def test_means_are_those_of_the_model(of_s3: tuple[Any, WordProblem, LensResult]) -> None:
+    model, task, result = of_s3
+    drawn = task.draw(400, 0)
+    tokens = task.encode(torch.from_numpy(drawn.actions.astype(np.int64)))
+    sites = [Site("resid", layer) for layer in range(3)]
+    seen = capture(model, tokens, sites)
+    for layer, site in enumerate(sites):
+        for state in range(6):
+            rows = drawn.states[:, -1] == state
+            expected = seen[site][torch.from_numpy(rows), -1].mean(dim=0)
+            np.testing.assert_allclose(result.arrays["means"][layer, state], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("pairing", [0, 3])
+def test_prism_written_into_a_model(pairing: int) -> None:
+    """With one action the state is the action, and its embedding is the table we write."""
+    task = word_problem("S3", 1)
+    model = small(task)
+    corners = torch.from_numpy(moved(prism(pairing, width=16), 0)).float()
+    with torch.no_grad():
+        model.transformer.wte.weight[:6] = corners
+    result = geometry(model, task, QUICK)
+    assert result.summary["best_layer"] == 0
+    assert result.summary["prism"]["score"] == pytest.approx(1, abs=1e-4)
+    assert result.summary["prism"]["by"] == S3.by[pairing]
+    assert any("6 sequences of length 1 instead of 400" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(("name", "quotient"), [("A4", "Z3"), ("Z3", None), ("A5", None)])
+def test_without_parity(name: str, quotient: str | None) -> None:
+    task = word_problem(name, 4)
+    result = geometry(small(task), task, QUICK)
+    absent = {"parity", "prism", "angle", "within_distance", "pair_agreement"}
+    assert not absent & measures(result)
+    assert "prism" not in result.summary
+    assert "decomposition_means" not in result.arrays
+    assert any(f"{name} has no parity" in note for note in result.notes)
+    named = {
+        n
+        for m, n in zip(result.columns["measure"], result.columns["name"], strict=True)
+        if m == "quotient_share"
+    }
+    assert named == ({quotient} if quotient else set())
+    assert "irrep_share" in measures(result)
+
+
+def test_states_that_were_not_visited(tmp_path: Path) -> None:
+    task = word_problem("S5", 5)
+    result = geometry(
+        small(task), task, GeometrySpec(sequences=100, permutations=20, layers=(1, 2))
+    )
+    missing = 120 - result.summary["states_visited"]
+    assert missing > 20
+    assert any(f"{missing} of 120 states were not visited by 100" in note for note in result.notes)
+    assert not {"prism", "irrep_share"} & measures(result)
+    assert {"parity", "quotient_share", "arrangement_share"} <= measures(result)
+    assert np.isfinite(result.columns["value"]).all()
+    assert np.isnan(result.arrays["means"]).all(axis=(0, 2)).sum() == missing
+    assert sorted(set(result.columns["layer"])) == [1, 2]
+    result.save(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["Z2", "D2", "Z6"])
+def test_small_groups(name: str) -> None:
+    task = word_problem(name, 8)
+    result = geometry(small(task), task, QUICK)
+    assert ("prism" in measures(result)) == (name != "Z2")
+    assert "parity" in measures(result)
+
+
+def test_large_means_are_saved_for_two_layers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("statetrace.lenses.geometry._MEANS_SAVED", 100)
+    task = word_problem("S3", 4)
+    result = geometry(small(task), task, QUICK)
+    assert result.arrays["means_layers"].tolist() == [1, 2]
+    assert len(result.arrays["means"]) == 2
+    assert len(result.arrays["within"]) == len(result.arrays["layers"]) == 3
+
+
+def test_progress_rises_to_one_and_the_model_is_left_alone() -> None:
+    task = word_problem("S3", 4)
+    model = small(task).train()
+    heard: list[float] = []
+    geometry(model, task, QUICK, heard.append)
+    assert heard == sorted(heard)
+    assert heard[-1] == 1
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"length": 40}, "length 40 needs 41 positions, but the model has 16"),
+        ({"layers": (0, 3)}, "the model has no layer 3; use 0 .* to 2"),
+        ({"quotients": ("Z9",)}, "no quotient 'Z9'"),
+    ],
+)
+def test_refused_by_the_lens(settings: dict[str, Any], message: str) -> None:
+    task = word_problem("S3", 4)
+    model = small(task)
+    model.config.n_positions = model.config.max_position_embeddings = 16
+    with pytest.raises(StatetraceError, match=message):
+        geometry(model, task, GeometrySpec(**settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"sequences": 1}, {"permutations": -1}, {"components": 0}, {"points": -1}, {"layers": ()}],
+)
+def test_refused_by_the_spec(settings: dict[str, Any]) -> None:
+    (name,) = settings
+    with pytest.raises(StatetraceError, match=name):
+        GeometrySpec(**settings)
+
+
+def test_one_state_has_no_shape() -> None:
+    task = word_problem("S1", 3)
+    with pytest.raises(StatetraceError, match="end in one state"):
+        geometry(small(task), task, GeometrySpec(sequences=2))
+
+
+def test_no_permutations_no_p_values() -> None:
+    task = word_problem("S3", 4)
+    result = geometry(small(task), task, GeometrySpec(sequences=100, permutations=0))
+    assert set(result.columns["p"]) == {None}
+    assert result.summary["prism"]["p"] is None

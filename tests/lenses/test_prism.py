@@ -1,0 +1,192 @@
+"""The prism score on shapes that were built by hand, and on shapes that are none."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from statetrace.groups import group
+from statetrace.lenses.prism import Pairings, assignment, gram, pair_costs, pairings, score, shape
+
+S3 = pairings(group("S3"))
+
+
+def place(
+    spokes: np.ndarray, offsets: np.ndarray, pairing: int, among: Pairings = S3
+) -> np.ndarray:
+    """State means [S, D]: even state k at spokes[k], its partner offsets[k] further."""
+    means = np.empty((2 * len(spokes), spokes.shape[1]))
+    means[among.even] = spokes
+    means[among.partners[pairing]] = spokes + offsets
+    return means
+
+
+def prism(pairing: int, height: float = 1.0, width: int = 3) -> np.ndarray:
+    """An exact right prism over an equilateral triangle with spokes of length 1."""
+    turns = 2 * np.pi * np.arange(3) / 3
+    spokes = np.zeros((3, width))
+    spokes[:, 0], spokes[:, 1] = np.cos(turns), np.sin(turns)
+    return place(spokes, height * np.eye(width)[2], pairing)
+
+
+def moved(means: np.ndarray, seed: int) -> np.ndarray:
+    """Elsewhere, turned and scaled: nothing that a shape should depend on."""
+    rng = np.random.default_rng(seed)
+    turn, _ = np.linalg.qr(rng.standard_normal((means.shape[1], means.shape[1])))
+    return rng.lognormal() * means @ turn + 10 * rng.standard_normal(means.shape[1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("height", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("pairing", range(6))
+def test_exact_prism(pairing: int, height: float, seed: int) -> None:
+    means = moved(prism(pairing, height, width=16), seed)
+    found = score(gram(means), S3)
+    assert found.chosen == pairing
+    for value in (found.score, found.parity, found.pairing, found.additive):
+        assert value == pytest.approx(1, abs=1e-9)
+    assert found.right_angle == pytest.approx(1, abs=1e-9)
+    assert found.regularity == pytest.approx(1, abs=1e-9)
+    measured = shape(gram(means), S3, pairing)
+    sides = np.triu_indices(3, 1)
+    np.testing.assert_allclose(measured.angles[sides], 120, atol=1e-4)
+    np.testing.assert_allclose(measured.line_angles[sides], 60, atol=1e-4)
+    scale = measured.within[0] / height
+    np.testing.assert_allclose(measured.within, height * scale)
+    np.testing.assert_allclose(measured.within_complement, 0, atol=1e-5 * scale)
+    np.testing.assert_allclose(measured.spokes, scale)
+    np.testing.assert_allclose(measured.between[sides], np.sqrt(3) * scale)
+
+
+@pytest.mark.parametrize("degrees", [90, 75, 60, 30])
+def test_leaning_axis(degrees: float) -> None:
+    """Both ends stay the same triangle; the axis leans, and the triangle seen along it shrinks."""
+    means = prism(0)
+    slope = np.radians(degrees)
+    means[S3.odd] += [np.cos(slope), 0, np.sin(slope) - 1]
+    found = score(gram(moved(means, 0)), S3)
+    assert found.chosen == 0
+    assert [found.additive, found.parity, found.pairing] == pytest.approx([1, 1, 1])
+    assert found.right_angle == pytest.approx(np.sin(slope) ** 2)
+    # One direction of the plane is foreshortened by sin of the slope.
+    assert found.regularity == pytest.approx(2 * np.sin(slope) / (1 + np.sin(slope) ** 2))
+
+
+@pytest.mark.parametrize("stretch", [1.0, 1.5, 3.0, 10.0])
+def test_stretched_triangle(stretch: float) -> None:
+    means = prism(2) * [stretch, 1, 1]
+    found = score(gram(moved(means, 1)), S3)
+    # Area grows with the stretch, the squared sides are shared equally by both directions.
+    assert found.regularity == pytest.approx(2 * stretch / (1 + stretch**2))
+    assert found.score == pytest.approx(float(found.regularity))
+
+
+@pytest.mark.parametrize("uneven", [0.0, 0.2, 0.5])
+def test_uneven_heights(uneven: float) -> None:
+    means = prism(1)
+    means[S3.partners[1, 0], 2] += uneven
+    means[S3.partners[1, 1], 2] -= uneven
+    found = score(gram(means), S3)
+    parity = 6 * (1 / 2) ** 2
+    rest = 4 * (uneven / 2) ** 2  # the two states of two pairs are that much too near or too far
+    pairs = 2 * (3 + 2 * (uneven / 2) ** 2)  # the centres of these pairs move as much
+    assert found.parity == pytest.approx(parity / (parity + rest))
+    assert found.pairing == pytest.approx(pairs / (pairs + rest))
+
+
+def test_six_equal_distances() -> None:
+    found = score(gram(np.eye(6)), S3)
+    assert found.parity == pytest.approx(1 / 3)
+    assert found.pairing == pytest.approx(1 / 2)
+    assert found.additive == pytest.approx(3 / 5)
+    assert found.score == pytest.approx(1 / 6)
+
+
+@pytest.mark.parametrize(("parity", "pairs", "most"), [(20.0, 0.0, 0.55), (0.0, 20.0, 0.4)])
+def test_half_a_prism_is_none(parity: float, pairs: float, most: float) -> None:
+    """Parity without pairs, or pairs without parity, on top of six unrelated directions."""
+    means = np.eye(6, 9)
+    means[:, 6:] += prism(3, 0) * pairs
+    means[S3.odd, 8] += parity
+    found = score(gram(means), S3)
+    assert found.additive > 0.95
+    assert found.score < most
+
+
+def test_degenerate_shapes_have_a_score() -> None:
+    assert score(gram(np.zeros((6, 4))), S3).score == 0
+    flat = score(gram(prism(0, height=0)), S3)
+    assert (flat.score, flat.parity, flat.pairing) == (0, 0, pytest.approx(1))
+    line = prism(0) * [1, 0, 1]
+    assert score(gram(line), S3).regularity == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["S3", "D4", "Z6", "S4", "Z4"])
+def test_batches_and_vectors_agree(name: str) -> None:
+    """Gram matrices in a batch against one by one, and the additive share against a regression
+    of the vectors themselves on parity and pair."""
+    among = pairings(group(name))
+    order = 2 * len(among.even)
+    means = np.random.default_rng(0).standard_normal((20, order, 5)) + 3
+    batch = score(gram(means), among)
+    for number, one in enumerate(means):
+        alone = score(gram(one), among)
+        assert alone.chosen == batch.chosen[number]
+        assert alone.score == pytest.approx(batch.score[number])
+        partners = among.partners[alone.chosen]
+        design = np.zeros((order, 1 + len(partners)))
+        design[among.odd, 0] = 1
+        for k, (a, b) in enumerate(zip(among.even, partners, strict=True)):
+            design[[a, b], 1 + k] = 1
+        fit = design @ np.linalg.lstsq(design, one, rcond=None)[0]
+        total = ((one - one.mean(axis=0)) ** 2).sum()
+        assert alone.additive == pytest.approx(1 - ((one - fit) ** 2).sum() / total)
+        # The pairing is the closest one with the parity direction projected away.
+        p = one[among.odd].mean(axis=0) - one[among.even].mean(axis=0)
+        rest = one - np.outer(one @ p, p) / (p @ p)
+        sums = [((rest[among.even] - rest[row]) ** 2).sum() for row in among.partners]
+        assert alone.chosen == np.argmin(sums)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("S3", 6), ("D3", 6), ("Z6", 3), ("Z4", 2), ("D4", 8), ("S4", 24), ("S5", 120)],
+)
+def test_pairings(name: str, number: int) -> None:
+    """Each is a bijection of even with odd states, made by one odd element from one side."""
+    g = group(name)
+    among = pairings(g)
+    assert len(among.partners) == len(among.by) == len(np.unique(among.partners, axis=0)) == number
+    for row, by in zip(among.partners, among.by, strict=True):
+        assert sorted(row) == among.odd.tolist()
+        before, after = by.split("then")
+        words = [f"{before.strip()},{g.labels[e]},{after.strip()}".strip(",") for e in among.even]
+        assert [g.product(word) for word in words] == row.tolist()
+
+
+def test_s3_has_no_other_pairing() -> None:
+    assert {tuple(row) for row in S3.partners.tolist()} == set(permutations(S3.odd.tolist()))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 6])
+def test_assignment_against_brute_force(size: int, ties: bool) -> None:
+    rng = np.random.default_rng(size)
+    for _ in range(20):
+        costs = rng.standard_normal((size, size)) * 2
+        costs = costs.round() if ties else costs
+        found = assignment(costs)
+        assert sorted(found) == list(range(size))
+        sums = [costs[range(size), columns].sum() for columns in permutations(range(size))]
+        assert costs[range(size), found].sum() == pytest.approx(min(sums))
+
+
+def test_assignment_finds_a_planted_matching() -> None:
+    among = pairings(group("S5"))
+    spokes = np.random.default_rng(0).standard_normal((60, 20))
+    means = place(spokes, np.eye(20)[0], 17, among)
+    found = score(gram(means), among)
+    assert found.chosen == 17
+    assert found.score == pytest.approx(1)
+    best = among.odd[assignment(pair_costs(gram(means), among))]
+    np.testing.assert_array_equal(best, among.partners[17])
