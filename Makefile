@@ -11,7 +11,7 @@ demo: $(READY)
 	$(BIN)/statetrace show runs/demo
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -35,7 +35,7 @@ from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import Window
 from statetrace.models import Anatomy, causal_mask
 
-TOKENS_PER_PASS = {"cpu": 512, "cuda": 32768}
+TOKENS_PER_PASS = {"cpu": 256, "cuda": 32768}
 """Cells are batched up to this many positions: enough to keep the device busy, and no more, since
 all cells of a batch are recomputed from where the first of them must be."""
 

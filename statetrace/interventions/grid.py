@@ -18,7 +18,7 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.interventions.capture import evaluating
-from statetrace.interventions.fast import FastRoad
+from statetrace.interventions.fast import FastRoad, tokens_per_pass
 from statetrace.interventions.memory import free_bytes, in_pieces
 from statetrace.interventions.plain import PlainRoad
 from statetrace.interventions.sites import Site
@@ -32,6 +32,8 @@ Keep = Callable[[Tensor, Tensor, Tensor], Tensor]
 Planned = tuple[GridSpec, tuple[Site, ...], tuple[Window, ...]]
 
 SHARE_OF_FREE_MEMORY = 0.5
+PASSES_AHEAD = 16
+"""Pairs are held as if this many passes ran at once; more would only take memory."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Grid:
         spec: what was asked for.
         sites: the R rows.
         windows: the positions [start, stop) that each of the C columns overwrites.
-        values: [R, C, P, K], on the CPU: logits, K = V, unless `keep` made something else of them.
+        values: [R, C, P, K] on the CPU, in float32 at least: logits (K = V), or what `keep` made
+            of them.
     """
 
     spec: GridSpec
@@ -120,7 +123,7 @@ def _road(
     """Runs both inputs; later passes hold at most so many cells."""
     donors = {s for spec, sites, _ in plan if spec.what == "substitution" for s in sites}
     if not fast:
-        return PlainRoad(reader.model, clean, corrupted, sorted(donors, key=str), cells)
+        return PlainRoad(reader.model, clean, corrupted, sorted(donors), cells)
     kinds = {site.kind for _, sites, _ in plan for site in sites}
     return FastRoad(reader, clean, corrupted, bool(donors), kinds != {"resid"}, cells)
 
@@ -145,19 +148,26 @@ def _run_plan(
     for (spec, sites, windows), row_costs in zip(plan, costs, strict=True):
         rows = []
         for site, cost in zip(sites, row_costs, strict=True):
-            rows.append(torch.stack(lane.row(site, spec.what, windows, kept)).cpu())
+            rows.append(_on_cpu(torch.stack(lane.row(site, spec.what, windows, kept))))
             done += cost
             progress(done / total)
         values.append(torch.stack(rows))
-    return values, clean.cpu(), corrupted.cpu()
+    return values, _on_cpu(clean), _on_cpu(corrupted)
+
+
+def _on_cpu(values: Tensor) -> Tensor:
+    """In float32 at least: half precision is for the device, and not safe on every CPU."""
+    return values.to(torch.promote_types(values.dtype, torch.float32)).cpu()
 
 
 def _sequences_that_fit(reader: Anatomy, length: int, device: torch.device) -> int:
-    """How many sequences memory can hold with all that is cached for them, counted generously."""
+    """How many sequences memory can hold with all that is cached for them, counted generously;
+    no more than keep the device busy."""
     vectors = (20 * reader.layers + 40) * reader.width  # caches; activations of one block
     logits = 4 * reader.model.config.get_text_config().vocab_size
     each = (vectors + logits) * length * reader.model.dtype.itemsize
-    return max(1, int(SHARE_OF_FREE_MEMORY * free_bytes(device)) // each)
+    fit = int(SHARE_OF_FREE_MEMORY * free_bytes(device)) // each
+    return max(1, min(fit, PASSES_AHEAD * tokens_per_pass(device) // length))
 
 
 def _check(reader: Anatomy, clean: Tensor, corrupted: Tensor, road: str) -> None:

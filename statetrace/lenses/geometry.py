@@ -259,4 +259,14 @@ def _summary(found: list[LayerGeometry], setting: Setting) -> dict[str, Any]:
     if prisms:
         best = max(prisms, key=lambda layer: layer.prism["score"] if layer.prism else 0.0)
         summary |= {"best_layer": best.layer, "prism": best.prism, "prism_last": last.prism}
-    return summary
+    plain: dict[str, Any] = _measured(summary)
+    return plain
+
+
+def _measured(value: Any) -> Any:
+    """The same with None for what could not be measured: JSON has no NaN."""
+    if isinstance(value, dict):
+        return {name: _measured(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_measured(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

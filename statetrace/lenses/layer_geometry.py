@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
 from statetrace.groups.characters import Component, isotypic_shares
 from statetrace.lenses import prism
@@ -93,6 +94,11 @@ class LayerGeometry:
 def look_at_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> LayerGeometry:
     """Measure points [n, D], the activations of one layer."""
     points = points.astype(np.float64)
+    if not np.isfinite(points).all():
+        raise StatetraceError(
+            f"some activations of layer {layer} are not finite; the model may have diverged in "
+            "training, so look at an earlier checkpoint"
+        )
     found = state_means(points, setting.states, setting.group.order)
     there, n, states = found.visited, len(points), len(found.visited)
     between, scores, pairing = _permuted(points, setting)
@@ -200,7 +206,8 @@ def _add_arrangements(
         distances[name] = class_distances(means, classes[there], count)
     arrays["cluster_distances"] = np.stack(list(distances.values()))  # [2 * count, count, count]
     best = max(shares, key=lambda name: np.nan_to_num(shares[name], nan=-1.0))
-    mean = np.nanmean(distances[best][np.triu_indices(count, 1)])
+    apart = distances[best][np.triu_indices(count, 1)]
+    mean = apart[np.isfinite(apart)].sum() / max(np.isfinite(apart).sum(), 1)
     for i, j in combinations(range(count), 2):
         value = distances[best][i, j] / mean if mean > 0 else np.nan
         rows.add("cluster_distance", layer, f"{best}: {i + 1}-{j + 1}", value, len(there))

@@ -1,4 +1,4 @@
-"""The triangular prism of Figure 4 as a number: state = parity part + pair part.
+"""The paper's triangular prism (end of section 4.2) as a number: state = parity part + pair part.
 
 The paper finds that the six states of S3 stand at the corners of a prism: parity along its axis,
 three clusters of one even and one odd state as spokes around it, and that *which* states pair up
@@ -20,13 +20,18 @@ of factors between 0 and 1:
 
 The last two belong to three pairs; with more, the score is the product of the first two. It is 1
 for an exact right prism and 1/6 for six states that are equally far from each other. Parity alone
-without pairs (pairing = 1/2) or pairs alone without parity (parity = 1/3) do not score high.
+without pairs (pairing near 1/2; more where noise has few dimensions, as the best of six pairings
+is taken) or pairs alone without parity (parity near 1/3) do not come near 1.
 
 Pairings that are tried: every even state g with "g then t", or with "t then g", for one odd
 element t. For S3 these are all six that there are; for S5 they are 120 of 60!, those that say
 something about the group. `assignment` finds the best of all of them, for comparison.
 
-Caveat: the states must all be there, and the group must have a parity.
+Cost: S3, a thousand Gram matrices: 10 ms; S5: 0.3 s.
+Caveat: the states must all be there, and the group must have a parity. Labels permuted over the
+points are a null for "the points do not know the state". States that are told apart but stand
+anywhere pass it at the 5% level in 4% of cases in 16 dimensions, in 16% of cases in three: look
+at the score itself, which was below 0.45 for all of them.
 """
 
 from dataclasses import dataclass

@@ -158,8 +158,8 @@ def principal_axes(
 
 
 def parity_axes(means: Array, parity: Labels) -> Array:
-    """The view of Figure 4: the parity direction, and the two principal axes of the state means
-    [V, D] in its orthogonal complement: [3, D]."""
+    """The paper's view of the prism: the parity direction, and the two principal axes of the state
+    means [V, D] in its orthogonal complement: [3, D]."""
     direction = means[parity == 1].mean(axis=0) - means[parity == 0].mean(axis=0)
     length = np.linalg.norm(direction)
     direction = direction / length if length > 0 else direction

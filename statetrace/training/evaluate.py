@@ -93,7 +93,8 @@ def accuracy(
             for name, image in maps.items():
                 right[name] += (image[answers] == image[states]).sum(0)
             offset = task.vocabulary.offset
-            each = F.cross_entropy(logits.transpose(1, 2), made.targets, reduction="none")
+            flat = logits.flatten(0, 1), made.targets.flatten()
+            each = F.cross_entropy(*flat, reduction="none").view(made.targets.shape)  # [B, T]
             total += each[:, offset:].sum(0)
     finally:
         model.train(was_training)

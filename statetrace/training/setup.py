@@ -133,7 +133,11 @@ def be_deterministic(recipe: Recipe, device: torch.device) -> None:
     """Ask CUDA for kernels that repeat bit for bit; on a CPU they do anyway."""
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(recipe.training.deterministic, warn_only=True)
+        torch.use_deterministic_algorithms(recipe.training.deterministic)
+        # compiled kernels are otherwise chosen by timing them, and may differ from run to run
+        from torch._inductor import config as inductor
+
+        inductor.deterministic = recipe.training.deterministic
 
 
 def surroundings(world: World) -> dict[str, Any]:

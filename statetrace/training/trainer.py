@@ -56,7 +56,8 @@ class Trainer:
         self.plan, self.run = plan, run
         self.model = model.to(device).train()
         if setup.wants_compile(plan):
-            self.model.compile()
+            # one program per shape: which shape came first must not decide what is computed
+            self.model.compile(dynamic=False)
         self.module = spread(self.model, plan.world, recipe.training.parallel)
         self.optimizer = adamw(self.model, recipe.training)
         training, analysis = plan.splits

@@ -190,7 +190,7 @@ def test_only_what_can_change_is_recomputed(monkeypatch, where, what):
     for mlp in anatomy(model).mlp:
         mlp.register_forward_hook(count)
     spec = GridSpec(where, what)
-    patch_grid(model, clean, corrupted, spec)
+    patch_grid(model, clean, corrupted, spec, batch=PAIRS)
     layers, length = 3, 20
     both_inputs = 2 * layers * length * PAIRS
     # A row at layer l has L - l - 1 whole blocks above it, over half of the positions on average,
