@@ -8,6 +8,7 @@ READY := $(VENV)/.ready
 
 demo: $(READY)
 	$(BIN)/statetrace train recipes/demo.toml --out runs/demo --resume
+	$(BIN)/statetrace analyze runs/demo
 	$(BIN)/statetrace show runs/demo
 
 test: lint

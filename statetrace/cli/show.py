@@ -25,17 +25,25 @@ def show(
 
     found = Run.existing(run)
     measured = AccuracyTable.of(found)
-    table = Table(title=f"{measured.title}: share of right answers after {measured.step:,} steps")
+    table = Table(
+        title=f"Share of right answers on held-out sequences: {measured.title}, "
+        f"after {measured.steps[-1]:,} steps"
+    )
     table.add_column("length", justify="right")
     for what in measured.by_length:
         table.add_column(what, justify="right")
     rows = measured.rows()
     every = -(-len(rows) // MOST_ROWS)
     for length, values in rows:
-        if length == 1 or length % every == 0 or length == len(rows):
+        if length == 1 or length % every == 0 or length in (measured.training_length, len(rows)):
             table.add_row(str(length), *(f"{value:.1%}" for value in values.values()))
+            if length == measured.training_length:
+                table.add_section()
     table.add_section()
-    table.add_row("mean", *(f"{measured.mean(what):.1%}" for what in measured.by_length))
+    table.add_row(
+        f"mean 1-{measured.training_length}",
+        *(f"{measured.mean(what):.1%}" for what in measured.by_length),
+    )
     table.add_row("chance", *(f"{measured.chance[what]:.1%}" for what in measured.by_length))
     out.print(table)
     measured.write_csv(run / "accuracy.csv")

@@ -78,7 +78,7 @@ def dynamics(
         lead = surplus(curves["state"], curves[what], task.group.order, order)
         for i, step in enumerate(steps):
             row("lead", what, None, None, int(step), float(lead[i].mean()))
-        leads[what] = _lead(lead, order)
+        leads[what] = _lead(lead, task.group.order, order)
     progress(0.5)
     phases = _phases(steps, loss, curves, spec.most_phases)
     for number, start in enumerate(phases, start=1):
@@ -113,13 +113,21 @@ def surplus(state: np.ndarray, quotient: np.ndarray, order: int, image_order: in
     return quotient - (known + (1 - known) / image_order)
 
 
-def _lead(lead: np.ndarray, image_order: int) -> dict[str, Any]:
-    """The largest lead over training, of the mean over lengths, and as a share of the largest there
-    could be (quotient always right, state no better than that implies)."""
-    over_time = lead.mean(axis=1)
-    best = float(over_time.max())
-    share = best / (1 - 1 / image_order)
-    return {"largest": best, "share": share, "mean": float(over_time.mean())}
+def _lead(lead: np.ndarray, order: int, image_order: int) -> dict[str, Any]:
+    """How far a quotient ran ahead, from its leads [evaluations, lengths].
+
+    `share` takes the largest lead at each length (length 1 is trivial), averages over lengths, and
+    divides by the largest there could be: the quotient always right, the state no better than that
+    implies. Lengths that were learned at different times thus count alike.
+    """
+    peaks = lead[:, 1:].max(axis=0) if lead.shape[1] > 1 else lead.max(axis=0)
+    implied = (image_order - 1) / (order - 1)
+    most = (1 - implied) * (1 - 1 / image_order)
+    return {
+        "largest": float(lead.mean(axis=1).max()),
+        "share": float(peaks.mean() / most),
+        "mean": float(lead.mean()),
+    }
 
 
 def _phases(
@@ -134,14 +142,8 @@ def _phases(
 
 def _notes(leads: dict[str, dict[str, Any]]) -> tuple[str, ...]:
     return tuple(
-        f"{what} was known up to {lead['largest']:.0%} beyond what the state's accuracy implies: "
-        + (
-            "it came first"
-            if lead["share"] > 0.5
-            else "they rose together"
-            if lead["share"] < 0.2
-            else "it ran somewhat ahead"
-        )
+        f"{what} ran ahead of the state by {lead['share']:.0%} of what is possible "
+        "(0%: lockstep, 100%: known before anything else)"
         for what, lead in leads.items()
     )
 

@@ -10,10 +10,11 @@ Three readings, told apart by the columns `position` and `length` of the table:
   signature "a probe at layer l labels a fraction 2^l / T of the states" is about these: it counts
   states of all lengths up to T, of which a last token is only one.
 
-Probes are fitted on `subsets` disjoint subsets of the training sequences and tried on the same
-held-out sequences; `mean` and `std` are over the subsets, `n` is the number of held-out sequences,
-`chance` is 1 / (classes that occur). Beside them stand two controls: the same probes on an
-untrained model of the same shape, and probes trained with shuffled labels.
+A probe is fitted on all training sequences and tried on `n` held-out ones: `mean` is over those.
+The same is done with each of `subsets` disjoint subsets of the training sequences: `std` is over
+them, as in the paper's table 1. (Their own mean would be lower, as each has fewer rows.) `chance`
+is 1 / (classes that occur). Beside them stand two controls: the same probes on an untrained model
+of the same shape, and probes trained with shuffled labels.
 
 Cost: one forward pass of train + test sequences for the model and one for its untrained twin, then
 (layers × subsets × targets) fits per length, all of one length together. Seconds for a small model
@@ -75,8 +76,8 @@ class ProbingSpec:
     subsets: int = 10
     """Disjoint subsets of the training sequences, for the standard deviation."""
     train: int | None = None
-    """Training sequences, all subsets together; by default 1000 for each subset, or 4 per feature,
-    or 25 per class if that is more."""
+    """Training sequences, all subsets together; by default for each subset 500, or 4 per feature, or
+    25 per class, whichever is most."""
     test: int = 4000
     """Held-out sequences."""
     C: float = 1.0
@@ -121,7 +122,7 @@ def probing(
     targets = choose_targets(task, spec.targets)
     lengths = choose_lengths(task.length, spec.lengths, spec.most_lengths)
     most = max(target.classes for target in targets)
-    train = spec.train or spec.subsets * max(1000, 4 * anatomy(model).width, 25 * most)
+    train = spec.train or spec.subsets * max(500, 4 * anatomy(model).width, 25 * most)
     data, notes = choose_sequences(
         model, task, train, spec.test, spec.subsets, lengths[0], spec.seed
     )
@@ -131,14 +132,13 @@ def probing(
         sources["untrained"] = untrained_twin(model, spec.seed)
 
     rows: list[dict[str, Any]] = []
-    unfinished, steps = 0, len(sources) * len(places)
+    unfinished, done, steps = 0, 0, len(sources) * len(places)
     for control, source in sources.items():
         for place, known, held_out in features(source, task, data, places):
-            fitted, made = _probe(known, held_out, place, targets, data, spec, control)
+            made, failed = _probe(known, held_out, place, targets, data, spec, control)
             rows += made
-            unfinished += int((~fitted.converged).sum())
-            steps -= 1
-            progress(1 - steps / (len(sources) * len(places)))
+            unfinished, done = unfinished + failed, done + 1
+            progress(done / steps)
 
     said = _model_accuracy(model, task, data, targets)
     notes += _notes(task, spec, targets, rows, said, unfinished)
@@ -160,50 +160,43 @@ def _probe(
     data: Data,
     spec: ProbingSpec,
     control: str,
-) -> tuple[probes.Probes, list[dict[str, Any]]]:
-    """Fit all layers, targets and subsets of one place together -> the rows of the table."""
+) -> tuple[list[dict[str, Any]], int]:
+    """Fit all layers, targets and subsets of one place together -> the rows of the table, and how
+    many of the fits did not converge."""
     device = data.states.device
     states = data.states.gather(1, place.at.to(device)[:, None])[:, 0]  # [N]
-    labels = [target.map.to(device)[states] for target in targets]
-    kinds = [
-        (control, target, label, label[: data.train]) for target, label in zip(targets, labels, strict=True)
-    ]
+    kinds = [(control, target, target.map.to(device)[states]) for target in targets]
+    given = [label[: data.train] for _, _, label in kinds]
     if control == "none" and "shuffled" in spec.controls:
         shuffle = torch.randperm(data.train, generator=torch.Generator().manual_seed(spec.seed))
-        mixed = shuffle.to(device)
-        kinds += [("shuffled", target, label, label[mixed]) for _, target, label, _ in kinds]
-    fitted = probes.fit(
-        known,
-        [given for _, _, _, given in kinds],
-        [target.classes for _, target, _, _ in kinds],
-        subsets=data.subsets,
-        C=spec.C,
-        tolerance=spec.tolerance,
-        max_iterations=spec.max_iterations,
+        given += [label[shuffle.to(device)] for label in given]
+        kinds += [("shuffled", target, label) for _, target, label in kinds]
+    whole, parts = (
+        probes.fit(
+            known,
+            given,
+            [target.classes for _, target, _ in kinds],
+            subsets=subsets,
+            C=spec.C,
+            tolerance=spec.tolerance,
+            max_iterations=spec.max_iterations,
+        )
+        for subsets in (1, data.subsets)
     )
     rows = []
-    for number, (name, target, label, _) in enumerate(kinds):
-        scores = fitted.score(
-            held_out, label[data.train :], number
-        )  # accuracy, probability: [L, S]
+    for number, (name, target, label) in enumerate(kinds):
+        right = label[data.train :]
+        means = whole.score(held_out, right, number)  # accuracy and probability, [L, 1] each
+        spread = parts.score(held_out, right, number)  # [L, S] each
+        about = {"target": target.name, "position": place.position, "length": place.length}
         chance = 1 / len(label[: data.train].unique())
-        for metric, values in zip(METRICS, scores, strict=True):
-            for layer, over_subsets in enumerate(values.cpu()):
-                rows.append(
-                    {
-                        "target": target.name,
-                        "position": place.position,
-                        "layer": layer,
-                        "length": place.length,
-                        "control": name,
-                        "metric": metric,
-                        "mean": over_subsets.mean().item(),
-                        "std": over_subsets.std().item() if data.subsets > 1 else None,
-                        "n": data.test,
-                        "chance": chance,
-                    }
-                )
-    return fitted, rows
+        for metric, mean, each in zip(METRICS, means, spread, strict=True):
+            deviations = each.std(-1).tolist() if data.subsets > 1 else [None] * len(each)
+            for layer, (value, std) in enumerate(zip(mean[:, 0].tolist(), deviations, strict=True)):
+                row = {"layer": layer, "control": name, "metric": metric, "mean": value, "std": std}
+                rows.append(about | row | {"n": data.test, "chance": chance})
+    unfinished = sum(int((~fitted.converged).sum()) for fitted in (whole, parts))
+    return rows, unfinished
 
 
 def _model_accuracy(

@@ -1,10 +1,11 @@
-"""State and parity accuracy by length: the table, and the picture drawn from it."""
+"""State and parity accuracy, by length and over training: the table, and the picture of it."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
@@ -19,37 +20,50 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 @dataclass(frozen=True)
 class AccuracyTable:
-    """The last evaluation of a run.
+    """What a run's log says.
 
     Attributes:
         title: what was trained, in a few words.
-        step: after how many steps it was measured.
-        by_length: "state", "parity", ... -> share of right answers at lengths 1, 2, ...
+        training_length: the length it was trained on.
+        steps: of the evaluations; the last one is the trained model.
+        over_training: "state", "parity", ... -> mean accuracy over lengths at each evaluation.
+        by_length: the same keys -> accuracy of the trained model at lengths 1, 2, ...
         chance: the same keys -> what guessing gives.
     """
 
     title: str
-    step: int
+    training_length: int
+    steps: list[int]
+    over_training: dict[str, list[float]]
     by_length: dict[str, list[float]]
     chance: dict[str, float]
 
     @staticmethod
     def of(run: Run) -> AccuracyTable:
+        """From metrics.jsonl; beyond the training length from the generalization lens's table,
+        where that has been made."""
         evaluations = run.metrics("evaluation")
         if not evaluations:
-            raise StatetraceError(f"'{run.path}' has no evaluation yet; train it first")
-        last = evaluations[-1]
+            raise StatetraceError(f"'{run.path}' has no evaluation in its log to show")
         recipe = run.info["recipe"]
         of = group(recipe["task"]["group"], recipe["task"]["notation"])
-        chance = {"state": 1 / of.order}
-        for name in last["accuracy_by_length"]:
-            if name != "state":
-                chance[name] = 1 / of.quotient(name).image.order
-        title = f"{recipe['model']['name']} on {of.name}, length {recipe['task']['length']}"
-        return AccuracyTable(title, last["step"], last["accuracy_by_length"], chance)
+        length = recipe["task"]["length"]
+        names = list(evaluations[-1]["accuracy_by_length"])
+        orders = {w: of.order if w == "state" else of.quotient(w).image.order for w in names}
+        beyond = _beyond(run, length)
+        last = evaluations[-1]["accuracy_by_length"]
+        return AccuracyTable(
+            title=f"{recipe['model']['name']} on {of.name}, trained on length {length}",
+            training_length=length,
+            steps=[record["step"] for record in evaluations],
+            over_training={w: [record["accuracy"][w] for record in evaluations] for w in names},
+            by_length={what: last[what] + beyond.get(what, []) for what in names},
+            chance={what: 1 / order for what, order in orders.items()},
+        )
 
     def mean(self, what: str) -> float:
-        values = self.by_length[what]
+        """Over all lengths up to the training length."""
+        values = self.by_length[what][: self.training_length]
         return sum(values) / len(values)
 
     def rows(self) -> list[tuple[int, dict[str, float]]]:
@@ -64,32 +78,64 @@ class AccuracyTable:
             writer.writerows([n, *values.values()] for n, values in self.rows())
 
     def draw(self, path: Path) -> None:
-        """Accuracy against length, with chance and the 98% line, as a picture file."""
+        """Two panels as a picture file: by length, and over training."""
         import matplotlib
 
         matplotlib.use("Agg")
         from matplotlib import pyplot as plt
 
-        figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-        lengths = [n for n, _ in self.rows()]
-        for colour, (what, values) in zip(COLOURS * 9, self.by_length.items(), strict=False):
-            marker = "o" if len(lengths) <= 40 else None
-            axes.plot(lengths, values, color=colour, label=what, marker=marker, markersize=4)
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(10, 4), sharey=True, layout="constrained"
+        )
+        lengths = list(range(1, len(self.by_length["state"]) + 1))
+        self._curves(left, lengths, self.by_length)
+        left.axhline(CUTOFF, color="grey", linestyle="--", linewidth=1)
+        left.annotate("98%", (lengths[-1], CUTOFF), color="grey", fontsize=8, va="top")
+        if lengths[-1] > self.training_length:
+            left.axvspan(self.training_length + 0.5, lengths[-1] + 0.5, color="grey", alpha=0.12)
+            left.text(
+                self.training_length + 0.7, 0.03, "longer than trained on", color="dimgrey", size=8
+            )
+        left.set(xlabel="sequence length", ylabel="share of right answers", ylim=(0, 1.04))
+        left.set_title("the trained model, by length", fontsize=10)
+        self._curves(right, self.steps, self.over_training)
+        right.set(xlabel="training step")
+        right.set_title(f"over training, mean of lengths 1-{self.training_length}", fontsize=10)
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+        left.xaxis.get_major_locator().set_params(integer=True)
+        right.legend(frameon=False, loc="lower right")
+        figure.suptitle(self.title, fontsize=11)
+        figure.savefig(path, dpi=150)
+        plt.close(figure)
+
+    def _curves(self, axes: Any, x: list[int], curves: dict[str, list[float]]) -> None:
+        """One line each; later ones have larger, hollow marks, so that equal curves both show."""
+        size = 4.0
+        for colour, (what, values) in zip(COLOURS * 99, curves.items(), strict=False):
+            marker = "o" if len(x) <= 60 else None
+            style = {"marker": marker, "markersize": size, "markerfacecolor": "none"}
+            axes.plot(x, values, color=colour, label=what, linewidth=1.5, zorder=9 - size, **style)
             axes.axhline(self.chance[what], color=colour, linestyle=":", linewidth=1)
             axes.annotate(
                 f"{what} by chance",
-                (lengths[-1], self.chance[what]),
+                (x[0], self.chance[what]),
                 color=colour,
                 fontsize=8,
-                ha="right",
                 va="bottom",
             )
-        axes.axhline(CUTOFF, color="grey", linestyle="--", linewidth=1)
-        axes.annotate("98%", (lengths[0], CUTOFF), color="grey", fontsize=8, va="top")
-        axes.set(xlabel="sequence length", ylabel="share of right answers", ylim=(0, 1.03))
-        axes.set_title(f"{self.title}, after {self.step:,} steps", fontsize=11)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, loc="center left")
-        figure.savefig(path, dpi=150)
-        plt.close(figure)
+            size += 2.5
+
+
+def _beyond(run: Run, length: int) -> dict[str, list[float]]:
+    """What the generalization lens measured at lengths beyond `length`."""
+    file = run.path / "lenses" / "generalization.parquet"
+    if not file.is_file():
+        return {}
+    import pyarrow.parquet as pq
+
+    found: dict[str, list[float]] = {}
+    for row in pq.read_table(file).to_pylist():
+        if row["length"] > length:
+            found.setdefault(row["what"], []).append(row["accuracy"])
+    return found
