@@ -37,9 +37,9 @@ def residuals(
     """tokens [N, T] -> the residual stream [L + 1, N, k, D]: layer 0 is the embedding, layer l the
     output of block l.
 
-    positions are k positions for all sequences, or [N, k], k for each its own; they count tokens, the
-    start marker too. For one position j, result[:, :, j] is contiguous. `done` hears which
-    share of the sequences has been through.
+    positions are k positions for all sequences, or [N, k], for each its own; they count tokens, the
+    start marker too. For one position j, result[:, :, j] is contiguous. `done` hears now and then
+    which share of the sequences has been through.
     """
     reader = anatomy(model)
     weight = reader.embedding.weight

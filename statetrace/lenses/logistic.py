@@ -68,14 +68,15 @@ class Columns:
         return per_target[:, self.owner, None].to(like.dtype)
 
     def softmax(self, logits: Tensor) -> Tensor:
-        """[P, K, n] -> probabilities within each target. Rows are the last axis, so that every
-        operation runs along memory; torch's own softmax over so few classes does not."""
-        out = torch.empty_like(logits)
-        for s in self.slices:
-            z = logits[:, s]
-            e = (z - z.amax(1, keepdim=True)).exp_()
-            torch.mul(e, e.sum(1, keepdim=True).reciprocal_(), out=out[:, s])
-        return out
+        """[P, K, n] -> probabilities within each target."""
+        return torch.cat([softmax(logits[:, s]) for s in self.slices], dim=1)
+
+
+def softmax(logits: Tensor) -> Tensor:
+    """[..., K, n] -> probabilities of K classes. Rows are the last axis, so that every operation
+    runs along memory; torch's own softmax is several times slower over so few classes."""
+    powers = (logits - logits.amax(-2, keepdim=True)).exp_()
+    return powers.mul_(powers.sum(-2, keepdim=True).reciprocal_())
 
 
 @dataclass
@@ -84,7 +85,7 @@ class _State:
 
     index: Tensor  # [P], their numbers
     features: Tensor  # [P, n, D]
-    labels: Tensor  # [P, G, n], as columns
+    answers: Tensor  # [P, K, n], 1 for the right class of each target, else 0
     penalty: Tensor  # [P, G], of the mean loss: (1 or 2) / (C n)
     inverse: Tensor  # [P, D + 1, D + 1], the preconditioner
     theta: Tensor  # [P, K, D + 1], weights and intercept
@@ -131,7 +132,7 @@ def solve(
     """
     columns = Columns.of(classes, features.device)
     state, absent = _start(features, labels, columns, C)
-    state.gradient = _gradient(state, columns, _residual(state.logits, state.labels, columns))
+    state.gradient = _gradient(state, columns, columns.softmax(state.logits) - state.answers)
     state.over = columns.largest(state.gradient) <= tolerance
     theta = torch.zeros_like(state.theta)
     iterations = torch.zeros(state.over.shape, dtype=torch.long, device=features.device)
@@ -158,17 +159,17 @@ def _start(features: Tensor, labels: Tensor, columns: Columns, C: float) -> tupl
     their gradients are exactly zero and they stay out of it."""
     problems, n, width = features.shape
     first = torch.tensor([s.start for s in columns.slices], device=features.device)
-    labels = labels + first[:, None]
-    occurs = features.new_zeros(problems, len(columns.owner))
-    occurs.scatter_(1, labels.flatten(1), 1.0)
+    answers = features.new_zeros(problems, len(columns.owner), n)
+    answers.scatter_(1, labels + first[:, None], 1.0)
+    occurs = answers.amax(-1)
     count = occurs.double() @ columns.member  # [P, G]
-    penalty = torch.where(count == 2, 2.0, 1.0) / (C * n)
+    penalty = torch.where(count == 2, 2.0, 1.0).double() / (C * n)
     offset = features.new_zeros(occurs.shape).masked_fill_(occurs == 0, -torch.inf)
     theta = features.new_zeros(problems, len(columns.owner), width + 1)
     state = _State(
         index=torch.arange(problems, device=features.device),
         features=features,
-        labels=labels,
+        answers=answers,
         penalty=penalty,
         inverse=_preconditioner(features, (count * penalty).amax(-1)),
         theta=theta,
@@ -200,14 +201,8 @@ def _preconditioner(features: Tensor, ridge: Tensor) -> Tensor:
     return torch.cholesky_inverse(torch.linalg.cholesky(gram)).to(features.dtype)
 
 
-def _residual(logits: Tensor, labels: Tensor, columns: Columns) -> Tensor:
-    """Probabilities minus the right answers, [P, K, n]."""
-    minus = logits.new_full((), -1.0).expand(labels.shape)
-    return columns.softmax(logits).scatter_add_(1, labels, minus)
-
-
 def _gradient(state: _State, columns: Columns, residual: Tensor) -> Tensor:
-    """Of the mean loss and its penalty, [P, K, D + 1]."""
+    """Of the mean loss and its penalty [P, K, D + 1]; the residual is probability minus answer."""
     n = residual.shape[-1]
     by_feature = torch.bmm(residual, state.features)
     gradient = torch.cat([by_feature, residual.sum(-1, keepdim=True)], dim=-1) / n
@@ -280,7 +275,7 @@ def _search(
     high, high_slope = torch.full_like(t, torch.inf), torch.zeros_like(t)
     for attempt in range(SEARCHES):
         factor = columns.spread(t, change)
-        residual = _residual(torch.addcmul(state.logits, change, factor), state.labels, columns)
+        residual = columns.softmax(torch.addcmul(state.logits, change, factor)) - state.answers
         slope = columns.dot(residual, change) / n + linear + t * square
         settled |= (slope >= DECREASE * start) & (slope <= -OVERSHOOT * start)
         if attempt == SEARCHES - 1 or settled.all():

@@ -51,14 +51,7 @@ class Probes:
 
     def probabilities(self, features: Tensor, target: int = 0) -> Tensor:
         """features [L, M, D] -> [L, S, M, classes of the target]."""
-        columns = slice(sum(self.classes[:target]), sum(self.classes[: target + 1]))
-        weights, intercepts = self.weights[:, :, columns], self.intercepts[:, :, columns]
-        layers, subsets, classes, width = weights.shape
-        flat = weights.reshape(layers, subsets * classes, width).transpose(1, 2)
-        with _exact_products():
-            logits = features.to(flat.dtype) @ flat  # [L, M, S * classes]
-        logits = logits.view(layers, -1, subsets, classes) + intercepts[:, None]
-        return logits.softmax(-1).transpose(1, 2)
+        return self._probabilities(features, target).transpose(2, 3)
 
     def predictions(self, features: Tensor, target: int = 0) -> Tensor:
         """features [L, M, D] -> the most probable class, [L, S, M]."""
@@ -73,11 +66,19 @@ class Probes:
         accuracy, probability = [], []
         for layer in range(len(features)):  # S times all classes of all layers may be too much
             one = self._layer(layer)
-            p = one.probabilities(features[layer : layer + 1], target)[0]  # [S, M, classes]
-            right = labels[layer].expand(len(p), -1)
-            accuracy.append((p.argmax(-1) == right).double().mean(-1))
-            probability.append(p.gather(-1, right[..., None])[..., 0].double().mean(-1))
+            p = one._probabilities(features[layer : layer + 1], target)[0]  # [S, classes, M]
+            right = labels[layer].expand(len(p), 1, -1)
+            accuracy.append((p.argmax(1, keepdim=True) == right).double().mean((1, 2)))
+            probability.append(p.gather(1, right).double().mean((1, 2)))
         return torch.stack(accuracy), torch.stack(probability)
+
+    def _probabilities(self, features: Tensor, target: int) -> Tensor:
+        """[L, M, D] -> [L, S, classes, M]."""
+        columns = slice(sum(self.classes[:target]), sum(self.classes[: target + 1]))
+        weights, intercepts = self.weights[:, :, columns], self.intercepts[:, :, columns]
+        with _exact_products():
+            logits = weights.flatten(1, 2) @ features.to(weights.dtype).transpose(1, 2)
+        return logistic.softmax(logits.unflatten(1, weights.shape[1:3]) + intercepts[..., None])
 
     def _layer(self, layer: int) -> Probes:
         one = slice(layer, layer + 1)

@@ -14,7 +14,7 @@ A probe is fitted on all training sequences and tried on `n` held-out ones: `mea
 The same is done with each of `subsets` disjoint subsets of the training sequences: `std` is over
 them, as in the paper's table 1. (Their own mean would be lower, as each has fewer rows.) `chance`
 is 1 / (classes that occur). Beside them stand two controls: the same probes on an untrained model
-of the same shape, and probes trained with shuffled labels.
+of the same shape, and probes of shuffled labels, trained and held-out ones.
 
 Cost: one forward pass of train + test sequences for the model and one for its untrained twin, then
 (layers × subsets × targets) fits per length, all of one length together. Seconds for a small model
@@ -40,6 +40,7 @@ from statetrace.lenses import probes
 from statetrace.lenses.answers import answers, check_fits
 from statetrace.lenses.probing_data import (
     Data,
+    Part,
     Place,
     Target,
     choose_lengths,
@@ -49,6 +50,7 @@ from statetrace.lenses.probing_data import (
     features,
     untrained_twin,
 )
+from statetrace.lenses.probing_summary import by_length, summary
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
@@ -66,8 +68,8 @@ class ProbingSpec:
     """What to probe, and on how much."""
 
     targets: tuple[str, ...] | None = None
-    """Any of "state" and the names of quotients, "quotients" for all of those; by default state, and
-    parity where there is one."""
+    """Any of "state" and names of quotients, "quotients" for all of them; by default the state and,
+    where there is one, parity."""
     lengths: tuple[int, ...] | None = None
     """Lengths that get probes of their own; the whole length is always among them. By default from
     5 on, in steps that make at most `most_lengths` of them."""
@@ -76,7 +78,7 @@ class ProbingSpec:
     subsets: int = 10
     """Disjoint subsets of the training sequences, for the standard deviation."""
     train: int | None = None
-    """Training sequences, all subsets together; by default for each subset 500, or 4 per feature, or
+    """Training sequences, all subsets together; by default for each subset 500, 4 per feature, or
     25 per class, whichever is most."""
     test: int = 4000
     """Held-out sequences."""
@@ -132,22 +134,23 @@ def probing(
         sources["untrained"] = untrained_twin(model, spec.seed)
 
     rows: list[dict[str, Any]] = []
-    unfinished, done, steps = 0, 0, len(sources) * len(places)
-    for control, source in sources.items():
-        for place, known, held_out in features(source, task, data, places):
+    unfinished = 0
+    for number, (control, source) in enumerate(sources.items()):
+        part = Part(progress, number / len(sources), (number + 1) / len(sources))
+        for place, known, held_out in features(source, task, data, places, part):
             made, failed = _probe(known, held_out, place, targets, data, spec, control)
             rows += made
-            unfinished, done = unfinished + failed, done + 1
-            progress(done / steps)
+            unfinished += failed
 
     said = _model_accuracy(model, task, data, targets)
     notes += _notes(task, spec, targets, rows, said, unfinished)
+    sizes = {"train": data.train, "test": data.test, "subsets": data.subsets}
     return LensResult(
         lens="probing",
         spec=dataclasses.asdict(spec) | {"lengths": list(lengths), "train": train},
         columns={name: [row[name] for row in rows] for name in rows[0]},
-        arrays=_by_length(rows, lengths),
-        summary=_summary(rows, targets, lengths, data, spec) | {"model_accuracy": said},
+        arrays=by_length(rows, lengths),
+        summary=summary(rows, lengths, spec.threshold) | sizes | {"model_accuracy": said},
         notes=tuple(notes),
     )
 
@@ -166,11 +169,10 @@ def _probe(
     device = data.states.device
     states = data.states.gather(1, place.at.to(device)[:, None])[:, 0]  # [N]
     kinds = [(control, target, target.map.to(device)[states]) for target in targets]
-    given = [label[: data.train] for _, _, label in kinds]
     if control == "none" and "shuffled" in spec.controls:
-        shuffle = torch.randperm(data.train, generator=torch.Generator().manual_seed(spec.seed))
-        given += [label[shuffle.to(device)] for label in given]
-        kinds += [("shuffled", target, label) for _, target, label in kinds]
+        mixed = _shuffle(data, spec.seed).to(device)
+        kinds += [("shuffled", target, label[mixed]) for _, target, label in kinds]
+    given = [label[: data.train] for _, _, label in kinds]
     whole, parts = (
         probes.fit(
             known,
@@ -197,6 +199,17 @@ def _probe(
                 rows.append(about | row | {"n": data.test, "chance": chance})
     unfinished = sum(int((~fitted.converged).sum()) for fitted in (whole, parts))
     return rows, unfinished
+
+
+def _shuffle(data: Data, seed: int) -> Tensor:
+    """A permutation [N] of the training sequences among themselves, and of the held-out ones.
+
+    The latter too: where classes stand far apart, a probe of shuffled labels still tells them from
+    one another and calls them by some names, which by luck may be right.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    train = torch.randperm(data.train, generator=generator)
+    return torch.cat([train, data.train + torch.randperm(data.test, generator=generator)])
 
 
 def _model_accuracy(
@@ -240,66 +253,3 @@ def _notes(
             f"{unfinished} probes had not converged after {spec.max_iterations} iterations "
             f"(tolerance {spec.tolerance:g}); raise max_iterations, or lower C"
         )
-
-
-def _by_length(rows: list[dict[str, Any]], lengths: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """ "target/control/metric" -> means [layers, lengths] at the last token."""
-    layers = 1 + max(row["layer"] for row in rows)
-    found: dict[str, np.ndarray] = {"lengths": np.asarray(lengths)}
-    for row in rows:
-        if row["position"] == "last":
-            name = f"{row['target']}/{row['control']}/{row['metric']}"
-            grid = found.setdefault(name, np.full((layers, len(lengths)), np.nan))
-            grid[row["layer"], lengths.index(row["length"])] = row["mean"]
-    return found
-
-
-def _summary(
-    rows: list[dict[str, Any]],
-    targets: list[Target],
-    lengths: tuple[int, ...],
-    data: Data,
-    spec: ProbingSpec,
-) -> dict[str, Any]:
-    """Curves over layers at the whole length, and where each target is read."""
-    longest = lengths[-1]
-    curves: dict[str, dict[str, dict[str, dict[str, list[float]]]]] = {}
-    for row in rows:  # layers come in order
-        if row["length"] == longest:
-            by_metric = curves.setdefault(row["control"], {}).setdefault(row["target"], {})
-            by_position = by_metric.setdefault(row["metric"], {})
-            by_position.setdefault(row["position"], []).append(row["mean"])
-    read = {target.name: curves["none"][target.name]["accuracy"] for target in targets}
-    grids = _by_length(rows, lengths)
-    return {
-        "train": data.train,
-        "test": data.test,
-        "subsets": data.subsets,
-        "lengths": list(lengths),
-        "threshold": spec.threshold,
-        "chance": {row["target"]: row["chance"] for row in rows if row["position"] == "any"},
-        "curves": curves,
-        "first_layer": {
-            name: {where: _first(curve, spec.threshold) for where, curve in by_position.items()}
-            for name, by_position in read.items()
-        },
-        "reach": {
-            name: _reach(grids[f"{name}/none/accuracy"], lengths, spec.threshold) for name in read
-        },
-        "largest_std": max((row["std"] for row in rows if row["std"] is not None), default=None),
-    }
-
-
-def _first(curve: list[float], threshold: float) -> int | None:
-    """The first layer from which on the target is read, None if none is."""
-    return next((layer for layer, value in enumerate(curve) if value >= threshold), None)
-
-
-def _reach(grid: np.ndarray, lengths: tuple[int, ...], threshold: float) -> list[int]:
-    """For each layer the longest length read there together with all shorter ones; 0 for none."""
-    found = []
-    for accuracies in grid:
-        below = np.flatnonzero(accuracies < threshold)
-        count = int(below[0]) if len(below) else len(lengths)
-        found.append(lengths[count - 1] if count else 0)
-    return found

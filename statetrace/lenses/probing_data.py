@@ -25,6 +25,7 @@ from statetrace.interventions.memory import free_bytes
 from statetrace.lenses.activations import bytes_needed, residuals
 from statetrace.lenses.answers import device_of
 from statetrace.lenses.probes import standardise
+from statetrace.lenses.result import Progress
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
@@ -78,10 +79,23 @@ class Place:
     at: Tensor
 
 
+@dataclass(frozen=True)
+class Part:
+    """Tells of the progress of a part of the work as progress of the whole."""
+
+    progress: Progress
+    begin: float
+    end: float
+
+    def __call__(self, share: float) -> None:
+        self.progress(self.begin + share * (self.end - self.begin))
+
+
 def choose_targets(task: WordProblem, names: tuple[str, ...] | None) -> list[Target]:
     """By name; None for the state and, where there is one, parity."""
     if names is None:
-        has_parity = any(quotient.name == "parity" for quotient in task.quotients())
+        # of two elements parity forgets nothing; and quotients() may refuse a large group
+        has_parity = task.group.parity is not None and task.group.order > 2
         names = ("state", "parity") if has_parity else ("state",)
     if not names:
         raise StatetraceError("no targets were given; use 'state' or the name of a quotient")
@@ -115,7 +129,7 @@ def choose_sequences(
     model: Any, task: WordProblem, train: int, test: int, subsets: int, shortest: int, seed: int
 ) -> tuple[Data, list[str]]:
     """Draw and split; the sentences tell where there were fewer than asked for."""
-    drawn = task.draw(train + test, seed)
+    drawn = task.draw(int(1.02 * (train + test)) + 1, seed)  # more: the cut is not exact
     if len(drawn) < FEWEST:
         raise StatetraceError(
             f"there are only {len(drawn)} sequences of length {task.length} over "
@@ -126,10 +140,11 @@ def choose_sequences(
     parts = min(subsets, max(1, len(rest) // FEWEST))
     rest = rest[: len(rest) // parts * parts]
     notes = []
-    if len(drawn) < train + test:
+    if len(rest) < train // parts * parts or len(held_out) < test:
         notes.append(
             f"{len(rest)} training and {len(held_out)} held-out sequences instead of {train} and "
-            f"{test}: there are no more of length {task.length}"
+            f"{test}: there are no more of length {task.length} that differ in their first "
+            f"{shortest} actions"
         )
     if parts < subsets:
         notes.append(
@@ -173,17 +188,22 @@ def choose_places(data: Data, lengths: tuple[int, ...], seed: int) -> list[Place
 
 
 def features(
-    model: Any, task: WordProblem, data: Data, places: list[Place]
+    model: Any, task: WordProblem, data: Data, places: list[Place], progress: Progress
 ) -> Iterator[tuple[Place, Tensor, Tensor]]:
     """Each place with the standardised residual stream there: training sequences [L + 1, N, D],
-    held-out ones [L + 1, M, D]. They are overwritten once the next place is asked for."""
+    held-out ones [L + 1, M, D]. Running the model counts as half of the work, what the caller does
+    with each place as the other."""
     tokens = task.encode(data.actions)
     each = bytes_needed(model, len(tokens), 1)
     together = max(1, free_bytes(tokens.device) // 3 // each)
     for start in range(0, len(places), together):
         some = places[start : start + together]
         at = torch.stack([place.at for place in some], dim=1) + task.vocabulary.offset  # [N, k]
-        train = residuals(model, tokens[: data.train], at[: data.train])
+        begin, middle, end = (
+            (start + share * len(some)) / len(places) for share in (0.0, 0.5, 1.0)
+        )
+        running, fitting = Part(progress, begin, middle), Part(progress, middle, end)
+        train = residuals(model, tokens[: data.train], at[: data.train], done=running)
         test = residuals(model, tokens[data.train :], at[data.train :])
         for i, place in enumerate(some):
             pair = [train[:, :, i], test[:, :, i]]
@@ -191,6 +211,7 @@ def features(
                 pair = [part.float() for part in pair]
             standardise(*pair)
             yield place, pair[0], pair[1]
+            fitting((i + 1) / len(some))
         del train, test, pair  # before the next are made
 
 

@@ -1,0 +1,353 @@
+"""The probing lens on a small model that has learned its task, and where there is less to see."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses import probes, probing_data
+from statetrace.lenses import probing as lens
+from statetrace.lenses.activations import residuals
+from statetrace.lenses.probing import ProbingSpec, probing
+from statetrace.lenses.probing_data import (
+    Data,
+    choose_lengths,
+    choose_places,
+    choose_sequences,
+    choose_targets,
+    features,
+    split_by_prefix,
+    untrained_twin,
+)
+from statetrace.lenses.result import LensResult, no_progress
+from statetrace.models import ModelSpec, build
+from statetrace.tasks.word_problem import WordProblem, word_problem
+from statetrace.training.evaluate import loss, predict
+
+LENGTH = 5
+SPEC = ProbingSpec(lengths=(3, 4), train=3000, test=2000, subsets=5, threshold=0.8)
+SMALL = ProbingSpec(lengths=(), train=300, test=200, subsets=2)
+
+
+def small_model(task: WordProblem, seed: int = 0, layers: int = 2) -> Any:
+    spec = ModelSpec("gpt2", layers=layers, width=32, heads=4, dropout=0.0)
+    return build(spec, task.vocabulary.size, task.length + 1, seed)
+
+
+@pytest.fixture(scope="module")
+def task() -> WordProblem:
+    return word_problem("S3", LENGTH)
+
+
+@pytest.fixture(scope="module")
+def model(task: WordProblem) -> Any:
+    """Trained for some seconds: it knows short sequences, and half of the long ones."""
+    model = small_model(task, layers=3).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0)
+    generator = torch.Generator().manual_seed(0)
+    steps = 600
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = 3e-3 * min(1.0, (step + 1) / 50, 1.5 * (1 - step / steps))
+        batch = task.batch(torch.randint(6, (128, LENGTH), generator=generator))
+        optimizer.zero_grad()
+        loss(predict(model, batch.tokens), batch.targets).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def result(model: Any, task: WordProblem) -> LensResult:
+    return probing(model, task, SPEC)
+
+
+def pick(result: LensResult, **where: Any) -> list[dict[str, Any]]:
+    rows = [
+        dict(zip(result.columns, values, strict=True))
+        for values in zip(*result.columns.values(), strict=True)
+    ]
+    return [row for row in rows if all(row[name] == value for name, value in where.items())]
+
+
+def test_the_table_is_complete(result: LensResult) -> None:
+    keys = ["target", "position", "length", "layer", "control", "metric"]
+    assert list(result.columns) == [*keys, "mean", "std", "n", "chance"]
+    places = [("last", 3), ("last", 4), ("last", 5), ("any", 5)]
+    wanted = {
+        (target, *place, layer, control, metric)
+        for target in ("state", "parity")
+        for place in places
+        for layer in range(4)
+        for control in ("none", "untrained", "shuffled")
+        for metric in ("accuracy", "probability")
+    }
+    rows = pick(result)
+    assert len(rows) == len(wanted)
+    assert {tuple(row[name] for name in keys) for row in rows} == wanted
+    assert all(0 <= row["mean"] <= 1 and 0 <= row["std"] < 0.1 for row in rows)
+    assert {row["n"] for row in rows} == {2000}
+    assert {(row["target"], row["chance"]) for row in rows} == {("state", 1 / 6), ("parity", 1 / 2)}
+
+
+def test_a_trained_model_is_read_and_its_controls_are_not(result: LensResult) -> None:
+    said = result.summary["model_accuracy"]["state"]
+    assert said["last"] > 0.25
+    grid = result.arrays["state/none/accuracy"]  # [layers, lengths 3, 4 and 5]
+    assert grid[3, 0] > 0.9
+    assert grid[3, 2] > 0.9 * said["last"]
+    # the embedding of the last token alone says nothing about where the state came from
+    assert (grid[0] < 0.25).all()
+    assert (result.arrays["state/untrained/accuracy"][:, 2] < 0.25).all()
+    for target, chance in (("state", 1 / 6), ("parity", 1 / 2)):
+        error = 4.5 * (chance * (1 - chance) / 2000) ** 0.5
+        controls = pick(result, target=target, control="shuffled", metric="accuracy")
+        assert len(controls) == 16
+        assert all(abs(row["mean"] - chance) < error for row in controls)
+
+
+def test_agrees_with_scikit_learn_at_every_layer(model: Any, task: WordProblem) -> None:
+    data, _ = choose_sequences(model, task, 4000, 3600, 1, 4, seed=1)
+    targets = choose_targets(task, None)
+    for place, known, held_out in features(
+        model, task, data, choose_places(data, (5,), 1), no_progress
+    ):
+        states = data.states.gather(1, place.at[:, None])[:, 0]
+        labels = [target.map[states] for target in targets]
+        classes = [target.classes for target in targets]
+        fitted = probes.fit(known, [label[: data.train] for label in labels], classes)
+        assert fitted.converged.all()
+        for number, label in enumerate(labels):
+            train, test = label[: data.train].numpy(), label[data.train :].numpy()
+            accuracy, _ = fitted.score(held_out, label[data.train :], number)
+            for layer in range(len(known)):
+                # in float32 scikit-learn may end half a point early
+                x, new = known[layer].double().numpy(), held_out[layer].double().numpy()
+                peer = LogisticRegression(tol=1e-6, max_iter=20_000).fit(x, train)
+                expected = peer.score(new, test)
+                assert accuracy[layer].item() == pytest.approx(expected, abs=0.005)
+
+
+def test_states_of_all_lengths_are_read_better_than_those(result: LensResult) -> None:
+    """Of the whole length, that is: most of its states are of shorter sequences, and easy."""
+    curves = result.summary["curves"]["none"]["state"]["accuracy"]
+    assert curves["any"][-1] > curves["last"][-1] + 0.1
+    assert curves["any"][0] > curves["last"][0] + 0.03  # after one action, state and action agree
+
+
+def test_the_summary_repeats_the_table(result: LensResult) -> None:
+    summary = result.summary
+    assert (summary["train"], summary["test"], summary["subsets"]) == (3000, 2000, 5)
+    for control in ("none", "untrained", "shuffled"):
+        for position in ("last", "any"):
+            rows = pick(
+                result, target="parity", position=position, length=5, control=control,
+                metric="probability",
+            )  # fmt: skip
+            found = summary["curves"][control]["parity"]["probability"][position]
+            assert found == [row["mean"] for row in rows]
+    grid = result.arrays["state/none/accuracy"]
+    for layer in range(4):
+        read = [n for n, value in zip((3, 4, 5), grid[layer], strict=True) if value >= 0.8]
+        whole = [n for i, n in enumerate(read) if n == (3, 4, 5)[i]]
+        assert summary["reach"]["state"][layer] == (whole[-1] if whole else 0)
+    first = summary["first_layer"]["parity"]["last"]
+    at_end = result.arrays["parity/none/accuracy"][:, -1]
+    assert first == next((layer for layer, value in enumerate(at_end) if value >= 0.8), None)
+    assert summary["reach"]["state"][-1] >= 3  # something is read, or the lines above say little
+
+
+def test_saves_and_loads(result: LensResult, tmp_path: Path) -> None:
+    result.save(tmp_path)
+    again = LensResult.load(tmp_path, "probing")
+    assert again.columns == result.columns
+    assert again.summary == result.summary
+    assert again.arrays.keys() == result.arrays.keys()
+
+
+def test_the_same_twice_and_the_model_untouched(model: Any, task: WordProblem) -> None:
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    torch.manual_seed(5)
+    random = torch.random.get_rng_state()
+    shares: list[float] = []
+    model.train()
+    first = probing(model, task, SMALL, shares.append)
+    assert model.training
+    again = probing(model.eval(), task, SMALL)
+    assert first.columns == again.columns
+    assert torch.equal(torch.random.get_rng_state(), random)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert shares == sorted(shares)
+    assert len(shares) > 4
+    assert shares[-1] == 1.0
+    assert 0 < shares[0] < 0.5
+    other = probing(model, task, dataclasses.replace(SMALL, seed=1))
+    assert other.columns["mean"] != first.columns["mean"]
+
+
+def test_by_length_equals_shorter_sequences(model: Any, task: WordProblem) -> None:
+    """Position n of long sequences, and the last of the same sequences cut to n actions."""
+    data, _ = choose_sequences(model, task, 200, 100, 2, 3, seed=0)
+    places = choose_places(data, (3, 5), seed=0)
+    found = {
+        (place.position, place.length): (known.clone(), held_out.clone())
+        for place, known, held_out in features(model, task, data, places, no_progress)
+    }
+    for length in (3, 5):
+        tokens = task.encode(data.actions[:, :length])
+        alone = residuals(model, tokens, [length])[:, :, 0]
+        known, held_out = alone[:, : data.train].clone(), alone[:, data.train :].clone()
+        probes.standardise(known, held_out)
+        torch.testing.assert_close(found["last", length][0], known, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(found["last", length][1], held_out, atol=1e-3, rtol=1e-3)
+
+
+def test_less_memory_gives_the_same(
+    model: Any, task: WordProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = probing(model, task, SMALL)
+    monkeypatch.setattr(probing_data, "free_bytes", lambda device: 1)
+    parts = probing(model, task, SMALL)
+    np.testing.assert_allclose(whole.columns["mean"], parts.columns["mean"], atol=0.006)
+
+
+@pytest.mark.parametrize("shortest", [1, 3, 5])
+def test_training_and_held_out_sequences_share_no_prefix(task: WordProblem, shortest: int) -> None:
+    drawn = task.draw(2000, seed=0)
+    order, cut = split_by_prefix(drawn, shortest, 0.3, seed=0)
+    assert sorted(order) == list(range(2000))
+    sides = [
+        {tuple(row) for row in drawn.actions[part, :shortest]}
+        for part in (order[:cut], order[cut:])
+    ]
+    assert not sides[0] & sides[1]
+    assert abs(cut - 600) < (200 if shortest == 1 else 20)
+
+
+@pytest.mark.parametrize(
+    ("longest", "lengths", "most", "wanted"),
+    [
+        (16, None, 20, tuple(range(5, 17))),
+        (100, None, 20, tuple(range(5, 101, 5))),
+        (100, None, 1000, tuple(range(5, 101))),
+        (3, None, 20, (3,)),
+        (32, None, 20, tuple(range(6, 33, 2))),
+        (16, (7, 2, 7), 20, (2, 7, 16)),
+    ],
+)
+def test_lengths(
+    longest: int, lengths: tuple[int, ...] | None, most: int, wanted: tuple[int, ...]
+) -> None:
+    assert choose_lengths(longest, lengths, most) == wanted
+
+
+def test_a_group_without_parity_has_no_parity_columns() -> None:
+    task = word_problem("A4", 6)
+    found = probing(small_model(task), task, SMALL)
+    assert set(found.columns["target"]) == {"state"}
+    assert "parity" not in found.summary["curves"]["none"]
+    assert any("A4 has no parity" in note for note in found.notes)
+    with pytest.raises(StatetraceError, match="parity"):
+        probing(small_model(task), task, dataclasses.replace(SMALL, targets=("parity",)))
+
+
+def test_quotients_by_request() -> None:
+    task = word_problem("S4", 4)
+    spec = dataclasses.replace(SMALL, targets=("quotients",), controls=())
+    found = probing(small_model(task), task, spec)
+    assert list(dict.fromkeys(found.columns["target"])) == ["parity", "S3"]
+    assert set(found.columns["control"]) == {"none"}
+    assert {row["chance"] for row in pick(found, target="S3")} == {1 / 6}
+
+
+def test_an_unlearned_model_says_so(task: WordProblem) -> None:
+    found = probing(small_model(task), task, SMALL)
+    assert any("has not learned the task" in note for note in found.notes)
+
+
+def test_a_learned_model_needs_no_notes(
+    model: Any, task: WordProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lens, "LEARNED", 0.5)
+    assert probing(model, task, SMALL).notes == ()
+
+
+def test_fewer_sequences_than_asked_for(task: WordProblem) -> None:
+    short = task.at_length(3)  # 216 sequences
+    spec = ProbingSpec(train=2000, test=1000, subsets=10)
+    found = probing(small_model(short), short, spec)
+    assert found.summary["train"] + found.summary["test"] <= 216
+    assert found.summary["subsets"] == found.summary["train"] // 40
+    assert any("instead of 2000 and 1000" in note for note in found.notes)
+    assert any("subsets instead of 10" in note for note in found.notes)
+    with pytest.raises(StatetraceError, match="only 36 sequences of length 2 over S3"):
+        probing(small_model(task), task.at_length(2), spec)
+
+
+def test_one_subset_has_no_deviation(task: WordProblem, tmp_path: Path) -> None:
+    found = probing(small_model(task), task, dataclasses.replace(SMALL, subsets=1))
+    assert set(found.columns["std"]) == {None}
+    found.save(tmp_path)
+    assert LensResult.load(tmp_path, "probing").columns == found.columns
+
+
+def test_actions_that_fix_the_parity_are_noticed() -> None:
+    task = word_problem("S3", 6, actions="transpositions")
+    found = probing(small_model(task), task, SMALL)
+    (row,) = pick(
+        found, target="parity", position="last", length=6, control="none", metric="accuracy",
+        layer=0,
+    )  # fmt: skip
+    assert (row["chance"], row["mean"]) == (1.0, 1.0)
+    assert any("the same parity" in note for note in found.notes)
+
+
+def test_probes_that_did_not_converge_are_counted(model: Any, task: WordProblem) -> None:
+    found = probing(model, task, dataclasses.replace(SMALL, max_iterations=1))
+    assert any("probes had not converged after 1 iterations" in note for note in found.notes)
+
+
+def test_an_untrained_twin_is_what_build_would_make(model: Any, task: WordProblem) -> None:
+    twin = untrained_twin(model, seed=3)
+    expected = small_model(task, seed=3, layers=3).state_dict()
+    assert twin.state_dict().keys() == expected.keys()
+    assert all(torch.equal(value, expected[name]) for name, value in twin.state_dict().items())
+    assert untrained_twin(model.double(), 3).lm_head.weight.dtype == torch.float64
+    model.float()
+
+
+def test_data_are_the_tasks_own(model: Any, task: WordProblem) -> None:
+    data, _ = choose_sequences(model, task, 300, 100, 3, 2, seed=0)
+    assert isinstance(data, Data)
+    assert (data.train, data.test, data.subsets) == (300, 100, 3)
+    assert torch.equal(task.states(data.actions), data.states)
+    assert len({tuple(row) for row in data.actions.tolist()}) == 400
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"subsets": 0}, "subsets 0"),
+        ({"train": 0}, "train 0"),
+        ({"C": 0.0}, "C 0.0"),
+        ({"threshold": 1.5}, "threshold 1.5"),
+        ({"controls": ("random",)}, "unknown control 'random'"),
+        ({"targets": ()}, "no targets"),
+        ({"targets": ("Z7",)}, "Z7"),
+        ({"lengths": (0,)}, "length 0 cannot be probed in sequences of length 5"),
+        ({"lengths": (9,)}, "length 9 cannot be probed"),
+    ],
+)
+def test_bad_settings_are_quoted(task: WordProblem, spec: dict[str, Any], words: str) -> None:
+    with pytest.raises(StatetraceError, match=words):
+        probing(small_model(task), task, dataclasses.replace(SMALL, **spec))
+
+
+def test_a_length_beyond_the_models_positions(task: WordProblem) -> None:
+    long = task.at_length(2000)
+    with pytest.raises(StatetraceError, match="2001 positions, but the model has 1024"):
+        probing(small_model(task), long, SMALL)
