@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint venv bench clean
+.PHONY: demo test lint venv bench bench-gpu clean
 
 demo: $(READY)
 	$(BIN)/statetrace train recipes/demo.toml --out runs/demo --resume
@@ -19,8 +19,16 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The peers we compare with are no dependencies of ours; they are installed here and nowhere else
 bench: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/data_generation.py
+	$(BIN)/python benchmarks/patching.py
+	$(BIN)/python benchmarks/probing.py
+
+bench-gpu: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/patching.py --gpu
 
 venv: $(READY)
 

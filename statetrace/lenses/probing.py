@@ -79,8 +79,8 @@ class ProbingSpec:
     """Disjoint subsets of the training sequences, for the standard deviation."""
     train: int | None = None
     """Training sequences, all subsets together; by default for each subset 500, 4 per feature, or
-    25 per class, whichever is most."""
-    test: int = 4000
+    10 per class, whichever is most."""
+    test: int = 2000
     """Held-out sequences."""
     C: float = 1.0
     """Inverse strength of the penalty, as in scikit-learn; features are standardised."""
@@ -124,7 +124,7 @@ def probing(
     targets = choose_targets(task, spec.targets)
     lengths = choose_lengths(task.length, spec.lengths, spec.most_lengths)
     most = max(target.classes for target in targets)
-    train = spec.train or spec.subsets * max(500, 4 * anatomy(model).width, 25 * most)
+    train = spec.train or spec.subsets * max(500, 4 * anatomy(model).width, 10 * most)
     data, notes = choose_sequences(
         model, task, train, spec.test, spec.subsets, lengths[0], spec.seed
     )

@@ -15,7 +15,6 @@ from statetrace.lenses import probing as lens
 from statetrace.lenses.activations import residuals
 from statetrace.lenses.probing import ProbingSpec, probing
 from statetrace.lenses.probing_data import (
-    Data,
     choose_lengths,
     choose_places,
     choose_sequences,
@@ -322,7 +321,6 @@ def test_an_untrained_twin_is_what_build_would_make(model: Any, task: WordProble
 
 def test_data_are_the_tasks_own(model: Any, task: WordProblem) -> None:
     data, _ = choose_sequences(model, task, 300, 100, 3, 2, seed=0)
-    assert isinstance(data, Data)
     assert (data.train, data.test, data.subsets) == (300, 100, 3)
     assert torch.equal(task.states(data.actions), data.states)
     assert len({tuple(row) for row in data.actions.tolist()}) == 400
