@@ -26,7 +26,9 @@ def write(folder, stories, spell=lambda label: label):
 
 
 @pytest.mark.parametrize(
-    "spell", [str, int, lambda s: [int(c) for c in s], lambda s: " ".join(s)], ids=str
+    "spell",
+    [str, int, lambda s: [int(c) for c in s], lambda s: " ".join(s)],
+    ids=["text", "number", "list", "spaced"],
 )
 def test_reads_every_spelling_of_a_state(tmp_path, spell):
     read = read_published(write(tmp_path / "d", STORIES, spell), group("S3", "receives"))
