@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.answers import check_fits
@@ -56,6 +58,8 @@ def from_run(run: Run, step: int | None = None, device: str = "auto") -> Subject
         reading = Foreign(**about, tokens=None if tokens is None else tuple(tokens))
         return from_checkpoint(folder, reading, device)
     recipe = Recipe.of(info["recipe"], f"{run.path}/run.json")
+    if recipe.training.threads is not None:
+        torch.set_num_threads(recipe.training.threads)
     task = setup.make_task(recipe)
     _, analysis = setup.make_splits(recipe, task)
     folder = _checkpoint(run, step)

@@ -68,6 +68,12 @@ def test_each_position_is_contiguous_and_counted() -> None:
     assert bytes_needed(model, 6, 3) == found.numel() * found.element_size()
 
 
+def test_a_model_in_training_is_read_without_dropout() -> None:
+    model, given = toy(*MODELS["gpt2"]), tokens(4, 9)  # dropout 0.3
+    expected = residuals(model, given, [8])
+    assert torch.equal(residuals(model.train(), given, [8]), expected)
+
+
 def test_keeps_the_models_precision() -> None:
     model = toy(*MODELS["gpt2"]).double()
     assert residuals(model, tokens(2, 5), [4]).dtype == torch.float64

@@ -84,6 +84,7 @@ def test_the_table_is_complete(result: LensResult) -> None:
         for layer in range(4)
         for control in ("none", "untrained", "shuffled")
         for metric in ("accuracy", "probability")
+        if control != "shuffled" or place[1] == 5
     }
     rows = pick(result)
     assert len(rows) == len(wanted)
@@ -105,7 +106,7 @@ def test_a_trained_model_is_read_and_its_controls_are_not(result: LensResult) ->
     for target, chance in (("state", 1 / 6), ("parity", 1 / 2)):
         error = 4.5 * (chance * (1 - chance) / 2000) ** 0.5
         controls = pick(result, target=target, control="shuffled", metric="accuracy")
-        assert len(controls) == 16
+        assert len(controls) == 8
         assert all(abs(row["mean"] - chance) < error for row in controls)
 
 
