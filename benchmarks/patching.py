@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from statetrace.interventions import GridSpec, Site, capture, overwrite, patch_grid
-from statetrace.lenses.pairs import draw_pairs
+from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.models import ModelSpec, anatomy, build
 from statetrace.tasks.word_problem import word_problem
 

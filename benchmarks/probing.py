@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from statetrace.groups import group
-from statetrace.lenses import probes
+from statetrace.lenses.parts import probes
 
 LAYERS, WIDTH, ROWS, HELD_OUT = 13, 768, 20_000, 8_000
 REPEATS = 3

@@ -21,12 +21,17 @@ from torch import Tensor
 
 from statetrace.groups import Quotient
 from statetrace.interventions import Site, evaluating
-from statetrace.lenses.answers import check_fits, device_of
-from statetrace.lenses.attention_ablation import Ablation, ablations, correct
-from statetrace.lenses.attention_maps import fitting, maps_or_reason, read_maps
-from statetrace.lenses.attention_spec import AttentionSpec
-from statetrace.lenses.attention_table import AttentionTable, spread
-from statetrace.lenses.parity_heads import contrast, outside_kernel, relabelings, score_ceiling
+from statetrace.lenses.parts.answers import check_fits, device_of
+from statetrace.lenses.parts.attention_ablation import Ablation, ablations, correct
+from statetrace.lenses.parts.attention_maps import fitting, maps_or_reason, read_maps
+from statetrace.lenses.parts.attention_spec import AttentionSpec
+from statetrace.lenses.parts.attention_table import AttentionTable, spread
+from statetrace.lenses.parts.parity_heads import (
+    contrast,
+    outside_kernel,
+    relabelings,
+    score_ceiling,
+)
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences

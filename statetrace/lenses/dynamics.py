@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.changepoints import segments
+from statetrace.lenses.parts.changepoints import segments
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.runs import Run
 from statetrace.tasks.word_problem import WordProblem

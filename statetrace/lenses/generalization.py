@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.answers import answers, check_fits
-from statetrace.lenses.intervals import CONFIDENCE, wilson
+from statetrace.lenses.parts.answers import answers, check_fits
+from statetrace.lenses.parts.intervals import CONFIDENCE, wilson
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem

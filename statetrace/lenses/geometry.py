@@ -48,13 +48,13 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.groups.characters import Component, characters
 from statetrace.interventions import evaluating
-from statetrace.lenses.activations import residuals
-from statetrace.lenses.answers import answers, check_fits, device_of
-from statetrace.lenses.geometry_rows import Rows
-from statetrace.lenses.layer_geometry import LayerGeometry, Setting, look_at_layer
-from statetrace.lenses.prism import pairings
+from statetrace.lenses.parts.activations import residuals
+from statetrace.lenses.parts.answers import answers, check_fits, device_of
+from statetrace.lenses.parts.geometry_rows import Rows
+from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, look_at_layer
+from statetrace.lenses.parts.prism import pairings
+from statetrace.lenses.parts.state_means import arrangements
 from statetrace.lenses.result import LensResult, Progress, no_progress
-from statetrace.lenses.state_means import arrangements
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem

@@ -27,9 +27,9 @@ from torch import Tensor
 from statetrace.errors import StatetraceError
 from statetrace.interventions import Grid, GridSpec, patch_grid
 from statetrace.interventions.grid import Keep
-from statetrace.lenses.answers import check_fits, device_of
-from statetrace.lenses.intervals import quantile
-from statetrace.lenses.pairs import Pairs, draw_pairs
+from statetrace.lenses.parts.answers import check_fits, device_of
+from statetrace.lenses.parts.intervals import quantile
+from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.tasks.word_problem import WordProblem
 

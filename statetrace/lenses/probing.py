@@ -36,9 +36,9 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.interventions.capture import evaluating
-from statetrace.lenses import probes
-from statetrace.lenses.answers import answers, check_fits
-from statetrace.lenses.probing_data import (
+from statetrace.lenses.parts import probes
+from statetrace.lenses.parts.answers import answers, check_fits
+from statetrace.lenses.parts.probing_data import (
     Data,
     Part,
     Place,
@@ -50,7 +50,7 @@ from statetrace.lenses.probing_data import (
     features,
     untrained_twin,
 )
-from statetrace.lenses.probing_summary import by_length, summary
+from statetrace.lenses.parts.probing_summary import by_length, summary
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences

@@ -10,7 +10,7 @@ import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
-from statetrace.lenses.answers import check_fits
+from statetrace.lenses.parts.answers import check_fits
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.tasks.vocabulary import Vocabulary

@@ -3,7 +3,7 @@
 import numpy as np
 
 from statetrace.groups import group
-from statetrace.lenses.prism import Pairings, pairings
+from statetrace.lenses.parts.prism import Pairings, pairings
 
 S3 = pairings(group("S3"))
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.activations import bytes_needed, residuals
+from statetrace.lenses.parts.activations import bytes_needed, residuals
 from statetrace.models import anatomy
 from tests.models.conftest import FAST, GENERIC, tokens, toy
 

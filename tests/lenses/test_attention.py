@@ -10,9 +10,9 @@ import transformers
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses import attention as lens
-from statetrace.lenses import attention_maps
 from statetrace.lenses.attention import AttentionSpec, attention, rank_heads
-from statetrace.lenses.attention_table import COLUMNS, spread
+from statetrace.lenses.parts import attention_maps
+from statetrace.lenses.parts.attention_table import COLUMNS, spread
 from statetrace.lenses.result import LensResult
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences

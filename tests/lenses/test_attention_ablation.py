@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from statetrace.interventions import Site, capture, sites_of
-from statetrace.lenses.attention_ablation import (
+from statetrace.lenses.parts.attention_ablation import (
     ablated,
     ablations,
     control_sets,

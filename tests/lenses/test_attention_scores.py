@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.parity_heads import (
+from statetrace.lenses.parts.parity_heads import (
     contrast,
     head_scores,
     outside_kernel,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from statetrace.lenses.attention_tree import attention_trees
+from statetrace.lenses.parts.attention_tree import attention_trees
 from tests.lenses.test_attention_scores import random_maps
 
 

@@ -11,11 +11,11 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group
 from statetrace.groups.characters import characters
 from statetrace.interventions import Site, capture
-from statetrace.lenses import state_means as sm
 from statetrace.lenses.geometry import GeometrySpec, geometry
-from statetrace.lenses.geometry_rows import Rows
-from statetrace.lenses.layer_geometry import LayerGeometry, Setting, look_at_layer
-from statetrace.lenses.prism import pairings
+from statetrace.lenses.parts import state_means as sm
+from statetrace.lenses.parts.geometry_rows import Rows
+from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, look_at_layer
+from statetrace.lenses.parts.prism import pairings
 from statetrace.lenses.result import LensResult
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.word_problem import WordProblem, word_problem

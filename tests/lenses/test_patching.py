@@ -8,7 +8,7 @@ import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec, Site
-from statetrace.lenses.pairs import draw_pairs
+from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.lenses.patching import METRICS, PAPER, PatchingSpec, nld, patching
 from statetrace.lenses.result import LensResult
 from statetrace.models import ModelSpec, build

@@ -3,7 +3,7 @@
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.pairs import draw_pairs
+from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.tasks.word_problem import WordProblem, word_problem
 
 LENGTH = 6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from statetrace.groups import group
-from statetrace.lenses.prism import assignment, gram, pair_costs, pairings, score, shape
+from statetrace.lenses.parts.prism import assignment, gram, pair_costs, pairings, score, shape
 from tests.lenses.shapes import S3, moved, place, prism
 
 

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses import logistic, probes
+from statetrace.lenses.parts import logistic, probes
 
 Problem = tuple[torch.Tensor, torch.Tensor, int]  # features [N, D] in float64, labels [N], classes
 

@@ -10,11 +10,10 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses import probes, probing_data
 from statetrace.lenses import probing as lens
-from statetrace.lenses.activations import residuals
-from statetrace.lenses.probing import ProbingSpec, probing
-from statetrace.lenses.probing_data import (
+from statetrace.lenses.parts import probes, probing_data
+from statetrace.lenses.parts.activations import residuals
+from statetrace.lenses.parts.probing_data import (
     choose_lengths,
     choose_places,
     choose_sequences,
@@ -23,6 +22,7 @@ from statetrace.lenses.probing_data import (
     split_by_prefix,
     untrained_twin,
 )
+from statetrace.lenses.probing import ProbingSpec, probing
 from statetrace.lenses.result import LensResult, no_progress
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.word_problem import WordProblem, word_problem

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from statetrace.groups import group
-from statetrace.lenses import state_means as sm
+from statetrace.lenses.parts import state_means as sm
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
-from statetrace.lenses.intervals import quantile
+from statetrace.lenses.parts.intervals import quantile
 from statetrace.tasks.word_problem import WordProblem
 
 

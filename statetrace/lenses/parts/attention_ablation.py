@@ -24,7 +24,7 @@ from torch import Tensor
 
 from statetrace.groups import Quotient
 from statetrace.interventions import Edit, Site, capturing, evaluating, overwrite
-from statetrace.lenses.answers import answers, device_of
+from statetrace.lenses.parts.answers import answers, device_of
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from statetrace.lenses.attention_tree import TreeMeasures
-from statetrace.lenses.intervals import quantile, wilson
+from statetrace.lenses.parts.attention_tree import TreeMeasures
+from statetrace.lenses.parts.intervals import quantile, wilson
 
 COLUMNS = (
     *("measure", "name", "heads", "method", "layer", "head", "length"),

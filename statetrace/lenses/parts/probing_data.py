@@ -22,9 +22,9 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.interventions.memory import free_bytes
-from statetrace.lenses.activations import bytes_needed, residuals
-from statetrace.lenses.answers import device_of
-from statetrace.lenses.probes import standardise
+from statetrace.lenses.parts.activations import bytes_needed, residuals
+from statetrace.lenses.parts.answers import device_of
+from statetrace.lenses.parts.probes import standardise
 from statetrace.lenses.result import Progress
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses import logistic
+from statetrace.lenses.parts import logistic
 
 BLOCK_BYTES = {"cpu": 2**27, "cuda": 2**33}
 """Memory for the problems that are worked on at the same time."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from statetrace.groups import Group
-from statetrace.lenses import prism
-from statetrace.lenses.state_means import Array
+from statetrace.lenses.parts import prism
+from statetrace.lenses.parts.state_means import Array
 
 FEW_PAIRS = 6
 """Up to so many pairs every distance and angle has its row; beyond, only the means do."""

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.interventions.memory import free_bytes, in_pieces
-from statetrace.lenses.answers import device_of
-from statetrace.lenses.attention_spec import AttentionSpec
-from statetrace.lenses.attention_tree import TreeMeasures, attention_trees
-from statetrace.lenses.parity_heads import head_scores
+from statetrace.lenses.parts.answers import device_of
+from statetrace.lenses.parts.attention_spec import AttentionSpec
+from statetrace.lenses.parts.attention_tree import TreeMeasures, attention_trees
+from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem

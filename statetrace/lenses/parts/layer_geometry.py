@@ -12,9 +12,9 @@ import torch
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
 from statetrace.groups.characters import Component, isotypic_shares
-from statetrace.lenses import prism
-from statetrace.lenses.geometry_rows import Rows, add_prism
-from statetrace.lenses.state_means import (
+from statetrace.lenses.parts import prism
+from statetrace.lenses.parts.geometry_rows import Rows, add_prism
+from statetrace.lenses.parts.state_means import (
     Array,
     Labels,
     StateMeans,

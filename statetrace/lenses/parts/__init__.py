@@ -1,0 +1,1 @@
+"""What the lenses are made of: probes, trees, prisms, pairs, intervals."""
