@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 
 from statetrace.cli.console import err, note, out
 from statetrace.errors import StatetraceError
@@ -164,6 +166,7 @@ def _look(
 ) -> None:
     from statetrace.lenses.registry import LENSES, make_spec
     from statetrace.lenses.subject import from_run
+    from statetrace.report.headlines import headlines
 
     specs = {}
     for name in names:
@@ -194,4 +197,9 @@ def _look(
             result.save(folder)
             for sentence in result.notes:
                 out.print(f"{name}: {sentence}", markup=False)
+    table = Table(show_header=False, box=None, padding=(0, 1, 1, 0))
+    for name, sentence in headlines(folder).items():
+        if name in names:
+            table.add_row(Text(name, style="bold"), Text(sentence))
+    out.print(table)
     note(f"tables: {folder}")

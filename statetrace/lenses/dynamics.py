@@ -95,7 +95,6 @@ def dynamics(
             "lead": leads,
             "phases": phases,
         },
-        notes=_notes(leads),
     )
 
 
@@ -138,14 +137,6 @@ def _phases(
     spread = series.std(axis=0)
     series = (series - series.mean(axis=0)) / np.where(spread > 0, spread, 1)
     return [int(steps[i]) for i in segments(series, most)]
-
-
-def _notes(leads: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(
-        f"{what} ran ahead of the state by {lead['share']:.0%} of what is possible "
-        "(0%: lockstep, 100%: known before anything else)"
-        for what, lead in leads.items()
-    )
 
 
 def _nothing(spec: DynamicsSpec, found: int) -> LensResult:
