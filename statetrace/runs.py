@@ -3,6 +3,7 @@
     RUN/run.json                recipe, versions, hardware, and when it was worked on
     RUN/metrics.jsonl           one record per line; no clock times, so that equal runs are equal
     RUN/checkpoints/step-N/     a plain Hugging Face checkpoint and what exact resume needs
+    RUN/lenses/                 what each lens saw
 
 Needs no torch. Files are replaced whole (written beside, then renamed), so a killed process leaves
 either the old or the new one.
@@ -34,9 +35,7 @@ class Run:
         """A folder that must already hold a run."""
         run = Run(path)
         if not run.exists():
-            raise StatetraceError(
-                f"'{path}' holds no run (no run.json); `statetrace train --out {path}` makes one"
-            )
+            raise StatetraceError(f"'{path}' holds no run: there is no run.json in it")
         return run
 
     def exists(self) -> bool:
@@ -47,9 +46,24 @@ class Run:
         """What run.json says."""
         file = self.path / "run.json"
         try:
-            return dict(json.loads(file.read_text()))
-        except (json.JSONDecodeError, UnicodeDecodeError, ValueError) as error:
+            found = json.loads(file.read_text())
+        except ValueError as error:
             raise StatetraceError(f"{file} is damaged ({error}); start a new run") from None
+        if not isinstance(found, dict):
+            raise StatetraceError(f"{file} is damaged (no JSON object); start a new run")
+        return found
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The recipe in run.json, as nested dictionaries."""
+        info = self.info
+        if "foreign" in info:
+            raise StatetraceError(
+                f"'{self.path}' looks at a checkpoint from elsewhere and was not trained here"
+            )
+        if not isinstance(info.get("recipe"), dict):
+            raise StatetraceError(f"{self.path / 'run.json'} is damaged (it has no recipe)")
+        return dict(info["recipe"])
 
     def write_info(self, info: dict[str, Any]) -> None:
         write_json(self.path / "run.json", info)
@@ -71,10 +85,13 @@ class Run:
     def metrics(self, kind: str | None = None) -> list[dict[str, Any]]:
         """The records of metrics.jsonl, all or of one kind; a half-written line is left out."""
         file = self.path / "metrics.jsonl"
+        lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
         records = []
-        for line in file.read_text().splitlines() if file.is_file() else []:
+        for line in lines:
             with contextlib.suppress(json.JSONDecodeError):
-                records.append(json.loads(line))
+                record = json.loads(line)
+                if isinstance(record, dict) and {"kind", "step"} <= record.keys():
+                    records.append(record)
         return [record for record in records if kind is None or record["kind"] == kind]
 
     def forget_after(self, step: int) -> None:

@@ -28,8 +28,7 @@ def _app(
     """Find out how language models track the state of a world.
 
     A model reads actions (elements of a group, for instance permutations of three objects) and says
-    after each one which state they have led to. statetrace trains such models, looks inside, and
-    tells which algorithm they found.
+    after each one which state they have led to. statetrace trains such models and looks inside.
     """
     if version:
         typer.echo(f"statetrace {__version__}")
@@ -49,6 +48,11 @@ def main() -> None:
     except StatetraceError as error:
         complain(str(error))
         sys.exit(1)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        complain(
+            f"cannot use '{error.filename}': {error.strerror}" if error.filename else str(error)
+        )
         sys.exit(1)

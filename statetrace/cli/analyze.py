@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.console import err, note, out
+from statetrace.cli.options import NOTATION
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 
@@ -40,17 +41,18 @@ def analyze(
             rich_help_panel=_FOREIGN,
         ),
     ] = None,
-    group: Annotated[str | None, typer.Option(help="Its group.", rich_help_panel=_FOREIGN)] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="The group it was trained on, such as S3.", rich_help_panel=_FOREIGN),
+    ] = None,
     length: Annotated[
-        int | None, typer.Option(help="Its training length.", rich_help_panel=_FOREIGN)
+        int | None, typer.Option(help="Actions per training sequence.", rich_help_panel=_FOREIGN)
     ] = None,
     out_: Annotated[
         Path | None,
         typer.Option("--out", help="The run folder to write.", rich_help_panel=_FOREIGN),
     ] = None,
-    notation: Annotated[
-        str, typer.Option(help="'moves' or 'receives'.", rich_help_panel=_FOREIGN)
-    ] = "moves",
+    notation: Annotated[str, typer.Option(help=NOTATION, rich_help_panel=_FOREIGN)] = "moves",
     tokens: Annotated[
         str | None,
         typer.Option(
@@ -77,25 +79,53 @@ def analyze(
 ) -> None:
     """Look at a trained model through the lenses of the paper.
 
+    They are: generalization (accuracy by length, cutoffs), probing (what each layer knows),
+    patching (which activations the answer depends on), attention (parity heads, attention tree),
+    geometry (the shape of the states) and dynamics (what was learned first).
+
     Results go into RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary (json)
-    for each lens. A checkpoint from elsewhere is read with --model, --group, --length and --out.
+    for each lens. Settings of a lens are the fields of its spec, for instance
+    --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
+
+    A checkpoint from elsewhere is read with --model, --group, --length and --out.
     """
     from statetrace.lenses.registry import LENSES, chosen
 
     names = chosen(only)
-    settings = _settings(setting or [], LENSES)
+    settings = _settings(setting or [], names)
+    theirs = {"--group": group, "--length": length, "--out": out_, "--tokens": tokens}
+    theirs |= {"--start-token": start_token, "--no-start-marker": no_start_marker or None}
+    if no_start_marker and start_token is not None:
+        raise StatetraceError(f"--start-token {start_token} contradicts --no-start-marker")
     if model is not None:
+        if run is not None:
+            raise StatetraceError(f"give a run folder ('{run}') or --model ('{model}'), not both")
         target = _adopt(model, group, length, out_, notation, tokens, start_token, no_start_marker)
-        names = [name for name in names if not LENSES[name].reads_log]
     elif run is not None:
+        given = [f"{name} {value}" for name, value in theirs.items() if value is not None]
+        if given:
+            raise StatetraceError(f"{given[0]} is for --model; '{run}' says itself how to read it")
         target = Run.existing(run)
     else:
         raise StatetraceError("nothing to look at: give a run folder, or --model FOLDER")
-    for step in _steps(target, checkpoint):
-        _look(target, step, names, settings, device)
+    if "foreign" in target.info:
+        names = [name for name in names if not LENSES[name].reads_log]
+        if not names or checkpoint != "last":
+            raise StatetraceError(
+                f"'{target.path}' looks at a checkpoint from elsewhere: it has no training log and "
+                "no other checkpoints"
+            )
+    failures = [
+        failure
+        for step in _steps(target, checkpoint)
+        for failure in _look(target, step, names, settings, device)
+    ]
+    if failures:
+        raise StatetraceError("; ".join(failures))
 
 
-def _settings(words: list[str], lenses: Any) -> dict[str, dict[str, str]]:
+def _settings(words: list[str], names: list[str]) -> dict[str, dict[str, str]]:
+    from statetrace.lenses.registry import LENSES
     from statetrace.training.recipe import known
 
     found: dict[str, dict[str, str]] = {}
@@ -104,7 +134,9 @@ def _settings(words: list[str], lenses: Any) -> dict[str, dict[str, str]]:
         lens, dot, field = name.partition(".")
         if not (equals and dot):
             raise StatetraceError(f"--set '{word}' should read like patching.pairs=50")
-        known(lens, lenses, "lens", f"--set '{word}'")
+        known(lens, LENSES, "lens", f"--set '{word}'")
+        if lens not in names:
+            raise StatetraceError(f"--set '{word}' has no effect: --only leaves {lens} out")
         found.setdefault(lens, {})[field] = value
     return found
 
@@ -152,7 +184,10 @@ def _steps(run: Run, wanted: str) -> list[int | None]:
     if wanted == "last":
         return [None]
     if wanted == "all":
-        return [step for step, _ in run.checkpoints()]
+        steps = [step for step, _ in run.checkpoints()]
+        if not steps:
+            raise StatetraceError(f"'{run.path}' has no checkpoint yet; train it first")
+        return list(steps)
     try:
         return [int(word) for word in wanted.split(",")]
     except ValueError:
@@ -163,7 +198,11 @@ def _steps(run: Run, wanted: str) -> list[int | None]:
 
 def _look(
     run: Run, step: int | None, names: list[str], settings: dict[str, dict[str, str]], device: str
-) -> None:
+) -> list[str]:
+    """Run the lenses on one checkpoint; a lens that refuses does not keep the others from working.
+    Returns what was refused."""
+    import torch
+
     from statetrace.lenses.registry import LENSES, make_spec
     from statetrace.lenses.subject import from_run
     from statetrace.report.headlines import headlines
@@ -173,9 +212,14 @@ def _look(
         words = dict(settings.get(name, {}))
         if LENSES[name].reads_log:
             words.setdefault("run", str(run.path))
+            if step is not None:
+                words.setdefault("until", str(step))
         specs[name] = make_spec(name, words)
-    subject = from_run(run, step, device)
+    subject = from_run(run, step, device, note)
+    if subject.threads is not None:
+        torch.set_num_threads(subject.threads)
     folder = run.path / "lenses" / ("" if step is None else f"step-{step}")
+    failures, done = [], []
     with Progress(
         TextColumn("{task.description:15}"),
         BarColumn(bar_width=None),
@@ -186,20 +230,25 @@ def _look(
     ) as progress:
         for name in names:
             bar = progress.add_task(name, total=1.0)
-            result = LENSES[name].look(
-                subject.model,
-                subject.task,
-                specs[name],
-                lambda share, bar=bar: progress.update(bar, completed=share),
-            )
+
+            def watch(share: float, bar: TaskID = bar) -> None:
+                progress.update(bar, completed=share)
+
+            try:
+                result = LENSES[name].look(subject.model, subject.task, specs[name], watch)
+            except StatetraceError as error:
+                failures.append(f"{name}: {error}")
+                continue
+            dataclasses.replace(result, subject=subject.about()).save(folder)
             progress.update(bar, completed=1.0)
             progress.stop_task(bar)
-            result.save(folder)
+            done.append(name)
             for sentence in result.notes:
                 out.print(f"{name}: {sentence}", markup=False)
     table = Table(show_header=False, box=None, padding=(0, 1, 1, 0))
     for name, sentence in headlines(folder).items():
-        if name in names:
+        if name in done:
             table.add_row(Text(name, style="bold"), Text(sentence))
     out.print(table)
     note(f"tables: {folder}")
+    return failures

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from statetrace.cli.console import note
+from statetrace.cli.options import NOTATION
 from statetrace.errors import StatetraceError
 
 
@@ -20,7 +21,7 @@ def data(
     actions: Annotated[
         str, typer.Option(help="all, transpositions, or labels with commas.")
     ] = "all",
-    notation: Annotated[str, typer.Option(help="'moves' or 'receives'.")] = "moves",
+    notation: Annotated[str, typer.Option(help=NOTATION)] = "moves",
 ) -> None:
     """Write unique action sequences and their states to disk.
 
@@ -30,9 +31,11 @@ def data(
     """
     from statetrace.groups import group as named
     from statetrace.tasks.sequences import unique_sequences
+    from statetrace.training.settings import check_seed
 
     if (out / "sequences.json").exists():
         raise StatetraceError(f"'{out}' already holds sequences; choose another --out")
+    check_seed("seed", seed)
     of = named(group, notation)
     chosen = None if actions == "all" else of.generators(actions)
     unique_sequences(of, sequences, length, seed, chosen).save(out, of)

@@ -13,6 +13,8 @@ import typer
 
 from statetrace.training.recipe import OPTIONS, SECTIONS
 
+NOTATION = "How to read 312: 'moves' (object 1 moves to position 3) or 'receives' (the reverse)."
+
 PANELS = {
     "task": "Task: what the model is asked",
     "model": "Model",

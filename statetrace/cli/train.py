@@ -34,7 +34,7 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run folder to write.")] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Continue the run in --out, bit for bit, if there is."),
+        typer.Option("--resume", help="Continue the run in --out, bit for bit, if it has one."),
     ] = False,
     dry_run: Annotated[
         bool,
@@ -71,7 +71,7 @@ def train(
 
 def _resolve(recipe: Path | None, out: Path | None, resume: bool, given: dict[str, Any]) -> Recipe:
     if recipe is None and resume and out is not None and Run(out).exists():
-        return Recipe.of(Run(out).info["recipe"], f"{out}/run.json").override(given)
+        return Recipe.of(Run(out).recipe, f"{out}/run.json").override(given)
     return (Recipe.read(recipe) if recipe else Recipe()).override(given)
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from statetrace.groups import Quotient
 from statetrace.interventions import Site, evaluating
-from statetrace.lenses.parts.answers import check_fits, device_of
+from statetrace.lenses.parts.answers import check_fits, device_of, unlearned
 from statetrace.lenses.parts.attention_ablation import Ablation, ablations, correct
 from statetrace.lenses.parts.attention_maps import fitting, maps_or_reason, read_maps
 from statetrace.lenses.parts.attention_spec import AttentionSpec
@@ -204,11 +204,8 @@ def _ablate(
     batch = min(512, fitting(each, device_of(model)))
     intact = correct(model, task, sequences, quotient, batch)
     accuracy = table.add_answers("none", None, intact)
-    if accuracy["state"] < 2 / task.group.order:
-        notes.append(
-            f"the model has not learned the task: {accuracy['state']:.1%} of its answers are "
-            f"right, {1 / task.group.order:.1%} would be by chance, so there is little to lose"
-        )
+    trouble = unlearned(accuracy["state"], task.group.order, f"up to length {sequences.length}")
+    notes += [f"{trouble}, so ablations have little to lose"] if trouble else []
     rng = np.random.default_rng([spec.seed, 2])
     found = ablations(
         model, task, sequences, quotient, ranked, sizes, spec.controls, rng, batch, progress

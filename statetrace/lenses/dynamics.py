@@ -23,6 +23,7 @@ from statetrace.lenses.parts.changepoints import segments
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.runs import Run
 from statetrace.tasks.word_problem import WordProblem
+from statetrace.training.settings import at_least
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class DynamicsSpec:
     """Accuracies whose first reaching is reported, per length."""
     most_phases: int = 6
     """Upper limit on the number of phases."""
+    until: int | None = None
+    """Look no further than this step; None for the whole log."""
+
+    def __post_init__(self) -> None:
+        at_least("most_phases", self.most_phases, 1)
 
 
 def dynamics(
@@ -51,6 +57,8 @@ def dynamics(
     if not spec.run:
         raise StatetraceError("the dynamics lens needs a run folder; set its 'run' to one")
     records = Run.existing(Path(spec.run)).metrics("evaluation")
+    if spec.until is not None:
+        records = [record for record in records if record["step"] <= spec.until]
     if len(records) < 2:
         return _nothing(spec, len(records))
     steps = np.array([record["step"] for record in records])

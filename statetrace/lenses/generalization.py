@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.parts.answers import answers, check_fits
+from statetrace.lenses.parts.answers import answers, check_fits, unlearned
 from statetrace.lenses.parts.intervals import CONFIDENCE, wilson
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
+from statetrace.training.settings import at_least, check_seed
 
 NEVER = -1
 """In bootstrap arrays: no length was below the threshold."""
@@ -42,9 +43,9 @@ class GeneralizationSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("sequences", "bootstrap"):
-            if getattr(self, name) < 1:
-                raise StatetraceError(f"{name} {getattr(self, name)} is too small; use 1 or more")
+        for name in ("sequences", "bootstrap", "longest"):
+            at_least(name, getattr(self, name), 1)
+        check_seed("seed", self.seed)
         if not 0 < self.threshold <= 1:
             raise StatetraceError(f"threshold {self.threshold} must lie between 0 and 1")
 
@@ -80,12 +81,9 @@ def generalization(
                 right.setdefault(quotient.name, []).append(same)
         progress(last / longest)
     chance = {"state": 1 / task.group.order} | {q.name: 1 / q.image.order for q in quotients}
-    trained = np.mean([share.mean() for share in right["state"][: task.length]])
-    if trained < 2 * chance["state"]:
-        notes.append(
-            f"the model has not learned the task: {trained:.1%} of its answers up to length "
-            f"{task.length} are right, {chance['state']:.1%} would be by chance"
-        )
+    trained = float(np.mean([share.mean() for share in right["state"][: task.length]]))
+    trouble = unlearned(trained, task.group.order, f"up to length {task.length}")
+    notes += [trouble] if trouble else []
     columns = _table(lengths, right, chance)
     ends, arrays = _cutoffs(right, spec)
     return LensResult(

@@ -49,7 +49,7 @@ from statetrace.groups import Quotient
 from statetrace.groups.characters import Component, characters
 from statetrace.interventions import evaluating
 from statetrace.lenses.parts.activations import residuals
-from statetrace.lenses.parts.answers import answers, check_fits, device_of
+from statetrace.lenses.parts.answers import answers, check_fits, device_of, unlearned
 from statetrace.lenses.parts.geometry_rows import Rows
 from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, look_at_layer
 from statetrace.lenses.parts.prism import pairings
@@ -124,11 +124,8 @@ def geometry(
         found.append(look_at_layer(points, layer, setting, rows))
         progress(_FORWARD + (1 - _FORWARD) * done / len(layers))
     accuracy = _accuracy(model, task, drawn)
-    if accuracy < 2 / task.group.order:
-        notes.append(
-            f"the model has not learned the task: {accuracy:.1%} of its answers at length {length} "
-            f"are right, {1 / task.group.order:.1%} would be by chance"
-        )
+    trouble = unlearned(accuracy, task.group.order, f"at length {length}")
+    notes += [trouble] if trouble else []
     notes += _noise_notes(found)
     return LensResult(
         lens="geometry",

@@ -27,7 +27,7 @@ from torch import Tensor
 from statetrace.errors import StatetraceError
 from statetrace.interventions import Grid, GridSpec, patch_grid
 from statetrace.interventions.grid import Keep
-from statetrace.lenses.parts.answers import check_fits, device_of
+from statetrace.lenses.parts.answers import check_fits, device_of, unlearned
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.result import LensResult, Progress, no_progress
@@ -226,12 +226,8 @@ def _notes(summary: dict[str, Any]) -> tuple[str, ...]:
             "the same answer, so that NLD would be 0/0"
         )
     accuracy, chance = summary["accuracy"], summary["chance"]
-    spread = (chance * (1 - chance) / (2 * drawn)) ** 0.5  # both sequences of a pair count
-    if accuracy <= chance + quantile() * spread:
-        notes.append(
-            f"the model has not learned the task at length {length}: {accuracy:.1%} of its answers "
-            f"are right, {chance:.1%} would be by chance; train it longer, or use a shorter length"
-        )
+    trouble = unlearned(accuracy, round(1 / chance), f"at length {length}")
+    notes += [f"{trouble}; train it longer, or use a shorter length"] if trouble else []
     empty = [name for name, n in summary["pairs_by_split"].items() if n == 0]
     if empty:
         notes.append(f"no pairs are left in: {', '.join(empty)}; their numbers are missing (NaN)")

@@ -37,7 +37,7 @@ from torch import Tensor
 from statetrace.errors import StatetraceError
 from statetrace.interventions.capture import evaluating
 from statetrace.lenses.parts import probes
-from statetrace.lenses.parts.answers import answers, check_fits
+from statetrace.lenses.parts.answers import answers, check_fits, unlearned
 from statetrace.lenses.parts.probing_data import (
     Data,
     Part,
@@ -55,9 +55,6 @@ from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
-
-LEARNED = 0.9
-"""A model that names fewer of the states than this is reported as not having learned the task."""
 
 CONTROLS = ("untrained", "shuffled")
 METRICS = ("accuracy", "probability")
@@ -239,11 +236,9 @@ def _notes(
 ) -> Iterator[str]:
     if spec.targets is None and all(target.name != "parity" for target in targets):
         yield f"{task.group.name} has no parity: there are no parity probes"
-    if said["state"]["all"] < LEARNED:
-        yield (
-            f"the model names only {said['state']['all']:.0%} of the states of held-out sequences: "
-            "it has not learned the task, and its probes show that rather than a mechanism"
-        )
+    trouble = unlearned(said["state"]["all"], task.group.order, "on held-out sequences")
+    if trouble:
+        yield f"{trouble}; its probes show that rather than a mechanism"
     for name in dict.fromkeys(row["target"] for row in rows if row["chance"] == 1):
         yield (
             f"after some lengths all sequences over these actions have the same {name}: a probe of "

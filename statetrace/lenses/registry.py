@@ -77,6 +77,8 @@ def _parse(name: str, word: str, hint: Any) -> Any:
     for kind in accepted:
         try:
             return _as(word, kind)
+        except StatetraceError:
+            raise  # it already says what is wrong
         except ValueError:
             continue
     raise StatetraceError(f"{name} cannot be '{word}'; it is {_describe(hint)}")
@@ -89,6 +91,8 @@ def _as(word: str, kind: Any) -> Any:
         return _SWITCH[word.lower()]
     if kind in (int, float, str):
         return kind(word)
+    if hasattr(kind, "named"):
+        return kind.named(word)
     if typing.get_origin(kind) is tuple:
         inner = typing.get_args(kind)[0]
         return tuple(_as(part.strip(), inner) for part in word.split(",") if part.strip())

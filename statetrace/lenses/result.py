@@ -40,6 +40,7 @@ class LensResult:
         arrays: named arrays.
         summary: single numbers (or short lists) that a verdict or a person looks at first.
         notes: sentences a person should read beside the numbers ("12 of 200 pairs left out: ...").
+        subject: which model it was, for instance {"step": 500, "checkpoint": "step-500"}.
     """
 
     lens: str
@@ -48,6 +49,7 @@ class LensResult:
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     summary: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    subject: Mapping[str, Any] = field(default_factory=dict)
 
     def table(self) -> pa.Table:
         return pa.table({name: list(values) for name, values in self.columns.items()})
@@ -62,11 +64,21 @@ class LensResult:
     def save(self, folder: Path) -> None:
         """Write the three files into `folder` (RUN/lenses), replacing an earlier result."""
         folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(self.table(), folder / f"{self.lens}.parquet")
-        arrays = {name: np.ascontiguousarray(array) for name, array in self.arrays.items()}
-        save_file(arrays, folder / f"{self.lens}.safetensors")
-        about = {"lens": self.lens, "spec": dict(self.spec), "summary": dict(self.summary)}
-        write_json(folder / f"{self.lens}.json", about | {"notes": list(self.notes)})
+        summary = folder / f"{self.lens}.json"
+        summary.unlink(missing_ok=True)  # it comes last: without it the result counts as not there
+        table, arrays = (folder / f".{self.lens}.{kind}" for kind in ("parquet", "safetensors"))
+        pq.write_table(self.table(), table)
+        save_file({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}, arrays)
+        for file in (table, arrays):
+            file.replace(file.with_name(file.name[1:]))
+        about = {
+            "lens": self.lens,
+            "subject": dict(self.subject),
+            "spec": dict(self.spec),
+            "summary": dict(self.summary),
+            "notes": list(self.notes),
+        }
+        write_json(summary, about)
 
     @staticmethod
     def load(folder: Path, lens: str) -> LensResult:
@@ -85,4 +97,5 @@ class LensResult:
             arrays=load_file(folder / f"{lens}.safetensors"),
             summary=about["summary"],
             notes=tuple(about["notes"]),
+            subject=about["subject"],
         )

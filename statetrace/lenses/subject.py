@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,29 @@ from statetrace.runs import Run
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem
 from statetrace.training import checkpoint, setup
+from statetrace.training.evaluate import predict
 from statetrace.training.parallel import pick_device
 from statetrace.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model on its device, the task it was trained for, and where that model came from."""
+    """A model on its device, the task it was trained for, and where that model came from.
+
+    Attributes:
+        step: of the run's training; None for a checkpoint from elsewhere.
+        threads: CPU threads the run was trained with, where its recipe says so.
+    """
 
     model: Any
     task: WordProblem
     folder: Path
+    step: int | None = None
+    threads: int | None = None
+
+    def about(self) -> dict[str, Any]:
+        """For a result to say whom it is about."""
+        return {"step": self.step, "checkpoint": self.folder.name}
 
 
 @dataclass(frozen=True)
@@ -48,8 +61,14 @@ class Foreign:
     start_token: int | None = None
 
 
-def from_run(run: Run, step: int | None = None, device: str = "auto") -> Subject:
-    """The model of a run folder at a checkpoint (the newest undamaged by default)."""
+def from_run(
+    run: Run,
+    step: int | None = None,
+    device: str = "auto",
+    tell: Callable[[str], None] = lambda _: None,
+) -> Subject:
+    """The model of a run folder at a checkpoint (the newest undamaged by default); `tell` hears of
+    damaged ones that were passed over."""
     info = run.info
     if "foreign" in info:
         about = dict(info["foreign"])
@@ -57,28 +76,32 @@ def from_run(run: Run, step: int | None = None, device: str = "auto") -> Subject
         tokens = about.pop("tokens")
         reading = Foreign(**about, tokens=None if tokens is None else tuple(tokens))
         return from_checkpoint(folder, reading, device)
-    recipe = Recipe.of(info["recipe"], f"{run.path}/run.json")
-    if recipe.training.threads is not None:
-        torch.set_num_threads(recipe.training.threads)
+    recipe = Recipe.of(run.recipe, f"{run.path}/run.json")
+    step, folder = _checkpoint(run, step, tell)
     task = setup.make_task(recipe)
     _, analysis = setup.make_splits(recipe, task)
-    folder = _checkpoint(run, step)
     model = load_checkpoint(folder).to(pick_device(device))
-    return Subject(model, replace(task, held_out=analysis), folder)
+    task = replace(task, held_out=analysis)
+    return Subject(model, task, folder, step, recipe.training.threads)
 
 
-def _checkpoint(run: Run, step: int | None) -> Path:
-    if step is None:
-        found = checkpoint.newest(run, lambda _: None)
-        if found is None:
-            raise StatetraceError(f"'{run.path}' has no undamaged checkpoint yet; train it first")
-        return found[1]
+def _checkpoint(run: Run, step: int | None, tell: Callable[[str], None]) -> tuple[int, Path]:
     steps = [there for there, _ in run.checkpoints()]
+    if not steps:
+        raise StatetraceError(f"'{run.path}' has no checkpoint yet; train it first")
+    if step is None:
+        found = checkpoint.newest(run, tell)
+        if found is None:
+            raise StatetraceError(f"'{run.path}' has no undamaged checkpoint; train it again")
+        return found
     if step not in steps:
         raise StatetraceError(
             f"'{run.path}' has no checkpoint at step {step}; there are {', '.join(map(str, steps))}"
         )
-    return run.checkpoint(step)
+    trouble = checkpoint.damage(run.checkpoint(step))
+    if trouble:
+        raise StatetraceError(f"checkpoint {run.checkpoint(step)} is damaged ({trouble})")
+    return step, run.checkpoint(step)
 
 
 def from_checkpoint(folder: Path, reading: Foreign, device: str = "auto") -> Subject:
@@ -94,4 +117,19 @@ def from_checkpoint(folder: Path, reading: Foreign, device: str = "auto") -> Sub
         marker = max(elements) + 1
     task = WordProblem(of, reading.length, Vocabulary(elements, marker))
     check_fits(model, task, reading.length)
+    _check_causal(model, task, folder)
     return Subject(model, task, folder)
+
+
+def _check_causal(model: Any, task: WordProblem, folder: Path) -> None:
+    """Refuse a model whose earlier answers change with the last action: it looks ahead."""
+    actions = torch.zeros(2, max(2, task.length), dtype=torch.long)
+    actions[1, -1] = task.group.order - 1
+    tokens = task.encode(actions.to(next(model.parameters()).device))
+    with torch.no_grad():
+        before = predict(model, tokens)[:, :-1]
+    if (before[0] - before[1]).abs().max() > 1e-5 * (1 + before.abs().max()):  # beyond rounding
+        raise StatetraceError(
+            f"the model in '{folder}' ({model.config.model_type}) looks ahead: its answers change "
+            "with later actions; only causal language models can be looked at"
+        )

@@ -52,9 +52,10 @@ def locate(source: str, *, weights: bool = True) -> Path:
 def load_config(folder: Path) -> Any:
     """The configuration in a checked folder."""
     try:
-        config = transformers.AutoConfig.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        )
+        with quiet():
+            config = transformers.AutoConfig.from_pretrained(
+                folder, trust_remote_code=False, local_files_only=True
+            )
     except Exception as error:
         raise _unreadable(folder, error) from error
     config._attn_implementation = None  # a checkpoint may name a kernel to fetch from the hub

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,15 +43,15 @@ class AccuracyTable:
     def of(run: Run) -> AccuracyTable:
         """From metrics.jsonl; beyond the training length from the generalization lens's table,
         where that has been made."""
+        recipe = run.recipe
         evaluations = run.metrics("evaluation")
         if not evaluations:
             raise StatetraceError(f"'{run.path}' has no evaluation in its log to show")
-        recipe = run.info["recipe"]
         of = group(recipe["task"]["group"], recipe["task"]["notation"])
         length = recipe["task"]["length"]
         names = list(evaluations[-1]["accuracy_by_length"])
         orders = {w: of.order if w == "state" else of.quotient(w).image.order for w in names}
-        beyond = _beyond(run, length)
+        beyond = _beyond(run, length, evaluations[-1]["step"])
         last = evaluations[-1]["accuracy_by_length"]
         return AccuracyTable(
             title=f"{recipe['model']['name']} on {of.name}, trained on length {length}",
@@ -79,14 +80,10 @@ class AccuracyTable:
 
     def draw(self, path: Path) -> None:
         """Two panels as a picture file: by length, and over training."""
-        import matplotlib
+        from matplotlib.figure import Figure  # not pyplot: a notebook keeps its own backend
 
-        matplotlib.use("Agg")
-        from matplotlib import pyplot as plt
-
-        figure, (left, right) = plt.subplots(
-            1, 2, figsize=(10, 4), sharey=True, layout="constrained"
-        )
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
         lengths = list(range(1, len(self.by_length["state"]) + 1))
         self._curves(left, lengths, self.by_length)
         left.axhline(CUTOFF, color="grey", linestyle="--", linewidth=1)
@@ -107,7 +104,6 @@ class AccuracyTable:
         right.legend(frameon=False, loc="lower right")
         figure.suptitle(self.title, fontsize=11)
         figure.savefig(path, dpi=150)
-        plt.close(figure)
 
     def _curves(self, axes: Any, x: list[int], curves: dict[str, list[float]]) -> None:
         """One line each; later ones have larger, hollow marks, so that equal curves both show."""
@@ -127,10 +123,11 @@ class AccuracyTable:
             size += 2.5
 
 
-def _beyond(run: Run, length: int) -> dict[str, list[float]]:
-    """What the generalization lens measured at lengths beyond `length`."""
+def _beyond(run: Run, length: int, step: int) -> dict[str, list[float]]:
+    """What the generalization lens measured at lengths beyond `length`, if it was at that step."""
     file = run.path / "lenses" / "generalization.parquet"
-    if not file.is_file():
+    about = file.with_suffix(".json")
+    if not about.is_file() or json.loads(about.read_text())["subject"].get("step") != step:
         return {}
     import pyarrow.parquet as pq
 

@@ -43,6 +43,11 @@ def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) ->
             return _train(plan, run, Quiet())
         if run.exists():
             _check_resumable(recipe, run, resume)
+        elif run.checkpoints():
+            raise StatetraceError(
+                f"'{run.path}' holds checkpoints but no run.json that says what they are; "
+                "choose another --out"
+            )
         with run.lock():
             return _train(plan, run, listener)
 
@@ -53,7 +58,7 @@ def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:
             f"'{run.path}' already holds a run; --resume continues it, "
             "another --out starts a new one"
         )
-    changed = recipe.differences(Recipe.of(run.info["recipe"]))
+    changed = recipe.differences(Recipe.of(run.recipe))
     if changed:
         raise StatetraceError(
             f"'{run.path}' was begun with other settings: asked for {'; '.join(changed)}; "

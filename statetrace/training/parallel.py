@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from statetrace.errors import StatetraceError
 from statetrace.models import anatomy
+from statetrace.training.settings import DEVICES, one_of
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class World:
 
 def pick_device(wanted: str) -> torch.device:
     """`auto` is the GPU where there is one."""
+    one_of("device", wanted, DEVICES)
     if wanted == "cuda" and not torch.cuda.is_available():
         raise StatetraceError("device 'cuda' was asked for, but there is no CUDA GPU; use cpu")
     if wanted == "cpu" or not torch.cuda.is_available():

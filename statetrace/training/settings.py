@@ -16,6 +16,8 @@ SCHEDULES = ("linear", "cosine", "constant", "trapezoid")
 PRECISIONS = ("auto", "float32", "bfloat16")
 DEVICES = ("auto", "cpu", "cuda")
 PARALLELS = ("ddp", "fsdp")
+SEEDS = 2**20
+"""Seeds are mixed with step numbers into one 64-bit seed, so they must leave room for those."""
 
 
 def setting(default: Any, help: str, flag: str | None = None) -> Any:
@@ -34,6 +36,13 @@ def one_of(name: str, value: str, accepted: tuple[str, ...]) -> None:
 
 def at_least(name: str, value: float | None, least: float) -> None:
     need(value is None or value >= least, f"{name} {value} is too small; use {least} or more")
+
+
+def check_seed(name: str, value: int | None) -> None:
+    need(
+        value is None or 0 <= value < SEEDS,
+        f"{name} {value} is no seed; use a whole number from 0 up to {SEEDS - 1:,}",
+    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class TaskSettings:
         at_least("length", self.length, 1)
         one_of("notation", self.notation, ("moves", "receives"))
         at_least("sequences", self.sequences, 2)
-        at_least("data_seed", self.data_seed, 0)
+        check_seed("data_seed", self.data_seed)
         need(
             0 < self.analysis_fraction < 1,
             f"analysis_fraction {self.analysis_fraction} leaves a split empty; "
@@ -96,7 +105,7 @@ class ModelSettings:
     init_seed: int | None = setting(None, "Seed of the initial weights (default the run's seed).")
 
     def __post_init__(self) -> None:
-        at_least("init_seed", self.init_seed, 0)
+        check_seed("init_seed", self.init_seed)
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,8 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for name in ("steps", "batch", "accumulate", "threads"):
             at_least(name, getattr(self, name), 1)
-        for name in ("warmup", "seed", "clip", "weight_decay"):
+        check_seed("seed", self.seed)
+        for name in ("warmup", "clip", "weight_decay"):
             at_least(name, getattr(self, name), 0)
         need(
             math.isfinite(self.learning_rate) and self.learning_rate > 0,

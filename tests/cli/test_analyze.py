@@ -1,10 +1,21 @@
 """`statetrace analyze` on a run of ours and on checkpoints from elsewhere."""
 
 import json
+import re
+import shutil
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
-from transformers import GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
+)
 from typer.testing import CliRunner
 
 from statetrace.cli import app
@@ -23,7 +34,9 @@ QUICK = [
 
 
 def analyze(*words):
-    settings = [word for setting in QUICK for word in ("--set", setting)]
+    only = words[words.index("--only") + 1] if "--only" in words else ",".join(LENSES)
+    quick = [setting for setting in QUICK if setting.split(".")[0] in only.split(",")]
+    settings = [word for setting in quick for word in ("--set", setting)]
     done = CliRunner().invoke(app, ["analyze", *map(str, words), *settings, "--device", "cpu"])
     return done
 
@@ -125,10 +138,74 @@ def test_bad_requests_are_quoted(tmp_path, vocab, words, complaint):
     done = analyze("--model", model, "--out", tmp_path / "run", *words)
     assert isinstance(done.exception, StatetraceError)
     assert done.exit_code != 0
-    import re
-
     assert re.search(complaint, str(done.exception))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--group", "S5"], "--group S5 is for --model"),
+        (["--tokens", "1,2"], "--tokens 1,2 is for --model"),
+        (["--start-token", "7", "--no-start-marker"], "7 contradicts --no-start-marker"),
+        (["--device", "tpu"], "device 'tpu' is unknown"),
+        (["--only", "probing", "--set", "dynamics.most_phases=3"], "has no effect"),
+        (["--set", "generalization.longest=0"], "longest 0 is too small"),
+        (["--set", "patching.grids=sideways"], "'sideways' names no grid"),
+        (["--checkpoint", "first"], "--checkpoint 'first'"),
+        (["--model", "elsewhere"], "not both"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_cannot_be_meant(run, words, complaint):
+    done = CliRunner().invoke(app, ["analyze", str(run.path), *words])
+    assert done.exit_code != 0
+    assert complaint in str(done.exception)
+
+
+def test_any_kind_of_patch_can_be_asked_for(run):
+    grid = "patching.grids=window3-deletion-head,suffix-substitution-mlp_out"
+    done = analyze(run.path, "--only", "patching", "--set", grid)
+    assert done.exit_code == 0, done.exception
+    kinds = set(pq.read_table(run.path / "lenses" / "patching.parquet")["kind"].to_pylist())
+    assert kinds == {"head", "mlp_out"}
+
+
+def test_results_say_whose_they_are(run):
+    analyze(run.path, "--only", "dynamics", "--checkpoint", "8")
+    about = json.loads((run.path / "lenses" / "step-8" / "dynamics.json").read_text())
+    assert about["subject"] == {"step": 8, "checkpoint": "step-8"}
+    assert about["summary"]["last_step"] == 8  # nothing that came later
+
+
+def test_a_lens_that_refuses_does_not_stop_the_others(tmp_path):
+    model = foreign(tmp_path / "theirs", 6)
+    done = analyze("--model", model, "--group", "S3", "--length", 1, "--out", tmp_path / "run")
+    assert done.exit_code != 0
+    assert "probing:" in str(done.exception)
+    assert lens_files(Run(tmp_path / "run")) >= {"generalization", "geometry"}
+
+
+def test_damaged_checkpoints_are_told(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run.path, copy)
+    (copy / "checkpoints" / "step-24" / "config.json").write_text("{}")
+    words = [sys.executable, "-m", "statetrace", "analyze", str(copy), "--only", "dynamics"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "step-24 is damaged (config.json does not match" in done.stderr
+    named = analyze(copy, "--only", "dynamics", "--checkpoint", "24")
+    assert "is damaged" in str(named.exception)
+
+
+def test_a_model_that_looks_ahead_is_refused(tmp_path):
+    config = BertConfig(
+        vocab_size=6, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, is_decoder=False
+    )
+    BertForMaskedLM(config).save_pretrained(tmp_path / "bert")
+    words = ["--model", tmp_path / "bert", "--group", "S3", "--length", 4]
+    done = analyze(*words, "--out", tmp_path / "run")
+    assert "(bert) looks ahead" in str(done.exception)
 
 
 def test_nothing_to_look_at():

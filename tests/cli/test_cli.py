@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -138,6 +139,35 @@ def test_an_error_is_printed_without_a_traceback(tmp_path):
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("run.json", "{}", "has no recipe"),
+        ("run.json", "[1]", "no JSON object"),
+        ("run.json", "{", "is damaged"),
+        ("metrics.jsonl", '5\n{"x": 1}\nnonsense\n', "has no evaluation"),
+    ],
+)
+def test_damaged_run_folders_are_explained(run, tmp_path, name, text, complaint):
+    folder, _ = run
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / name).write_text(text)
+    done = statetrace("show", tmp_path / "run")
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_where_a_folder_should_be(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for words in (["train", *flags(TOY)], ["data", "--sequences", "10"]):
+        done = statetrace(*words, "--out", file)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"error: cannot use '{file}")
+    assert file.read_text() == "mine"
 
 
 def test_data_can_be_trained_on(tmp_path):

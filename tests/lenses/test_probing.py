@@ -10,7 +10,6 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses import probing as lens
 from statetrace.lenses.parts import probes, probing_data
 from statetrace.lenses.parts.activations import residuals
 from statetrace.lenses.parts.probing_data import (
@@ -272,7 +271,7 @@ def test_an_unlearned_model_says_so(task: WordProblem) -> None:
 def test_a_learned_model_needs_no_notes(
     model: Any, task: WordProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lens, "LEARNED", 0.5)
+    monkeypatch.setattr("statetrace.lenses.parts.answers.KNOWN", 0.4)
     assert probing(model, task, SMALL).notes == ()
 
 

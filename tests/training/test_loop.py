@@ -1,6 +1,7 @@
 """Training: it learns, it is exact, and it stops when it must."""
 
 import math
+import shutil
 
 import pytest
 import torch
@@ -95,6 +96,13 @@ def test_a_run_is_not_overwritten(uninterrupted, recorder):
         train(toy(), uninterrupted, recorder())
     with pytest.raises(StatetraceError, match="asked for steps 99, not 24"):
         train(toy(steps=99), uninterrupted, recorder(), resume=True)
+
+
+def test_checkpoints_of_unknown_origin_are_not_continued(uninterrupted, tmp_path, recorder):
+    shutil.copytree(uninterrupted.path, tmp_path / "copy")
+    (tmp_path / "copy" / "run.json").unlink()
+    with pytest.raises(StatetraceError, match=r"holds checkpoints but no run\.json"):
+        train(toy(width=16), Run(tmp_path / "copy"), recorder())
 
 
 def test_two_processes_cannot_train_in_one_folder(tmp_path, recorder):

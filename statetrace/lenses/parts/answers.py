@@ -14,6 +14,9 @@ from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 from statetrace.training.evaluate import predict
 
+KNOWN = 0.5
+"""Share of the answers a model must know, beyond guessing, to count as having learned the task."""
+
 
 def device_of(model: Any) -> torch.device:
     return torch.device(next(model.parameters()).device)
@@ -36,6 +39,22 @@ def check_fits(model: Any, task: WordProblem, length: int) -> None:
             f"length {length} needs {needed} positions, but the model has {positions}; "
             f"ask for at most length {most}"
         )
+
+
+def unlearned(accuracy: float, order: int, lengths: str) -> str | None:
+    """A sentence if the model does not know the task, None if it does; the same for every lens.
+
+    Guessing explains part of the right answers. What is left, as a share of what could be, is how
+    often the model knows the state; below one half it is called unlearned. (Knowing parity alone
+    gives 20% on S3.)
+    """
+    chance = 1 / order
+    if order == 1 or (accuracy - chance) / (1 - chance) >= KNOWN:
+        return None
+    return (
+        f"the model has not learned the task: {accuracy:.1%} of its answers {lengths} are right, "
+        f"{chance:.1%} would be by chance"
+    )
 
 
 def answers(model: Any, task: WordProblem, sequences: Sequences, batch: int = 512) -> np.ndarray:
