@@ -20,6 +20,8 @@ BYTES_PER_PARAMETER = 16
 """float32 weight, gradient and two moments."""
 
 TRIAL_STEPS = 3
+TRIAL_FLOPS = 2e11
+"""Arithmetic of one trial step: a second or two on a laptop's CPU."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def estimate(recipe: Recipe) -> Cost:
         checkpoint=counted.total * 12,
         checkpoints=-(-settings.steps // recipe.checkpoint.checkpoint_every),
         steps=settings.steps,
-        step_seconds=_trial(recipe, device) if fits else None,
+        step_seconds=_trial(recipe, device, counted.total) if fits else None,
     )
 
 
@@ -77,11 +79,14 @@ def free_memory(device: torch.device) -> int:
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _trial(recipe: Recipe, device: torch.device) -> float:
-    """Seconds per step, the best of a few after one to warm up, on a handful of sequences."""
+def _trial(recipe: Recipe, device: torch.device, parameters: int) -> float:
+    """Seconds per step: the best of a few after one to warm up, on as many sequences of the batch
+    as a few seconds allow, scaled to the whole batch."""
     task = setup.make_task(recipe)
-    few = min(task.space, 2 * recipe.training.batch + 1)
-    small = recipe.override({"compile": False, "sequences": few, "analysis_fraction": 0.5})
+    each = 6.0 * parameters * (task.length + task.vocabulary.offset)
+    batch = max(1, min(recipe.training.batch, int(TRIAL_FLOPS / each)))
+    few = {"compile": False, "accumulate": 1, "batch": batch, "analysis_fraction": 0.5}
+    small = recipe.override(few | {"sequences": max(2, min(task.space, 2 * batch))})
     plan = setup.make_plan(small, World(0, 1, device))
     trainer = Trainer(plan, Run(Path(os.devnull)), setup.make_model(plan))
     times = []
@@ -90,4 +95,4 @@ def _trial(recipe: Recipe, device: torch.device) -> float:
         trainer.step(index)
         trainer.read_losses()
         times.append(time.perf_counter() - began)
-    return min(times[1:])
+    return min(times[1:]) * recipe.training.batch / batch

@@ -200,3 +200,13 @@ def test_ctrl_c_leaves_a_checkpoint_to_resume_from(tmp_path):
     assert process.returncode == 130
     assert "--resume continues from" in said
     assert list((folder / "checkpoints").iterdir())
+
+
+def test_the_estimate_grows_with_the_batch():
+    """Large batches are timed on a part of them, so a dry run stays quick."""
+    from statetrace.training import cost
+    from tests.training.conftest import toy
+
+    small, large = (cost.estimate(toy(batch=batch)) for batch in (32, 3200))
+    assert large.tokens == 100 * small.tokens
+    assert large.step_seconds > 5 * small.step_seconds
