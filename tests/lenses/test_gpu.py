@@ -1,4 +1,7 @@
-"""Every lens that runs the model gives the same numbers on a GPU as on the CPU; the tests that\nalways run are beside this file."""
+"""Every lens that runs the model gives the same numbers on a GPU as on the CPU.
+
+The tests that always run are beside this file.
+"""
 
 import copy
 import math
