@@ -1,0 +1,137 @@
+"""Program: an algorithm as rules for what each cell h[t, l] of a table holds.
+
+A cell is what a transformer would hold at token t after layer l: a few registers, each an element
+of the group. Row 0 holds the actions, as an embedding does; row l is a function of row l - 1, and
+of no later token. A table can therefore be cut open at any row, overwritten and run on: that is
+how signatures.py predicts what patching a model would show.
+
+Cost: a layer is at most a few look-ups in the Cayley table per cell, all sequences at once.
+Caveat: registers are int16, the widest a group of 5,040 elements needs; widen before arithmetic.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group
+
+Registers = NDArray[np.int16]
+Subset = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program(ABC):
+    """An algorithm for the word problem of one group, at any length."""
+
+    group: Group
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As it is called in the paper."""
+
+    @property
+    @abstractmethod
+    def registers(self) -> tuple[str, ...]:
+        """What each register is called, R of them."""
+
+    @abstractmethod
+    def step(self, layer: int, h: Registers) -> Registers:
+        """Row `layer` (1, 2, ...) from the row before it: [B, T, R] -> [B, T, R]."""
+
+    @abstractmethod
+    def reaches(self, layer: int, length: int) -> bool:
+        """Whether row `layer` holds the state of every sequence of `length` actions."""
+
+    def unknown(self, layer: int) -> Subset:
+        """The subgroup up to which row `layer` knows a state that it does not reach.
+
+        To one who sees a cell's registers alone, after uniformly random actions, the states of a
+        coset of this subgroup are equally likely, and no others are possible.
+        """
+        return tuple(range(self.group.order))
+
+    def start(self, actions: NDArray[np.integer]) -> Registers:
+        """Row 0: actions [B, T] in the first register, nothing (the identity) in the others."""
+        h = np.full((*actions.shape, len(self.registers)), self.group.identity, dtype=np.int16)
+        h[..., 0] = actions
+        return h
+
+    def read(self, h: Registers) -> Registers:
+        """What an unembedding would say each cell's state is: [..., R] -> [...]."""
+        return h[..., 0]
+
+    def depth(self, length: int) -> int:
+        """Layers it needs for sequences of that length."""
+        return next(layer for layer in count() if self.reaches(layer, length))
+
+    def run(self, actions: NDArray[np.integer], layers: int | None = None) -> Table:
+        """Fill the table for actions [B, T]. With fewer layers than `depth` the states beyond its
+        reach come out wrong; more layers change nothing."""
+        actions = np.asarray(actions)
+        if actions.ndim != 2 or actions.shape[1] < 1:
+            raise StatetraceError(
+                f"actions of shape {actions.shape} are no sequences: use [sequences, length], "
+                "with at least one action each"
+            )
+        if actions.size and not 0 <= actions.min() <= actions.max() < self.group.order:
+            raise StatetraceError(
+                f"the actions run from {actions.min()} to {actions.max()}, but {self.group.name} "
+                f"has elements 0 to {self.group.order - 1}"
+            )
+        layers = self.depth(actions.shape[1]) if layers is None else check_layers(layers)
+        rows = [self.start(actions)]
+        for layer in range(1, layers + 1):
+            rows.append(self.step(layer, rows[-1]))
+        return Table(self, np.stack(rows))
+
+    def multiply(self, first: Registers, second: Registers) -> Registers:
+        """First, then second, cell by cell."""
+        # One flat index is several times quicker than numpy's indexing by two arrays.
+        return self._products.take(first.astype(np.intp) * self.group.order + second)
+
+    @cached_property
+    def _products(self) -> Registers:
+        return self.group.table.astype(np.int16).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Everything a program computed for some sequences.
+
+    Attributes:
+        program: which filled it.
+        h: registers [layers + 1, B, T, R].
+    """
+
+    program: Program
+    h: Registers
+
+    @property
+    def layers(self) -> int:
+        return len(self.h) - 1
+
+    def held(self, t: int, layer: int) -> Registers:
+        """The registers of the cell at token t after a layer, [B, R]."""
+        return self.h[layer, :, t]
+
+    def state(self, t: int, layer: int) -> Registers:
+        """What would be read off that cell as the state, [B]; right where `reaches` says so."""
+        return self.program.read(self.held(t, layer))
+
+    def answers(self) -> Registers:
+        """What is read off the last row at every token, [B, T]."""
+        return self.program.read(self.h[-1])
+
+
+def check_layers(layers: int) -> int:
+    if layers < 0:
+        raise StatetraceError(f"{layers} layers are too few: use 0 (the embedding alone) or more")
+    return layers

@@ -1,0 +1,79 @@
+"""The parity-associative algorithm (§3.4), for parity or any other solvable quotient G/N.
+
+First the state's image in the quotient is counted (for parity in one layer), which turns the word
+into one in N; then that is composed as the associative algorithm does. The paper's registers: the
+count is its ε, the rest its κ, and `comp` is multiplication in N.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, Quotient
+from statetrace.mechanisms.algorithms.associative import scan_step
+from statetrace.mechanisms.algorithms.counting import Counting
+from statetrace.mechanisms.algorithms.program import Registers, Subset
+
+
+@dataclass(frozen=True)
+class QuotientAssociative(Counting):
+    """Needs the layers that count, and log2(length), rounded up. `.of(group)` makes one."""
+
+    quotient: Quotient
+
+    @staticmethod
+    def of(group: Group, quotient: Quotient | str | None = None) -> QuotientAssociative:
+        """Without a quotient it is parity."""
+        if quotient is None:
+            quotient = _parity(group)
+        elif isinstance(quotient, str):
+            quotient = group.quotient(quotient)
+        last = quotient.image.derived_series()[-1]
+        if len(last) > 1:
+            raise StatetraceError(
+                f"the quotient {quotient.name!r} of {group.name} cannot be counted: its derived "
+                f"series stops at a perfect subgroup of order {len(last)}; use a solvable quotient"
+            )
+        return QuotientAssociative(group, quotient)
+
+    @property
+    def name(self) -> str:
+        return f"{self.quotient.name}-associative"
+
+    @cached_property
+    def chain(self) -> tuple[Subset, ...]:
+        """The derived series of the quotient, drawn back to the group: it ends at the kernel."""
+        image = self.quotient.image.derived_series()
+        return tuple(
+            tuple(np.flatnonzero(np.isin(self.quotient.map, members)).tolist()) for members in image
+        )
+
+    def step(self, layer: int, h: Registers) -> Registers:
+        if layer <= self.stages:
+            return super().step(layer, h)
+        return scan_step(self, h, 2 ** (layer - self.stages - 1))
+
+    def reaches(self, layer: int, length: int) -> bool:
+        scanned = layer - self.stages
+        nothing_left = len(self.chain[-1]) == 1
+        return length == 1 or (scanned >= 0 and (nothing_left or length <= 2**scanned))
+
+
+def _parity(group: Group) -> Quotient:
+    if group.parity is not None:
+        # Not group.quotient("parity"): that knows none for groups of two elements.
+        return group.quotient_by(np.flatnonzero(group.parity == 0).tolist(), "parity")
+    try:
+        names = [quotient.name for quotient in group.quotients()]
+    except StatetraceError:  # too many to list
+        names = ["one of its quotients"]
+    instead = (
+        f"name a quotient to count instead ({', '.join(names)})"
+        if names
+        else "it has no quotient to count instead, so use associative"
+    )
+    raise StatetraceError(f"{group.name} has no parity for parity-associative: {instead}")

@@ -1,0 +1,286 @@
+"""Signatures: what each algorithm would show under patching and probing (Figure 1 B and C).
+
+Everything here comes from the programs' own tables: patching overwrites cells of a corrupted table
+with those of a clean one and lets the program run on; probes ask what a cell's registers determine.
+
+How a patched answer is scored. Suppose the unembedding adds the registers up, each giving some
+weight w to the states that agree with it: log p(y) = w * (registers that agree with y) + constant.
+Then for LD = log p(ŷ) - log p(ŷ'), ŷ and ŷ' the clean and the corrupted answer, registers in which
+the two agree cancel, each of the D others adds w where it holds the clean value, -w where it holds
+the corrupted one and 0 where it holds a third one, and unpatched LD is w D and -w D. So the paper's
+
+    NLD = (LD - LD(x')) / (LD(x) - LD(x')) = mean over those D registers of (1, 0 or 1/2).
+
+With one register that is 1 for the clean answer, 0 for the corrupted one, and 1/2 for any other
+(both are then equally unlikely). With several, an answer right in part scores in part. That is how
+a model does it whose states lie as the paper found them: a prism, parity along one axis and the
+rest across, on which every linear read-out is a sum of a parity part and a rest part.
+
+Cost: all four algorithms for S3 at length 32 take 0.3 s of one core; S5 at length 100 takes 0.1 s
+for the associative and 1.4 s for the parity-associative one. Patches that overwrite equal by equal
+are run once, so what few tokens carry is cheap.
+Caveat: probe curves are exact for uniformly random actions, and for a reader that knows the length.
+Patches are substitutions; what zeros would do is no business of a table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, Quotient
+from statetrace.groups import group as named
+from statetrace.mechanisms.algorithms import Program, algorithm
+from statetrace.mechanisms.algorithms.program import check_layers
+from statetrace.tasks.sequences import scan, unique_sequences
+
+Grid = NDArray[np.float64]  # [rows, T]
+Mask = NDArray[np.bool_]
+
+CORRUPTION = 1
+"""As in lenses/parts/pairs.py, so that equal seeds give a lens and a prediction equal pairs."""
+
+RESTORED = 0.99
+"""NLD from which a patch counts as having restored the clean answer; the tables say 1 or less."""
+
+_CELLS = 4_000_000  # registers simulated together: bounds the memory, not the result
+_SAMPLE = 256  # sequences that tell whether a register is parity and nothing else
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One algorithm's predictions for one group, length and number of layers.
+
+    Attributes:
+        algorithm, group, length: whose.
+        rows: layers + 1; row 0 is the embedding, as for the site "resid" of a model.
+        patching: (where, split) -> mean NLD [rows, T]. `where` is "prefix", "suffix" or "window1",
+            columns as in interventions/spec.py, NaN beyond the last one; `split` is "all" and, for
+            groups with parity, "same" and "opposite" (parities of the two final states).
+        state_probe: accuracy of the best reader of the last token of sequences of length
+            column + 1, [rows, T].
+        parity_probe: the same for parity, "linear" where a state's parity can be read off its
+            representation, "hidden" where only a register that is parity itself shows it; None for
+            groups without parity.
+        pairs: split -> how many pairs its means are over. Where an algorithm has too few layers to
+            bring the first action to the last token, no pair has two answers, and patching is NaN.
+    """
+
+    algorithm: str
+    group: str
+    length: int
+    rows: int
+    patching: dict[tuple[str, str], Grid]
+    state_probe: Grid
+    parity_probe: dict[str, Grid] | None
+    pairs: dict[str, int]
+
+    def restores(self, split: str = "all") -> list[int | None]:
+        """Row by row, how many first actions must be patched to restore the answer."""
+        grid = self.patching["prefix", split]
+        enough = grid >= RESTORED
+        return [int(row.argmax()) + 1 if row.any() else None for row in enough]
+
+    def table(self) -> dict[str, list[Any]]:
+        """The tidy table, column name -> values: one number per row of it.
+
+        `measure` is "nld" (then `where` and `split` tell which) or "accuracy" (then `target` is
+        "state", "parity linear" or "parity hidden"). `position` is the column: for probes the last
+        token, of sequences of `position` + 1 actions.
+        """
+        parts: list[tuple[Any, ...]]
+        parts = [("nld", *key, None, grid) for key, grid in self.patching.items()]
+        parts += [("accuracy", None, None, target, grid) for target, grid in self.probes().items()]
+        names = ("measure", "where", "split", "target", "layer", "position", "value")
+        columns: dict[str, list[Any]] = {name: [] for name in ("algorithm", "group", "length")}
+        columns |= {name: [] for name in names}
+        for *about, grid in parts:
+            for layer, position in zip(*np.nonzero(~np.isnan(grid)), strict=True):
+                cell = (*about, int(layer), int(position), float(grid[layer, position]))
+                for name, value in zip(names, cell, strict=True):
+                    columns[name].append(value)
+        rows = len(columns["value"])
+        for name in ("algorithm", "group", "length"):
+            columns[name] = [getattr(self, name)] * rows
+        return columns
+
+    def probes(self) -> dict[str, Grid]:
+        """ "state", "parity linear" and "parity hidden" -> accuracy [rows, T]."""
+        parity = self.parity_probe or {}
+        return {"state": self.state_probe} | {f"parity {k}": grid for k, grid in parity.items()}
+
+
+def signature(
+    algorithm: str | Program,
+    group: Group | str,
+    length: int,
+    layers: int | None = None,
+    pairs: int = 200,
+    seed: int = 0,
+    quotient: Quotient | str | None = None,
+) -> Signature:
+    """Predict for `layers` layers (default: what the algorithm needs), on so many random pairs of
+    sequences that differ in the first action."""
+    of = named(group) if isinstance(group, str) else group
+    program = _program(algorithm, of, quotient)
+    if length < 2:
+        raise StatetraceError(f"length {length} is too short for a signature: use 2 or more")
+    if pairs < 1:
+        raise StatetraceError(f"{pairs} pairs are too few: use at least 1")
+    if of.order < 2:
+        raise StatetraceError(f"{of.name} has one state only: use a group with at least 2")
+    layers = program.depth(length) if layers is None else check_layers(layers)
+    clean, corrupted = _pairs(of, length, pairs, seed)
+    grids, kept = _patch(program, clean, corrupted, layers)
+    splits = _splits(of, clean[kept], corrupted[kept])
+    means = {
+        (where, split): _mean(values[:, :, chosen])
+        for where, values in grids.items()
+        for split, chosen in splits.items()
+    }
+    return Signature(
+        program.name,
+        of.name,
+        length,
+        layers + 1,
+        means,
+        _state_probe(program, layers, length),
+        None if of.parity is None else _parity_probe(program, layers, length, of.parity),
+        {split: int(chosen.sum()) for split, chosen in splits.items()},
+    )
+
+
+def _program(name: str | Program, of: Group, quotient: Quotient | str | None) -> Program:
+    if isinstance(name, str):
+        return algorithm(name, of, quotient)
+    if name.group != of:
+        raise StatetraceError(
+            f"the program {name.name!r} is for {name.group.name}, but the group is {of.name}"
+        )
+    return name
+
+
+# Patching
+
+
+def _pairs(of: Group, length: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Unique clean sequences, and the same with another first action; [P, T] each."""
+    clean = unique_sequences(of, min(n, of.order**length), length, seed).actions.astype(np.int64)
+    rng = np.random.default_rng([seed, length, CORRUPTION])
+    corrupted = clean.copy()
+    corrupted[:, 0] = (clean[:, 0] + rng.integers(1, of.order, size=len(clean))) % of.order
+    return clean, corrupted
+
+
+def _splits(of: Group, clean: np.ndarray, corrupted: np.ndarray) -> dict[str, Mask]:
+    splits = {"all": np.ones(len(clean), dtype=bool)}
+    if of.parity is not None:
+        ends = (of.parity[scan(of, actions)[:, -1]] for actions in (clean, corrupted))
+        splits["same"] = np.equal(*ends)
+        splits["opposite"] = ~splits["same"]
+    return splits
+
+
+def _patch(
+    program: Program, clean: np.ndarray, corrupted: np.ndarray, layers: int
+) -> tuple[dict[str, np.ndarray], Mask]:
+    """where -> NLD [rows, T, kept], and which pairs were kept [P]: those with two answers."""
+    tables = [program.run(actions, layers).h for actions in (clean, corrupted)]
+    differ = (tables[0][-1, :, -1] != tables[1][-1, :, -1]).any(-1)  # [P]
+    good, bad = (h[:, differ] for h in tables)  # [rows, kept, T, R]
+    cells = _overwritten(clean.shape[1])
+    grids = {where: np.full((layers + 1, clean.shape[1], good.shape[1]), np.nan) for where in cells}
+    if differ.any():
+        for row in range(layers + 1):
+            for where, masks in cells.items():
+                grids[where][row, : len(masks)] = _patch_row(program, good, bad, row, masks)
+    return grids, differ
+
+
+def _overwritten(length: int) -> dict[str, Mask]:
+    """where -> the tokens that each column overwrites, [columns, T]; as interventions/spec.py."""
+    start, token = np.arange(length)[:, None], np.arange(length)[None]
+    return {
+        "prefix": token <= start,
+        "suffix": ((token >= start) & (token < length - 1))[:-1],
+        "window1": token == start,
+    }
+
+
+def _patch_row(
+    program: Program, clean: np.ndarray, corrupted: np.ndarray, row: int, masks: Mask
+) -> np.ndarray:
+    """NLD [columns, P] of overwriting one row's cells by clean ones; tables [rows, P, T, R]."""
+    # Cells that are equal anyway make no difference, and with them most columns coincide.
+    matter = (clean[row] != corrupted[row]).any((0, -1))  # [T]
+    unique, column = np.unique(masks & matter, axis=0, return_inverse=True)
+    pairs, length, registers = clean.shape[1:]
+    at_once = max(1, _CELLS // (pairs * length * registers))
+    scores = []
+    for start in range(0, len(unique), at_once):
+        chosen = unique[start : start + at_once, None, :, None]  # [C, 1, T, 1]
+        h = np.where(chosen, clean[row], corrupted[row]).reshape(-1, length, registers)
+        for layer in range(row + 1, len(clean)):
+            h = program.step(layer, h)
+        final = h[:, -1].reshape(-1, pairs, registers)
+        scores.append(_nld(final, clean[-1, :, -1], corrupted[-1, :, -1]))
+    return np.concatenate(scores)[column.ravel()]
+
+
+def _nld(final: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> np.ndarray:
+    """The module's first lines derive it: final [C, P, R], clean and corrupted [P, R]."""
+    differ = clean != corrupted
+    score = (1.0 + (final == clean) - (final == corrupted)) / 2
+    return (score * differ).sum(-1) / differ.sum(-1)
+
+
+def _mean(values: np.ndarray) -> Grid:
+    """Over pairs, [rows, T, n] -> [rows, T]; NaN where there are none."""
+    return values.mean(-1) if values.shape[-1] else np.full(values.shape[:2], np.nan)
+
+
+# Probing
+
+
+def _reached(program: Program, layers: int, length: int) -> Mask:
+    """Where a cell holds the state of the sequence that ends there, [rows, T]."""
+    return np.array(
+        [[program.reaches(row, n) for n in range(1, length + 1)] for row in range(layers + 1)]
+    )
+
+
+def _state_probe(program: Program, layers: int, length: int) -> Grid:
+    left = np.array([[len(program.unknown(row))] for row in range(layers + 1)])
+    return np.where(_reached(program, layers, length), 1.0, 1.0 / left)
+
+
+def _parity_probe(
+    program: Program, layers: int, length: int, parity: np.ndarray
+) -> dict[str, Grid]:
+    """Even and odd states are equally many, so what is not known is right half of the time."""
+    known = _reached(program, layers, length)
+    for row in range(layers + 1):
+        known[row] |= not parity[list(program.unknown(row))].any()
+    shown = _parity_registers(program, layers, length, parity)
+    return {"linear": np.where(known, 1.0, 0.5), "hidden": np.where(known & shown, 1.0, 0.5)}
+
+
+def _parity_registers(program: Program, layers: int, length: int, parity: np.ndarray) -> Mask:
+    """Where a register has one value after even and another after odd states: [rows, T]."""
+    rng = np.random.default_rng([length, program.group.order])
+    actions = rng.integers(0, program.group.order, size=(_SAMPLE, length))
+    odd = parity[scan(program.group, actions)].astype(bool)[None, :, :, None]  # [1, B, T, 1]
+    h = program.run(actions, layers).h.astype(np.int32)  # [rows, B, T, R]
+    lowest, highest = -1, program.group.order
+    values = []
+    for chosen in (odd, ~odd):
+        most = np.where(chosen, h, lowest).max(1)  # [rows, T, R]
+        least = np.where(chosen, h, highest).min(1)
+        values.append(np.where(most == least, most, np.nan))
+    # NaN equals nothing, so registers with several values after one parity drop out.
+    settled = ~np.isnan(values[0]) & ~np.isnan(values[1])
+    return (settled & (values[0] != values[1])).any(-1)
