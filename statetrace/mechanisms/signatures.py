@@ -16,9 +16,9 @@ With one register that is 1 for the clean answer, 0 for the corrupted one, and 1
 a model does it whose states lie as the paper found them: a prism, parity along one axis and the
 rest across, on which every linear read-out is a sum of a parity part and a rest part.
 
-Cost: all four algorithms for S3 at length 32 take 0.3 s of one core; S5 at length 100 takes 0.1 s
-for the associative and 1.4 s for the parity-associative one. Patches that overwrite equal by equal
-are run once, so what few tokens carry is cheap.
+Cost: all four algorithms for S3 at length 32 take 0.2 s of one core; S5 at length 100 takes 0.1 s
+for the associative and 0.5 s for the parity-associative one. Patches that come to the same are run
+once, so an answer that few cells carry is cheap.
 Caveat: probe curves are exact for uniformly random actions, and for a reader that knows the length.
 Patches are substitutions; what zeros would do is no business of a table.
 """
@@ -36,6 +36,7 @@ from statetrace.groups import Group, Quotient
 from statetrace.groups import group as named
 from statetrace.mechanisms.algorithms import Program, algorithm
 from statetrace.mechanisms.algorithms.program import check_layers
+from statetrace.mechanisms.dependencies import dependencies
 from statetrace.tasks.sequences import scan, unique_sequences
 
 Grid = NDArray[np.float64]  # [rows, T]
@@ -47,7 +48,10 @@ CORRUPTION = 1
 RESTORED = 0.99
 """NLD from which a patch counts as having restored the clean answer; the tables say 1 or less."""
 
-_CELLS = 4_000_000  # registers simulated together: bounds the memory, not the result
+MAX_CELLS = 100_000_000
+"""Rows x sequences x tokens of a table; the sequential algorithm passes it at about length 600."""
+
+_AT_ONCE = 4_000_000  # registers simulated together: bounds the memory, not the result
 _SAMPLE = 256  # sequences that tell whether a register is parity and nothing else
 
 
@@ -134,6 +138,11 @@ def signature(
     if of.order < 2:
         raise StatetraceError(f"{of.name} has one state only: use a group with at least 2")
     layers = program.depth(length) if layers is None else check_layers(layers)
+    if (layers + 1) * length * max(pairs, _SAMPLE) > MAX_CELLS:
+        raise StatetraceError(
+            f"the {program.name} algorithm with {layers} layers, length {length} and {pairs} pairs "
+            "makes too large a table: use shorter sequences or fewer pairs"
+        )
     clean, corrupted = _pairs(of, length, pairs, seed)
     grids, kept = _patch(program, clean, corrupted, layers)
     splits = _splits(of, clean[kept], corrupted[kept])
@@ -195,9 +204,15 @@ def _patch(
     cells = _overwritten(clean.shape[1])
     grids = {where: np.full((layers + 1, clean.shape[1], good.shape[1]), np.nan) for where in cells}
     if differ.any():
+        used = dependencies(program, clean.shape[1], layers).used
         for row in range(layers + 1):
+            # Patches of cells that are equal anyway, or that the answer does not look at, make no
+            # difference, and without them most columns coincide.
+            matter = used[row] & (good[row] != bad[row]).any((0, -1))  # [T]
             for where, masks in cells.items():
-                grids[where][row, : len(masks)] = _patch_row(program, good, bad, row, masks)
+                unique, column = np.unique(masks & matter, axis=0, return_inverse=True)
+                values = _patch_row(program, good, bad, row, unique)
+                grids[where][row, : len(masks)] = values[column.ravel()]
     return grids, differ
 
 
@@ -215,20 +230,17 @@ def _patch_row(
     program: Program, clean: np.ndarray, corrupted: np.ndarray, row: int, masks: Mask
 ) -> np.ndarray:
     """NLD [columns, P] of overwriting one row's cells by clean ones; tables [rows, P, T, R]."""
-    # Cells that are equal anyway make no difference, and with them most columns coincide.
-    matter = (clean[row] != corrupted[row]).any((0, -1))  # [T]
-    unique, column = np.unique(masks & matter, axis=0, return_inverse=True)
     pairs, length, registers = clean.shape[1:]
-    at_once = max(1, _CELLS // (pairs * length * registers))
+    at_once = max(1, _AT_ONCE // (pairs * length * registers))
     scores = []
-    for start in range(0, len(unique), at_once):
-        chosen = unique[start : start + at_once, None, :, None]  # [C, 1, T, 1]
+    for start in range(0, len(masks), at_once):
+        chosen = masks[start : start + at_once, None, :, None]  # [C, 1, T, 1]
         h = np.where(chosen, clean[row], corrupted[row]).reshape(-1, length, registers)
         for layer in range(row + 1, len(clean)):
             h = program.step(layer, h)
         final = h[:, -1].reshape(-1, pairs, registers)
         scores.append(_nld(final, clean[-1, :, -1], corrupted[-1, :, -1]))
-    return np.concatenate(scores)[column.ravel()]
+    return np.concatenate(scores)
 
 
 def _nld(final: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> np.ndarray:
@@ -273,14 +285,13 @@ def _parity_registers(program: Program, layers: int, length: int, parity: np.nda
     """Where a register has one value after even and another after odd states: [rows, T]."""
     rng = np.random.default_rng([length, program.group.order])
     actions = rng.integers(0, program.group.order, size=(_SAMPLE, length))
-    odd = parity[scan(program.group, actions)].astype(bool)[None, :, :, None]  # [1, B, T, 1]
-    h = program.run(actions, layers).h.astype(np.int32)  # [rows, B, T, R]
-    lowest, highest = -1, program.group.order
-    values = []
-    for chosen in (odd, ~odd):
-        most = np.where(chosen, h, lowest).max(1)  # [rows, T, R]
-        least = np.where(chosen, h, highest).min(1)
-        values.append(np.where(most == least, most, np.nan))
-    # NaN equals nothing, so registers with several values after one parity drop out.
-    settled = ~np.isnan(values[0]) & ~np.isnan(values[1])
-    return (settled & (values[0] != values[1])).any(-1)
+    odd = parity[scan(program.group, actions)].astype(bool)[..., None]  # [B, T, 1]
+    found = []
+    for h in program.run(actions, layers).h:  # [B, T, R]
+        lows, highs = (
+            [extreme(np.where(chosen, h, beyond), axis=0) for chosen in (odd, ~odd)]
+            for extreme, beyond in ((np.min, program.group.order), (np.max, -1))
+        )
+        one_value_each = (lows[0] == highs[0]) & (lows[1] == highs[1])
+        found.append((one_value_each & (lows[0] != lows[1])).any(-1))
+    return np.stack(found)

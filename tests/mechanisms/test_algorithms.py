@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statetrace.errors import StatetraceError
+from statetrace.groups import Group
 from statetrace.mechanisms.algorithms import ALGORITHMS, QuotientAssociative, algorithm
 from statetrace.tasks.sequences import scan
 from tests.groups.cases import named
@@ -139,6 +140,15 @@ def test_any_solvable_quotient_may_be_counted_first(group):
             assert np.array_equal(image, quotient.map[scan(of, actions)])
             tried += 1
     assert tried
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_identity_need_not_be_the_first_element(name):
+    table = 5 - named("S3").table[::-1, ::-1]  # element i is called 5 - i
+    of = Group("S3 backwards", "moves", tuple("fedcba"), table, named("S3").parity[::-1].copy())
+    actions = draw("S3", 20, 9)
+    assert of.identity == 5
+    assert np.array_equal(algorithm(name, of).run(actions).answers(), scan(of, actions))
 
 
 @pytest.mark.parametrize("case", NO_PROGRAMS, ids="-".join)

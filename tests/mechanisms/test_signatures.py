@@ -203,6 +203,7 @@ def test_the_tidy_table_has_every_number_once(paper):
         ({"length": 1}, "length 1"),
         ({"pairs": 0}, "0 pairs"),
         ({"layers": -2}, "-2 layers"),
+        ({"algorithm": "sequential", "length": 700}, "699 layers"),
         ({"group": "S1"}, "S1"),
         ({"group": "Q9"}, "Q9"),
         ({"algorithm": "magic"}, "magic"),

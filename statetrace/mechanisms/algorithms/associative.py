@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statetrace.mechanisms.algorithms.program import Program, Registers
+import numpy as np
+
+from statetrace.mechanisms.algorithms.program import Mask, Program, Registers
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,9 @@ class Associative(Program):
 
     def step(self, layer: int, h: Registers) -> Registers:
         return scan_step(self, h, 2 ** (layer - 1))
+
+    def reads(self, layer: int, length: int) -> Mask:
+        return scan_reads(length, 2 ** (layer - 1))
 
     def reaches(self, layer: int, length: int) -> bool:
         return length <= 2**layer or self.group.order == 1
@@ -37,3 +42,8 @@ def scan_step(program: Program, h: Registers, back: int) -> Registers:
         # The right side is computed whole before it is written: the old values, as it must be.
         h[:, back:, 0] = program.multiply(h[:, :-back, 0], h[:, back:, 0])
     return h
+
+
+def scan_reads(length: int, back: int) -> Mask:
+    """What scan_step looks at, [to, from]: the cell itself and the one `back` before it."""
+    return np.eye(length, dtype=bool) | np.eye(length, k=-back, dtype=bool)

@@ -23,7 +23,7 @@ import numpy as np
 
 from statetrace.groups import Group
 from statetrace.groups.structure import coset_map
-from statetrace.mechanisms.algorithms.program import Program, Registers, Subset
+from statetrace.mechanisms.algorithms.program import Mask, Program, Registers, Subset
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,10 @@ class Counting(Program):
         h = h.copy()
         h[..., 0], h[..., layer] = self._count(h[..., 0], self._representatives[layer - 1])
         return h
+
+    def reads(self, layer: int, length: int) -> Mask:
+        counts = layer <= self.stages
+        return np.tri(length, dtype=bool) if counts else np.eye(length, dtype=bool)
 
     def read(self, h: Registers) -> Registers:
         state = h[..., 0]

@@ -23,6 +23,7 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 
 Registers = NDArray[np.int16]
+Mask = NDArray[np.bool_]
 Subset = tuple[int, ...]
 
 
@@ -45,6 +46,10 @@ class Program(ABC):
     @abstractmethod
     def step(self, layer: int, h: Registers) -> Registers:
         """Row `layer` (1, 2, ...) from the row before it: [B, T, R] -> [B, T, R]."""
+
+    @abstractmethod
+    def reads(self, layer: int, length: int) -> Mask:
+        """Which cells of the row before it each cell of row `layer` looks at: [to, from]."""
 
     @abstractmethod
     def reaches(self, layer: int, length: int) -> bool:

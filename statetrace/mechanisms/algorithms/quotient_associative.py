@@ -14,9 +14,9 @@ import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
-from statetrace.mechanisms.algorithms.associative import scan_step
+from statetrace.mechanisms.algorithms.associative import scan_reads, scan_step
 from statetrace.mechanisms.algorithms.counting import Counting
-from statetrace.mechanisms.algorithms.program import Registers, Subset
+from statetrace.mechanisms.algorithms.program import Mask, Registers, Subset
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ class QuotientAssociative(Counting):
         if layer <= self.stages:
             return super().step(layer, h)
         return scan_step(self, h, 2 ** (layer - self.stages - 1))
+
+    def reads(self, layer: int, length: int) -> Mask:
+        if layer <= self.stages:
+            return super().reads(layer, length)
+        return scan_reads(length, 2 ** (layer - self.stages - 1))
 
     def reaches(self, layer: int, length: int) -> bool:
         scanned = layer - self.stages

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statetrace.mechanisms.algorithms.program import Program, Registers
+import numpy as np
+
+from statetrace.mechanisms.algorithms.program import Mask, Program, Registers
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,12 @@ class Sequential(Program):
         if layer < h.shape[1]:
             h[:, layer] = self.multiply(h[:, layer - 1], h[:, layer])  # s[t-1], then a[t]
         return h
+
+    def reads(self, layer: int, length: int) -> Mask:
+        reads = np.eye(length, dtype=bool)
+        if layer < length:
+            reads[layer, layer - 1] = True
+        return reads
 
     def reaches(self, layer: int, length: int) -> bool:
         return length <= layer + 1 or self.group.order == 1
