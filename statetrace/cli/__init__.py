@@ -8,7 +8,7 @@ import sys
 import typer
 
 from statetrace import __version__
-from statetrace.cli import analyze, data, show, train
+from statetrace.cli import analyze, data, show, signatures, train
 from statetrace.cli.console import complain
 from statetrace.errors import StatetraceError
 
@@ -39,6 +39,7 @@ app.command("train")(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("show")(show.show)
 app.command("data")(data.data)
+app.command("signatures")(signatures.signatures)
 
 
 def main() -> None:
