@@ -3,6 +3,7 @@
     RUN/run.json                recipe, versions, hardware, and when it was worked on
     RUN/metrics.jsonl           one record per line; no clock times, so that equal runs are equal
     RUN/checkpoints/step-N/     a plain Hugging Face checkpoint and what exact resume needs
+    RUN/stages/1-topic/         the same of an earlier stage, where a recipe has several
     RUN/lenses/                 what each lens saw
 
 Needs no torch. Files are replaced whole (written beside, then renamed), so a killed process leaves
@@ -16,7 +17,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,11 @@ class Run:
     def write_info(self, info: dict[str, Any]) -> None:
         write_json(self.path / "run.json", info)
 
+    def stage(self, name: str) -> Run:
+        """Where the checkpoints of an earlier stage are kept; the last stage's are the run's own,
+        and the log is one for all."""
+        return Run(self.path / "stages" / name)
+
     def checkpoint(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step-{step}"
 
@@ -94,9 +100,22 @@ class Run:
                     records.append(record)
         return [record for record in records if kind is None or record["kind"] == kind]
 
-    def forget_after(self, step: int) -> None:
-        """Drop records later than `step`: a run resumed there will write them again."""
-        kept = [record for record in self.metrics() if record["step"] <= step]
+    def evaluations(self) -> list[dict[str, Any]]:
+        """How the state was tracked over training, in the newest stage that has been evaluated: of
+        a finished run its last. Other stages are in `metrics`, each record with its stage."""
+        found = self.metrics("evaluation")
+        return [record for record in found if record.get("stage") == found[-1].get("stage")]
+
+    def forget_after(self, step: int, stage: str | None = None, before: Iterable[str] = ()) -> None:
+        """Drop records later than `step` of `stage`, and all of stages that are not `before` it: a
+        run resumed there will write them again."""
+        earlier = set(before)
+        kept = [
+            record
+            for record in self.metrics()
+            if record.get("stage") in earlier
+            or (record.get("stage") == stage and record["step"] <= step)
+        ]
         lines = "".join(json.dumps(record) + "\n" for record in kept)
         write_text(self.path / "metrics.jsonl", lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import (
@@ -23,6 +23,10 @@ from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.training.listener import Quiet
 from statetrace.training.recipe import Recipe
+from statetrace.training.stages import Stage
+
+if TYPE_CHECKING:
+    from statetrace.training.cost import StageCost
 
 
 @with_settings
@@ -64,7 +68,9 @@ def train(
     with Live() as live:
         outcome = run_training(resolved, Run(out), live, resume)
     if not outcome.finished:
-        note(f"stopped at step {outcome.step:,}; --resume continues from {outcome.checkpoint}")
+        stage = "" if outcome.stage is None else f" of stage {outcome.stage}"
+        where = f"step {outcome.step:,}{stage}"
+        note(f"stopped at {where}; --resume continues from {outcome.checkpoint}")
         raise typer.Exit(130)
     note(f"trained model: {outcome.checkpoint}")
 
@@ -83,6 +89,9 @@ def _show_cost(recipe: Recipe) -> None:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("parameters", f"{cost.parameters:,} ({cost.block_parameters:,} in the blocks)")
     table.add_row("steps", f"{cost.steps:,}")
+    if len(cost.stages) > 1:
+        for stage in cost.stages:
+            table.add_row(f"  {stage.name}", _stage(stage))
     table.add_row("tokens", f"{cost.tokens:,}")
     table.add_row("arithmetic", f"{cost.flops:.2e} floating-point operations")
     table.add_row("memory", f"{_bytes(cost.memory)} for weights and optimizer, plus activations")
@@ -95,6 +104,16 @@ def _show_cost(recipe: Recipe) -> None:
             "time", f"{_duration(total)} here, at {1000 * cost.step_seconds:.3g} ms a step"
         )
     out.print(table)
+
+
+def _stage(stage: StageCost) -> str:
+    """One line on a stage: how much, how long, and whether it may end earlier."""
+    words = [f"{stage.steps:,} of {stage.batch:,} x {stage.tokens_each} tokens"]
+    if stage.step_seconds is not None:
+        words.append(_duration(stage.step_seconds * stage.steps))
+    if stage.may_end_early:
+        words.append("less where it ends early")
+    return ", ".join(words)
 
 
 def _bytes(n: float) -> str:
@@ -149,6 +168,12 @@ class Live:
     def wants_stop(self) -> bool:
         return self._stop
 
+    def entered(self, stage: Stage) -> None:
+        self._progress.update(self._bar, description=f"stage {stage.name} of {stage.of}")
+        self._accuracy = {}
+        if not err.is_terminal:
+            note(f"stage {stage.name} of {stage.of}: up to {stage.training.steps:,} steps")
+
     def started(self, step: int, steps: int) -> None:
         self._progress.update(self._bar, total=steps, completed=step)
 
@@ -157,10 +182,11 @@ class Live:
         self._progress.update(self._bar, completed=step, numbers=self._numbers())
 
     def evaluated(self, record: dict[str, Any]) -> None:
-        self._accuracy = record["accuracy"]
+        found = record["accuracy"]
+        self._accuracy |= found
         self._progress.update(self._bar, numbers=self._numbers())
         if not err.is_terminal:
-            shares = ", ".join(f"{what} {share:.1%}" for what, share in self._accuracy.items())
+            shares = ", ".join(f"{what} {share:.1%}" for what, share in found.items())
             note(f"step {record['step']:>7,}  loss {record['loss']:.4f}  right: {shares}")
 
     def told(self, message: str) -> None:

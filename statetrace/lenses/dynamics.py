@@ -56,7 +56,7 @@ def dynamics(
     spec = spec or DynamicsSpec()
     if not spec.run:
         raise StatetraceError("the dynamics lens needs a run folder; set its 'run' to one")
-    records = Run.existing(Path(spec.run)).metrics("evaluation")
+    records = Run.existing(Path(spec.run)).evaluations()
     if spec.until is not None:
         records = [record for record in records if record["step"] <= spec.until]
     if len(records) < 2:

@@ -44,7 +44,7 @@ class AccuracyTable:
         """From metrics.jsonl; beyond the training length from the generalization lens's table,
         where that has been made."""
         recipe = run.recipe
-        evaluations = run.metrics("evaluation")
+        evaluations = run.evaluations()
         if not evaluations:
             raise StatetraceError(f"'{run.path}' has no evaluation in its log to show")
         of = group(recipe["task"]["group"], recipe["task"]["notation"])

@@ -85,6 +85,12 @@ def newest(run: Run, tell: Callable[[str], None]) -> tuple[int, Path] | None:
     return None
 
 
+def ended(folder: Path) -> str | None:
+    """Why training ended at this checkpoint although steps were left, or None if it did not."""
+    reason = json.loads((folder / "training.json").read_text()).get("ended")
+    return None if reason is None else str(reason)
+
+
 def moments(folder: Path) -> dict[str, torch.Tensor]:
     return dict(load_file(folder / "optimizer.safetensors"))
 

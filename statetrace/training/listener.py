@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from statetrace.training.stages import Stage
+
 
 class Listener(Protocol):
     """Hears of a run as it goes; the command line draws it."""
+
+    def entered(self, stage: Stage) -> None:
+        """A stage of several begins, or is resumed."""
+        ...
 
     def started(self, step: int, steps: int) -> None: ...
 
@@ -23,6 +29,8 @@ class Listener(Protocol):
 
 class Quiet:
     """A listener that does nothing."""
+
+    def entered(self, stage: Stage) -> None: ...
 
     def started(self, step: int, steps: int) -> None: ...
 

@@ -1,33 +1,47 @@
-"""A run from its first step to its last: resumable bit for bit, on one process or several."""
+"""A run from its first step to its last: resumable bit for bit, on one process or several.
+
+Stages hand on their last checkpoint, read from disk: whether a process went through the boundary or
+was started behind it, it has the same weights at the same addresses and no other memory.
+"""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
+from statetrace.training.book import Book
 from statetrace.training.listener import Listener, Quiet
-from statetrace.training.optimizer import learning_rate, restore
+from statetrace.training.optimizer import restore
 from statetrace.training.parallel import join
 from statetrace.training.recipe import Recipe
 from statetrace.training.setup import Plan
-from statetrace.training.trainer import Trainer
-from statetrace.training.writers import Writer, writers
+from statetrace.training.stages import Stage
+from statetrace.training.trainer import Evaluation, Trainer
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: at which step, and whether that was its last."""
+    """How a run ended: at which step (of which stage, where there are several), and whether that
+    was its last."""
 
     step: int
     finished: bool
     checkpoint: Path
+    stage: str | None = None
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run stands: `step` steps of `stage` are done; `folder` has the weights, None where
+    there are none yet."""
+
+    stage: Stage
+    step: int
+    folder: Path | None
 
 
 def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) -> Outcome:
@@ -43,7 +57,7 @@ def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) ->
             return _train(plan, run, Quiet())
         if run.exists():
             _check_resumable(recipe, run, resume)
-        elif run.checkpoints():
+        elif any(home(run, stage).checkpoints() for stage in recipe.stages):
             raise StatetraceError(
                 f"'{run.path}' holds checkpoints but no run.json that says what they are; "
                 "choose another --out"
@@ -66,20 +80,38 @@ def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:
         )
 
 
+def home(run: Run, stage: Stage) -> Run:
+    """The folder a stage's checkpoints go to: the last stage's are the run's own."""
+    return run if stage.last else run.stage(stage.name)
+
+
+def find(plan: Plan, run: Run, listener: Listener) -> Position:
+    """Where to go on: behind the newest undamaged checkpoint of the latest stage that has one."""
+    stages = plan.recipe.stages
+    for stage in reversed(stages):
+        found = checkpoint.newest(home(run, stage), listener.told)
+        if found is None:
+            continue
+        step, folder = found
+        if not stage.last and _complete(stage, step, folder):
+            return Position(stages[stage.number + 1], 0, folder)
+        return Position(stage, step, folder)
+    return Position(stages[0], 0, None)
+
+
+def _complete(stage: Stage, step: int, folder: Path) -> bool:
+    return step >= stage.training.steps or checkpoint.ended(folder) is not None
+
+
 def _train(plan: Plan, run: Run, listener: Listener) -> Outcome:
-    found = checkpoint.newest(run, listener.told)
-    start, folder = found or (0, None)
-    steps = plan.recipe.training.steps
-    if start >= steps:
-        listener.told(f"'{run.path}' is finished: all {steps:,} steps are done")
-        return Outcome(start, True, run.checkpoint(start))
-    trainer = Trainer(plan, run, load_checkpoint(folder) if folder else setup.make_model(plan))
-    if folder:
-        saved = checkpoint.moments(folder)
-        restore(trainer.optimizer, trainer.model.named_parameters(), saved)
-    book = Book(trainer, listener, start)
+    at = find(plan, run, listener)
+    if at.folder and at.step and _complete(at.stage, at.step, at.folder):
+        why = checkpoint.ended(at.folder) or f"all {at.stage.training.steps:,} steps are done"
+        listener.told(f"'{run.path}' is finished: {why}")
+        return Outcome(at.step, True, at.folder, at.stage.label)
+    book = Book(plan, run, listener)
     try:
-        outcome = _steps(trainer, book, listener, start)
+        outcome = _stages(plan, run, book, listener, at)
     except BaseException as error:
         book.close(f"{type(error).__name__}: {error}"[:500])
         raise
@@ -87,85 +119,68 @@ def _train(plan: Plan, run: Run, listener: Listener) -> Outcome:
     return outcome
 
 
-def _steps(trainer: Trainer, book: Book, listener: Listener, start: int) -> Outcome:
-    recipe = trainer.plan.recipe
-    steps = recipe.training.steps
+def _stages(plan: Plan, run: Run, book: Book, listener: Listener, at: Position) -> Outcome:
+    while True:
+        trainer = _trainer(plan.at(at.stage), run, at)
+        if at.stage.label is not None:
+            listener.entered(at.stage)
+        book.enter(trainer, at.step)
+        outcome, stop = _steps(trainer, book, listener, at.step)
+        if at.stage.last or not outcome.finished:
+            return outcome
+        if stop:
+            return replace(outcome, finished=False)
+        del trainer  # the next stage's model and optimizer need its memory
+        at = Position(plan.recipe.stages[at.stage.number + 1], 0, outcome.checkpoint)
+
+
+def _trainer(plan: Plan, run: Run, at: Position) -> Trainer:
+    model = load_checkpoint(at.folder) if at.folder else setup.make_model(plan)
+    trainer = Trainer(plan, home(run, at.stage), model)
+    if at.folder and at.step:
+        saved = checkpoint.moments(at.folder)
+        restore(trainer.optimizer, trainer.model.named_parameters(), saved)
+    return trainer
+
+
+def _steps(trainer: Trainer, book: Book, listener: Listener, start: int) -> tuple[Outcome, bool]:
+    """One stage to its end, or to where someone wants to stop (then the second value is True)."""
+    stage, run, world = trainer.stage, trainer.run, trainer.plan.world
+    steps = stage.training.steps
     listener.started(start, steps)
     if start == 0:
-        book.evaluation(0)
+        book.evaluation(0, trainer.evaluate(0))
     for index in range(start, steps):
         trainer.step(index)
         done = index + 1
-        stop = trainer.plan.world.size == 1 and listener.wants_stop()
-        log = done % recipe.evaluation.log_every == 0 or done == steps
-        evaluate = done % recipe.evaluation.evaluate_every == 0 or done == steps
-        save = done % recipe.checkpoint.checkpoint_every == 0 or done == steps or stop
+        stop = world.size == 1 and listener.wants_stop()
+        log = done % stage.evaluation.log_every == 0 or done == steps
+        evaluate = done % stage.evaluation.evaluate_every == 0 or done == steps
+        save = done % stage.checkpoint.checkpoint_every == 0 or done == steps or stop
         if log or evaluate or save:
             latest = trainer.read_losses()
             listener.stepped(done, latest)
         if log:
             book.training(done, latest)
+        ended = None
         if evaluate:
-            book.evaluation(done)
-        if save:
-            trainer.save(done)
-        if stop and done < steps:
-            return Outcome(done, False, trainer.run.checkpoint(done))
-    return Outcome(steps, True, trainer.run.checkpoint(steps))
+            found = trainer.evaluate(done)
+            book.evaluation(done, found)
+            ended = _rule(stage, done, found) if done < steps else None
+            if not world.agreed(ended is not None):
+                ended = None
+        if save or ended:
+            trainer.save(done, ended)
+        if ended or (stop and done < steps):
+            return Outcome(done, ended is not None, run.checkpoint(done), stage.label), stop
+    return Outcome(steps, True, run.checkpoint(steps), stage.label), stop
 
 
-class Book:
-    """Keeps run.json and metrics.jsonl while a run is worked on; only the leading process writes.
-
-    Clock times go into run.json alone, so that metrics.jsonl is the same for equal runs.
-    """
-
-    def __init__(self, trainer: Trainer, listener: Listener, start: int) -> None:
-        self._trainer, self._listener = trainer, listener
-        self._plan, self._run = trainer.plan, trainer.run
-        self._began = time.perf_counter()
-        self._session: dict[str, Any] = {"started": _now(), "from_step": start}
-        self._writers: list[Writer] = []
-        if not self._plan.world.leads:
-            return
-        self._writers = writers(self._run, self._plan.recipe)
-        info = self._run.info if self._run.exists() else {"format": 1, "sessions": []}
-        self._run.write_info(
-            info
-            | {
-                "recipe": self._plan.recipe.to_dict(),
-                "parameters": sum(p.numel() for p in trainer.model.parameters()),
-                "training_sequences": len(trainer.split),
-                **setup.surroundings(self._plan.world),
-            }
-        )
-        self._run.forget_after(start if start else -1)
-
-    def training(self, step: int, loss: float) -> None:
-        rate = learning_rate(self._plan.recipe.training, step - 1)
-        self._write({"kind": "training", "step": step, "loss": loss, "learning_rate": rate})
-
-    def evaluation(self, step: int) -> None:
-        record = self._trainer.evaluate(step)
-        self._write(record)
-        self._listener.evaluated(record)
-
-    def _write(self, record: dict[str, Any]) -> None:
-        if self._plan.world.leads:
-            self._run.append(record)
-            for writer in self._writers:
-                writer.write(record)
-
-    def close(self, ended: str) -> None:
-        if not self._plan.world.leads:
-            return
-        for writer in self._writers:
-            writer.close()
-        seconds = round(time.perf_counter() - self._began, 3)
-        self._session |= {"ended": ended, "finished": _now(), "seconds": seconds}
-        info = self._run.info
-        self._run.write_info(info | {"sessions": [*info["sessions"], self._session]})
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _rule(stage: Stage, step: int, found: Evaluation) -> str | None:
+    """Why a stage may end before its last step, or None if it may not."""
+    wanted, least = stage.training.stop_at, stage.training.stop_loss
+    if wanted is not None and found.accuracy >= wanted:
+        return f"{found.accuracy:.2%} were right at step {step:,}, and stop_at is {wanted:g}"
+    if least is not None and found.loss <= least:
+        return f"the loss was {found.loss:.4f} at step {step:,}, and stop_loss is {least:g}"
+    return None

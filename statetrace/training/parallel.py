@@ -55,6 +55,14 @@ class World:
         if self.size > 1:
             dist.barrier()
 
+    def agreed(self, decision: bool) -> bool:
+        """The leading process's decision, in all of them."""
+        if self.size == 1:
+            return decision
+        flag = torch.tensor([decision], dtype=torch.int32, device=self.device)
+        dist.broadcast(flag, src=0)
+        return bool(flag.item())
+
 
 def pick_device(wanted: str) -> torch.device:
     """`auto` is the GPU where there is one."""

@@ -20,17 +20,32 @@ from statetrace.training.settings import (
     TrainingSettings,
     need,
 )
+from statetrace.training.stages import Stage, StageSettings, resolve
+
+STAGE = "stage"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All settings of one run; `recipe.task.length`, `recipe.training.steps`, ..."""
+    """All settings of one run; `recipe.task.length`, `recipe.training.steps`, ...
+
+    `stage` holds the [[stage]] tables, () where there are none; `stages` is what they come to.
+    """
 
     task: TaskSettings = field(default_factory=TaskSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
+    stage: tuple[StageSettings, ...] = ()
+
+    def __post_init__(self) -> None:
+        _ = self.stages  # refuses a chain that makes no sense
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What is done one after the other; in a recipe without stages, the state task."""
+        return resolve(self.stage, self.task, self.training, self.evaluation, self.checkpoint)
 
     @staticmethod
     def read(path: Path) -> Recipe:
@@ -48,44 +63,49 @@ class Recipe:
     @staticmethod
     def of(tables: dict[str, Any], source: str = "recipe") -> Recipe:
         """From nested dictionaries, as TOML and `run.json` hold them."""
-        sections = {}
+        sections: dict[str, Any] = {}
         for name, table in tables.items():
+            if name == STAGE:
+                sections[STAGE] = _stages(table, source)
+                continue
             known(name, SECTIONS, "section", source)
             need(
                 isinstance(table, dict),
                 f"'{name} = {table!r}' in {source} stands outside of a table; "
-                f"the tables are {', '.join(f'[{s}]' for s in SECTIONS)}",
+                f"the tables are {', '.join(f'[{s}]' for s in SECTIONS)} and [[{STAGE}]]",
             )
-            kind = SECTIONS[name]
-            fields = {f.name: f for f in dataclasses.fields(kind)}
-            for key in table:
-                known(key, fields, "setting", f"[{name}] of {source}")
-            types_ = typing.get_type_hints(kind)
-            values = {k: coerce(k, v, types_[k]) for k, v in table.items() if v is not None}
-            sections[name] = kind(**values)
+            sections[name] = _table(SECTIONS[name], table, f"[{name}] of {source}")
         return Recipe(**sections)
 
     def override(self, flat: dict[str, Any]) -> Recipe:
-        """The same recipe with some settings replaced, by option name (`{"steps": 2000}`)."""
+        """The same recipe with some settings replaced in every stage, by option name
+        (`{"steps": 2000}`)."""
         changes: dict[str, dict[str, Any]] = {}
         for option, value in flat.items():
             section, name = OPTIONS[option]
             kind = typing.get_type_hints(SECTIONS[section])[name]
             changes.setdefault(section, {})[name] = coerce(option, value, kind)
-        sections = {
+        sections: dict[str, Any] = {
             section: dataclasses.replace(getattr(self, section), **values)
             for section, values in changes.items()
         }
-        return dataclasses.replace(self, **sections)
+        replaced = {name for values in changes.values() for name in values}
+        stage = tuple(one.without(replaced) for one in self.stage)
+        return dataclasses.replace(self, **sections, stage=stage)
 
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        return dataclasses.asdict(self)
+    def to_dict(self) -> dict[str, Any]:
+        """As TOML and JSON hold it; a stage lists only what it says itself."""
+        tables = {name: dataclasses.asdict(getattr(self, name)) for name in SECTIONS}
+        stages = [one.given() for one in self.stage]
+        return tables | ({STAGE: stages} if stages else {})
 
     def to_toml(self) -> str:
         """As a recipe file that `read` accepts; settings left open appear as comments."""
         lines: list[str] = []
-        for section, values in self.to_dict().items():
-            lines.append(f"[{section}]")
+        tables = [(f"[{name}]", dataclasses.asdict(getattr(self, name))) for name in SECTIONS]
+        tables += [(f"[[{STAGE}]]", one.given()) for one in self.stage]
+        for head, values in tables:
+            lines.append(head)
             for key, value in values.items():
                 lines.append(f"# {key}: open" if value is None else f"{key} = {_toml(value)}")
             lines.append("")
@@ -94,12 +114,20 @@ class Recipe:
     def differences(self, other: Recipe) -> list[str]:
         """Settings in which two recipes differ, each as 'name mine, not theirs'."""
         mine, theirs = self.to_dict(), other.to_dict()
-        return [
+        found = [
             f"{key} {mine[section][key]!r}, not {theirs[section][key]!r}"
-            for section in mine
+            for section in SECTIONS
             for key in mine[section]
             if mine[section][key] != theirs[section][key]
         ]
+        if len(self.stage) != len(other.stage):
+            return [*found, f"{len(self.stage)} stages, not {len(other.stage)}"]
+        for number, (one, another) in enumerate(zip(self.stage, other.stage, strict=True), start=1):
+            for name in (f.name for f in dataclasses.fields(StageSettings)):
+                a, b = getattr(one, name), getattr(another, name)
+                if a != b:
+                    found.append(f"{name} {a!r} in stage {number}, not {b!r}")
+        return found
 
 
 SECTIONS: dict[str, type] = {
@@ -116,6 +144,26 @@ OPTIONS: dict[str, tuple[str, str]] = {
     for f in dataclasses.fields(kind)
 }
 """Option name -> (section, field). Names are unique, so the command line has no sections."""
+
+
+def _stages(tables: Any, source: str) -> tuple[StageSettings, ...]:
+    need(
+        isinstance(tables, list) and all(isinstance(table, dict) for table in tables),
+        f"'{STAGE}' in {source} is no list of tables; write each stage under [[{STAGE}]]",
+    )
+    return tuple(
+        _table(StageSettings, table, f"[[{STAGE}]] number {number} of {source}")
+        for number, table in enumerate(tables, start=1)
+    )
+
+
+def _table(kind: Any, table: dict[str, Any], where: str) -> Any:
+    """One table of a recipe as its dataclass."""
+    for key in table:
+        known(key, [f.name for f in dataclasses.fields(kind)], "setting", where)
+    types_ = typing.get_type_hints(kind)
+    values = {k: coerce(k, v, types_[k]) for k, v in table.items() if v is not None}
+    return kind(**values)
 
 
 def known(name: str, accepted: typing.Iterable[str], what: str, where: str) -> None:

@@ -129,6 +129,10 @@ class TrainingSettings:
     beta1: float = setting(0.9, "AdamW's first-moment decay.")
     beta2: float = setting(0.999, "AdamW's second-moment decay.")
     clip: float = setting(1.0, "Largest gradient norm; 0 switches clipping off.")
+    stop_at: float | None = setting(
+        None, "End at the first evaluation with this share of right answers (0.995), steps or no."
+    )
+    stop_loss: float | None = setting(None, "End at the first evaluation with a loss this low.")
     seed: int = setting(0, "Seed of data order, dropout and (unless given) initial weights.")
     device: str = setting("auto", "auto, cpu or cuda.")
     threads: int | None = setting(
@@ -158,6 +162,11 @@ class TrainingSettings:
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
             need(0 <= value < 1, f"{name} {value} must lie in [0, 1)")
+        need(
+            self.stop_at is None or 0 < self.stop_at <= 1,
+            f"stop_at {self.stop_at} is no share of right answers; use one up to 1, such as 0.995",
+        )
+        at_least("stop_loss", self.stop_loss, 0)
         need(0 <= self.grow <= 1, f"grow {self.grow} must lie between 0 and 1")
         one_of("schedule", self.schedule, SCHEDULES)
         one_of("device", self.device, DEVICES)

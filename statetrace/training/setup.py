@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from statetrace.groups import Quotient
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem, word_problem
+from statetrace.training.objectives import make_objective
 from statetrace.training.parallel import World
 from statetrace.training.recipe import Recipe
+from statetrace.training.stages import Stage
 
 POSITIONS_AHEAD = 2
 """A model gets positions for this many training lengths, so that longer inputs can be tried."""
@@ -28,32 +30,44 @@ POSITIONS_AHEAD = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe that was found to make sense, and what it takes to follow it."""
+    """A recipe that was found to make sense, and what it takes to follow it.
+
+    `stage` is the one at hand; `at` gives the plan of another.
+    """
 
     recipe: Recipe
+    stage: Stage
     world: World
     task: WordProblem
     splits: tuple[Sequences, Sequences]
     quotients: tuple[Quotient, ...]
     autocast: AbstractContextManager[Any]
 
+    def at(self, stage: Stage) -> Plan:
+        return replace(self, stage=stage)
+
 
 def make_plan(recipe: Recipe, world: World) -> Plan:
     """Refuses, before any work, what cannot be done."""
-    world.check_shares(recipe.training.batch, recipe.training.accumulate)
+    for stage in recipe.stages:
+        world.check_shares(stage.training.batch, stage.training.accumulate)
     model_spec(recipe)
     be_deterministic(recipe, world.device)
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
     task = make_task(recipe)
-    return Plan(
+    plan = Plan(
         recipe=recipe,
+        stage=recipe.stages[0],
         world=world,
         task=task,
         splits=make_splits(recipe, task),
         quotients=make_quotients(recipe, task),
         autocast=autocast(recipe, world.device),
     )
+    for stage in recipe.stages:
+        make_objective(plan, stage)
+    return plan
 
 
 def make_task(recipe: Recipe) -> WordProblem:

@@ -1,13 +1,15 @@
 """One model in training: a step, an evaluation, a checkpoint.
 
-Nothing random is carried from step to step: batches come from (seed, step), dropout masks from
-(seed, step, process). A resumed run therefore repeats what an uninterrupted one would have done.
+Nothing random is carried from step to step: batches come from (seed, stage, step), dropout masks
+from (seed, stage, step, process). A resumed run therefore repeats what an uninterrupted one would
+have done.
 """
 
 from __future__ import annotations
 
 import math
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +18,8 @@ from torch import nn
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
-from statetrace.training.evaluate import accuracy, loss, predict
+from statetrace.training.evaluate import accuracy, predict
+from statetrace.training.objectives import Source, make_objective, measure
 from statetrace.training.optimizer import (
     adamw,
     current_length,
@@ -41,38 +44,62 @@ class NonFiniteLoss(StatetraceError):
         )
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation found.
+
+    Attributes:
+        records: for metrics.jsonl.
+        accuracy, loss: of what the stage teaches, at the lengths it teaches; stopping rules ask.
+    """
+
+    records: tuple[dict[str, Any], ...]
+    accuracy: float
+    loss: float
+
+
 class Trainer:
-    """Model, optimizer and data of one run, on their device.
+    """Model, optimizer and data of one stage, on their device.
 
     Attributes:
         plan: what is to be done.
+        run: where its checkpoints go.
         model: the Hugging Face model; `module` is what is called, its wrapper under DDP.
         optimizer: AdamW over the model's parameters.
-        split, analysis: training sequences, and those that evaluations use.
+        objective: what is taught; its batches.
+        split: its training batches, of the state task the training sequences.
+        analysis: the sequences that evaluations of the state use.
     """
 
     def __init__(self, plan: Plan, run: Run, model: Any) -> None:
-        recipe, device = plan.recipe, plan.world.device
-        self.plan, self.run = plan, run
+        device = plan.world.device
+        self.plan, self.stage, self.run = plan, plan.stage, run
         self.model = model.to(device).train()
         if setup.wants_compile(plan):
+            # an earlier stage's programs must not count against the limit on recompilation,
+            # beyond which models run uncompiled: a resumed run would not have them
+            torch.compiler.reset()
             # one program per shape: which shape came first must not decide what is computed
             self.model.compile(dynamic=False)
-        self.module = spread(self.model, plan.world, recipe.training.parallel)
-        self.optimizer = adamw(self.model, recipe.training)
-        training, analysis = plan.splits
-        self.split = plan.task.split(training, device)
-        self.analysis = plan.task.split(analysis[: recipe.evaluation.evaluate_sequences], device)
+        self.module = spread(self.model, plan.world, plan.recipe.training.parallel)
+        self.optimizer = adamw(self.model, self.stage.training)
+        self.objective = make_objective(plan, self.stage, device)
+        analysis = plan.splits[1][: self.stage.evaluation.evaluate_sequences]
+        self.analysis = plan.task.split(analysis, device)
         self._unread: list[tuple[int, torch.Tensor]] = []
+
+    @property
+    def split(self) -> Source:
+        return self.objective.source
 
     def step(self, index: int) -> None:
         """One optimizer step on batch number `index`."""
-        settings, world = self.plan.recipe.training, self.plan.world
-        torch.manual_seed((settings.seed << 40) ^ (index << 8) ^ world.rank)
+        settings, world, seed = self.stage.training, self.plan.world, self.stage.seed
+        torch.manual_seed((seed << 40) ^ (index << 8) ^ world.rank)
         set_learning_rate(self.optimizer, learning_rate(settings, index))
-        length = current_length(settings, index, self.split.length)
+        length = current_length(settings, index, self.stage.length)
         part = world.part(settings.batch)
-        batch = self.split.batch(settings.seed, index, settings.batch, part, length)
+        batch = self.split.batch(seed, index, settings.batch, part, length)
         parts = zip(
             batch.tokens.chunk(settings.accumulate),
             batch.targets.chunk(settings.accumulate),
@@ -84,7 +111,7 @@ class Trainer:
             with nullcontext() if last else local_gradients(self.module):
                 with self.plan.autocast:
                     logits = predict(self.module, tokens)
-                value = loss(logits, targets) / settings.accumulate
+                value = self.objective.loss(logits, targets) / settings.accumulate
                 value.backward()
             total += value.detach()
         if settings.clip:
@@ -103,32 +130,47 @@ class Trainer:
         values: list[float] = losses.tolist()
         for (step, _), value in zip(self._unread, values, strict=True):
             if not math.isfinite(value):
-                rate = self.plan.recipe.training.learning_rate
+                rate = self.stage.training.learning_rate
                 raise NonFiniteLoss(self.run, step, value, rate)
         self._unread.clear()
         return values[-1]
 
-    def evaluate(self, step: int) -> dict[str, Any]:
-        """A record for metrics.jsonl. All processes compute it, as a sharded model needs."""
-        plan = self.plan
+    def evaluate(self, step: int) -> Evaluation:
+        """The stage's own objective, where that is another, and how the state is tracked. All
+        processes compute it, as a sharded model needs."""
+        plan, objective, length = self.plan, self.objective, self.stage.length
         measured = accuracy(
             self.module, plan.task, self.analysis, plan.quotients, autocast=plan.autocast
         )
-        return measured.record(step)
+        tracked = measured.record(step)
+        if not objective.held_out:
+            share = sum(measured.by_length["state"][:length]) / length
+            return Evaluation((tracked,), share, sum(measured.loss[:length]) / length)
+        value, share = measure(self.module, objective, objective.held_out, plan.autocast)
+        own = {
+            "kind": "objective",
+            "step": step,
+            "loss": value,
+            "accuracy": {objective.what: share},
+        }
+        return Evaluation((own, tracked), share, value)
 
-    def save(self, step: int) -> None:
-        """Write a checkpoint: all processes gather, the leading one writes."""
-        recipe, world = self.plan.recipe, self.plan.world
+    def save(self, step: int, ended: str | None = None) -> None:
+        """Write a checkpoint: all processes gather, the leading one writes. `ended` says why the
+        stage ends here although steps are left."""
+        stage, world = self.stage, self.plan.world
         snapshot = checkpoint.Snapshot(
             step=step,
             weights={name: whole(tensor) for name, tensor in self.model.state_dict().items()},
             moments=export(self.optimizer, self.model.named_parameters()),
             state={
-                "schedule": {"kind": recipe.training.schedule, "step": step},
-                "random": {"seed": recipe.training.seed, "step": step},
-                "recipe": recipe.to_dict(),
+                "schedule": {"kind": stage.training.schedule, "step": step},
+                "random": {"seed": stage.seed, "step": step},
+                "recipe": self.plan.recipe.to_dict(),
+                **({} if stage.label is None else {"stage": stage.label}),
+                **({} if ended is None else {"ended": ended}),
             },
         )
         if world.leads:
-            checkpoint.save(self.run, self.model, snapshot, recipe.checkpoint.keep)
+            checkpoint.save(self.run, self.model, snapshot, stage.checkpoint.keep)
         world.wait()

@@ -18,8 +18,9 @@ class Writer(Protocol):
 
 
 def scalars(record: dict[str, Any]) -> dict[str, float]:
-    """The single numbers of a record, with names such as `evaluation/accuracy/parity`."""
-    kind = record["kind"]
+    """The single numbers of a record, with names such as `evaluation/accuracy/parity`, in a run of
+    several stages `1-topic/evaluation/accuracy/parity`."""
+    kind = "/".join([record["stage"], record["kind"]] if "stage" in record else [record["kind"]])
     found = {}
     for key, value in record.items():
         if isinstance(value, float):
@@ -29,8 +30,18 @@ def scalars(record: dict[str, Any]) -> dict[str, float]:
     return found
 
 
+def steps_before(recipe: Recipe) -> dict[str | None, int]:
+    """Stage -> steps the stages before it may take: a writer's steps must not go back to 0."""
+    before: dict[str | None, int] = {}
+    total = 0
+    for stage in recipe.stages:
+        before[stage.label] = total
+        total += stage.training.steps
+    return before
+
+
 class TensorBoard:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, recipe: Recipe) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
@@ -39,10 +50,12 @@ class TensorBoard:
                 "pip install 'statetrace[tensorboard]'"
             ) from None
         self._writer = SummaryWriter(str(run.path / "tensorboard"))
+        self._before = steps_before(recipe)
 
     def write(self, record: dict[str, Any]) -> None:
+        step = record["step"] + self._before[record.get("stage")]
         for name, value in scalars(record).items():
-            self._writer.add_scalar(name, value, record["step"])
+            self._writer.add_scalar(name, value, step)
 
     def close(self) -> None:
         self._writer.close()
@@ -64,9 +77,11 @@ class WeightsAndBiases:
             config=recipe.to_dict(),
             resume="allow",
         )
+        self._before = steps_before(recipe)
 
     def write(self, record: dict[str, Any]) -> None:
-        self._run.log(scalars(record), step=record["step"])
+        step = record["step"] + self._before[record.get("stage")]
+        self._run.log(scalars(record), step=step)
 
     def close(self) -> None:
         self._run.finish()
@@ -76,7 +91,7 @@ def writers(run: Run, recipe: Recipe) -> list[Writer]:
     """Those the recipe asks for."""
     wanted: list[Writer] = []
     if recipe.evaluation.tensorboard:
-        wanted.append(TensorBoard(run))
+        wanted.append(TensorBoard(run, recipe))
     if recipe.evaluation.wandb:
         wanted.append(WeightsAndBiases(run, recipe, recipe.evaluation.wandb))
     return wanted

@@ -1,9 +1,12 @@
 """A run small enough to train in a second."""
 
+import dataclasses
+
 import pytest
 
 from statetrace.training.listener import Quiet
 from statetrace.training.recipe import Recipe
+from statetrace.training.stages import StageSettings
 
 TOY = {
     "group": "S3",
@@ -26,6 +29,12 @@ TOY = {
 
 def toy(**changes) -> Recipe:
     return Recipe().override(TOY | changes)
+
+
+def staged(*stages, **changes) -> Recipe:
+    """The toy as a chain of stages."""
+    chain = tuple(StageSettings(**stage) for stage in stages)
+    return dataclasses.replace(toy(**changes), stage=chain)
 
 
 def flags(settings) -> list[str]:

@@ -9,7 +9,7 @@ from statetrace.training import setup
 from statetrace.training.loop import train
 from statetrace.training.parallel import World
 from statetrace.training.trainer import Trainer
-from tests.training.conftest import Recorder, toy
+from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run
 
 pytestmark = [
@@ -36,3 +36,19 @@ def test_data_lives_on_the_gpu():
     assert trainer.split.actions.is_cuda
     assert trainer.split.batch(0, 0, 8).tokens.is_cuda
     assert setup.wants_compile(plan)
+
+
+def test_a_chain_resumes_on_cuda(tmp_path):
+    """Compiled anew at the boundary, whether one process passes it or another starts behind it."""
+    chain = staged(
+        {"objective": "topic", "table": "paper-1", "steps": 12},
+        {"objective": "state", "steps": 16},
+        device="cuda",
+        length=11,
+    )
+    whole, parts = Run(tmp_path / "whole"), Run(tmp_path / "parts")
+    train(chain, whole, Recorder())
+    for stop in (5, 7, 9):  # in the first stage, at its last step, in the second
+        train(chain, parts, Recorder(stop_after=[stop]), resume=True)
+    train(chain, parts, Recorder(), resume=True)
+    assert_same_run(whole, parts)
