@@ -1,4 +1,4 @@
-"""Options of `statetrace train` made from the settings themselves, so they cannot drift apart."""
+"""Options of a command made from the settings themselves, so they cannot drift apart."""
 
 from __future__ import annotations
 
@@ -35,16 +35,43 @@ def with_settings(function: Callable[..., None]) -> Callable[..., None]:
         function(**values, given=given)
 
     command.__signature__ = plain.replace(  # type: ignore[attr-defined]
-        parameters=[*own, *(_parameter(option) for option in OPTIONS)]
+        parameters=[*own, *(_option(option) for option in OPTIONS)]
     )
     command.__doc__ = function.__doc__
     return command
 
 
-def _parameter(option: str) -> inspect.Parameter:
+def with_fields(of: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one option per field of a dataclass; it receives an instance as `spec`."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        plain = inspect.signature(function, eval_str=True)
+        own = [parameter for name, parameter in plain.parameters.items() if name != "spec"]
+        names = [field.name for field in dataclasses.fields(of)]
+
+        def command(**values: Any) -> None:
+            given = {name: values.pop(name) for name in names}
+            given = {name: value for name, value in given.items() if value is not None}
+            function(**values, spec=of(**given))
+
+        made = [_parameter(of, name, name, None) for name in names]
+        command.__signature__ = plain.replace(  # type: ignore[attr-defined]
+            parameters=[*own, *made]
+        )
+        command.__doc__ = function.__doc__
+        return command
+
+    return decorate
+
+
+def _option(option: str) -> inspect.Parameter:
     section, name = OPTIONS[option]
-    setting = next(f for f in dataclasses.fields(SECTIONS[section]) if f.name == name)
-    kind = _bare(typing.get_type_hints(SECTIONS[section])[name])
+    return _parameter(SECTIONS[section], name, option, PANELS[section])
+
+
+def _parameter(of: type, name: str, option: str, panel: str | None) -> inspect.Parameter:
+    setting = next(f for f in dataclasses.fields(of) if f.name == name)
+    kind = _bare(typing.get_type_hints(of)[name])
     flag = option.replace("_", "-")
     text = setting.metadata["help"]
     if kind is bool:
@@ -58,7 +85,7 @@ def _parameter(option: str) -> inspect.Parameter:
         show_default=False,
         metavar=_METAVARS.get(kind),
         # flag pairs are wide and would squeeze the help text of their neighbours
-        rich_help_panel="Switches" if kind is bool else PANELS[section],
+        rich_help_panel="Switches" if kind is bool else panel,
     )
     annotation: Any = typing.Annotated[kind | None, told]
     return inspect.Parameter(

@@ -72,7 +72,7 @@ def from_run(
     info = run.info
     if "foreign" in info:
         about = dict(info["foreign"])
-        folder = Path(about.pop("folder"))
+        folder = run.path / about.pop("folder")  # which may say "here"
         tokens = about.pop("tokens")
         reading = Foreign(**about, tokens=None if tokens is None else tuple(tokens))
         return from_checkpoint(folder, reading, device)

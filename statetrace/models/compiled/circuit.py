@@ -1,0 +1,120 @@
+"""The parts a compiled transformer is made of, before they become weights.
+
+Everything is written in plain coordinates: the residual stream is a row vector z split into named
+registers. A `Head` moves registers between positions, `Units` are rectified units of the MLP, a
+`Block` is some of both. `assemble.py` turns blocks into a GPT-2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class Layout:
+    """Which coordinates belong to which register; grows while a circuit is written."""
+
+    slices: dict[str, slice] = field(default_factory=dict)
+    size: int = 0
+
+    def add(self, name: str, size: int) -> str:
+        assert name not in self.slices, name
+        self.slices[name] = slice(self.size, self.size + size)
+        self.size += size
+        return name
+
+    def __getitem__(self, name: str) -> slice:
+        return self.slices[name]
+
+    def at(self, name: str, index: int = 0) -> int:
+        """The coordinate of a register's bit."""
+        return self.slices[name].start + index
+
+    def width(self, name: str) -> int:
+        return self.slices[name].stop - self.slices[name].start
+
+
+@dataclass(frozen=True)
+class Head:
+    """Score of source p for query t: (z_t query) . (z_p key); what is moved: z_p value output.
+
+    Sparse on purpose: lists of (coordinate, inner dimension, weight), so that a head can be written
+    before the layout is complete.
+    """
+
+    query: Sequence[tuple[int, int, float]]
+    key: Sequence[tuple[int, int, float]]
+    value: Sequence[tuple[int, int, float]]
+    output: Sequence[tuple[int, int, float]]
+    inner: int
+    """Inner dimensions used, at most the width of a head."""
+
+
+@dataclass
+class Units:
+    """Rectified units: each has inputs, a bias and outputs."""
+
+    inputs: list[tuple[int, int, float]] = field(default_factory=list)  # coordinate, unit, weight
+    biases: list[float] = field(default_factory=list)
+    outputs: list[tuple[int, int, float]] = field(default_factory=list)  # unit, coordinate, weight
+
+    def add(self, reads: Sequence[tuple[int, float]], bias: float, writes: Writes) -> None:
+        """One more unit: relu(sum of weight x coordinate + bias), and where it writes."""
+        unit = len(self.biases)
+        self.inputs += [(coordinate, unit, weight) for coordinate, weight in reads]
+        self.biases.append(bias)
+        self.outputs += [(unit, coordinate, weight) for coordinate, weight in writes]
+
+    def when(self, bits: Sequence[int], writes: Writes, unless: Sequence[int] = ()) -> None:
+        """Two units whose difference is 1 where all of `bits` are 1 and none of `unless`, and
+        otherwise 0; bits may be a quarter off in sum, so errors end here instead of growing."""
+        reads = [(bit, 2.0) for bit in bits] + [(bit, -4.0) for bit in unless]
+        for edge, sign in ((0.75, 1.0), (0.25, -1.0)):
+            bias = -2.0 * (len(bits) - edge)
+            self.add(reads, bias, [(target, sign * weight) for target, weight in writes])
+
+    def __len__(self) -> int:
+        return len(self.biases)
+
+
+Writes = Sequence[tuple[int, float]]
+
+
+@dataclass
+class Block:
+    """One transformer block.
+
+    Attributes:
+        count: coordinates that hold averages behind the attention: the only ones whose norm may
+            vary there; `counting.py` undoes what LayerNorm makes of it.
+    """
+
+    name: str
+    heads: list[Head] = field(default_factory=list)
+    units: Units = field(default_factory=Units)
+    count: tuple[int, ...] = ()
+
+
+@dataclass
+class Circuit:
+    """A whole compiled model in plain coordinates.
+
+    Attributes:
+        order: of the group; the marker, if there is one, is the token after its elements.
+        tokens: [vocabulary, size] what each token writes at layer 0.
+        positions: [positions, size] what each position writes at layer 0.
+        readout: [vocabulary, size] logits = readout @ z.
+    """
+
+    order: int
+    layout: Layout
+    tokens: Array
+    positions: Array
+    blocks: list[Block]
+    readout: Array

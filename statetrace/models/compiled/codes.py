@@ -1,0 +1,114 @@
+"""How a group element is written into the residual stream, and how two of them are multiplied.
+
+A code is a vector of zeros and ones for each element, all with equally many ones, so that a
+register that holds some element has the same norm whichever it is and LayerNorm stays linear.
+Multiplying is a sum of products of two bits, one rectified unit each: `relu(x + y - 1)`.
+
+- `permutation_code`: the permutation matrix, n^2 bits and n^3 products. The even matrices and the
+  odd ones have the same mean, so no linear reader can tell parity from it.
+- `one_hot_code`: one bit per element, |G|^2 products; every function of the element is linear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group
+
+Array = NDArray[np.float64]
+
+LARGEST_ONE_HOT = 24
+"""Elements a one-hot code may have; its products are as many as the square of them."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """An element -> bits code with its multiplication.
+
+    Attributes:
+        bits: [order, size] of 0 and 1, equally many ones in each row.
+        left, right, result: [products] each; bit `left` of a and bit `right` of b together give
+            bit `result` of "a then b".
+    """
+
+    bits: Array
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    result: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        return int(self.bits.shape[1])
+
+    def between(self, before: int, after: int, table: NDArray[np.int64]) -> NDArray[np.int64]:
+        """[size]: where each bit of g goes in the code of "before, then g, then after"."""
+        moved = table[table[before], after]  # g -> before g after
+        # a bit is told from the others by the set of elements that have it
+        columns = {self.bits[:, i].tobytes(): i for i in range(self.size)}
+        inverse = np.argsort(moved)
+        return np.array([columns[self.bits[inverse, i].tobytes()] for i in range(self.size)])
+
+
+def one_hot_code(group: Group) -> Code:
+    """A bit per element."""
+    order = group.order
+    if order > LARGEST_ONE_HOT:
+        raise StatetraceError(
+            f"{group.name} has {order} elements, too many for a code of one bit per element "
+            f"(at most {LARGEST_ONE_HOT}); Sn and An with n up to 5 have a permutation code"
+        )
+    left, right = np.divmod(np.arange(order * order), order)
+    return Code(np.eye(order), left, right, group.table.astype(np.int64)[left, right])
+
+
+def has_permutation_code(group: Group) -> bool:
+    """Whether the labels are permutations in one-line notation."""
+    return _matrices(group) is not None
+
+
+def permutation_code(group: Group) -> Code:
+    """The permutation matrix of each element, row by row."""
+    matrices = _matrices(group)
+    if matrices is None:
+        raise StatetraceError(f"the elements of {group.name} are not written as permutations")
+    n = matrices.shape[1]
+    i, j, k = (axis.ravel() for axis in np.meshgrid(*[np.arange(n)] * 3, indexing="ij"))
+    return Code(matrices.reshape(group.order, n * n), i * n + j, j * n + k, i * n + k)
+
+
+def _matrices(group: Group) -> Array | None:
+    """[order, n, n] with M[a] @ M[b] = M[a then b], or None."""
+    n = len(group.labels[0])
+    if any(sorted(label) != sorted("123456789"[:n]) for label in group.labels):
+        return None
+    places = np.array([[int(digit) - 1 for digit in label] for label in group.labels])
+    matrices = np.eye(n)[places]
+    for candidate in (matrices, matrices.transpose(0, 2, 1)):  # one for each notation
+        products = np.einsum("aij,bjk->abik", candidate, candidate)
+        if np.array_equal(products, candidate[group.table]):
+            return np.ascontiguousarray(candidate)
+    return None
+
+
+def code_for(group: Group, hides_parity: bool = False) -> Code:
+    """The permutation code where the group has one, else a bit per element."""
+    if group.order > 2 and has_permutation_code(group):
+        return permutation_code(group)
+    if hides_parity and group.parity is not None:
+        raise StatetraceError(
+            f"parity cannot be hidden in {group.name}, whose elements are not written as "
+            "permutations: its code, a bit per element, shows everything; use parity 'linear'"
+        )
+    return one_hot_code(group)
+
+
+def margin(bits: Array) -> float:
+    """How much more the bits of one row agree with themselves than with those of any other."""
+    agreement = bits @ bits.T
+    own = np.diag(agreement).copy()
+    np.fill_diagonal(agreement, -np.inf)
+    return float((own - agreement.max(axis=1)).min()) if len(bits) > 1 else 1.0

@@ -1,0 +1,62 @@
+"""The whole road: a spec -> a circuit in plain coordinates -> spare layers -> weights -> noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from transformers import GPT2LMHeadModel
+
+from statetrace.groups import Group, group
+from statetrace.models.compiled.assemble import assemble
+from statetrace.models.compiled.circuit import Block
+from statetrace.models.compiled.draft import Draft
+from statetrace.models.compiled.parallel import parallel
+from statetrace.models.compiled.quotient import parity_associative, parity_only
+from statetrace.models.compiled.scan import associative, sequential
+from statetrace.models.compiled.spec import CompileSpec
+
+WRITERS: dict[str, Callable[[CompileSpec, Group], Draft]] = {
+    "sequential": sequential,
+    "parallel": parallel,
+    "associative": associative,
+    "parity-associative": parity_associative,
+    "parity-only": parity_only,
+}
+
+
+def compile_model(spec: CompileSpec) -> GPT2LMHeadModel:
+    """A GPT-2 that runs the algorithm; the same spec gives the same weights."""
+    of = group(spec.group, spec.notation)
+    circuit = WRITERS[spec.algorithm](spec, of).circuit()
+    circuit.blocks = _spread(circuit.blocks, spec)
+    model = assemble(circuit, spec.heads, spec.basis, np.random.default_rng([spec.seed, 0]))
+    if spec.noise:
+        add_noise(model, spec.noise, spec.seed)
+    return model
+
+
+def _spread(blocks: list[Block], spec: CompileSpec) -> list[Block]:
+    """Spare layers where the spec wants them; at least one block in all, as GPT-2 needs."""
+    found = [Block("spare") for _ in range(spec.before)]
+    for i, block in enumerate(blocks):
+        found += [Block("spare") for _ in range(spec.between if i else 0)]
+        found.append(block)
+    found += [Block("spare") for _ in range(spec.after)]
+    return found or [Block("spare")]
+
+
+def add_noise(model: GPT2LMHeadModel, level: float, seed: int) -> None:
+    """Gaussian noise on every weight matrix, `level` times the root mean square of the weights into
+    the same unit (out of it, where a matrix writes to the residual stream)."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in sorted(model.named_parameters()):
+            if parameter.dim() < 2:
+                continue
+            axis = 0 if "c_attn" in name or "c_fc" in name else 1
+            size = parameter.square().mean(dim=axis, keepdim=True).sqrt()
+            size = torch.where(size > 0, size, size.mean())
+            drawn = torch.randn(parameter.shape, generator=generator)
+            parameter += level * size * drawn

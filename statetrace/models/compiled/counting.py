@@ -1,0 +1,144 @@
+"""Counting in one block: attention takes an average, the MLP reads off the count modulo m.
+
+Two heads can do it. The *selective* one looks at the marker and at every action that counts, so of
+c such actions, wherever they are, the marker gets weight w / (w + c); for parity this is the
+paper's parity head. The *average* looks at everything alike and gets c / (t + 1), which the MLP has
+to read position by position.
+
+An average is the one thing here whose norm varies, and LayerNorm divides by it. But it takes few
+values, each known with its norm, so the staircase the MLP climbs has its steps made higher by just
+what LayerNorm takes away: nothing is approximate.
+
+Cost: 3 units per value; the average has about (places^2)/2 of them, the selective head `places`.
+Caveat: the selective head's steps are about w/c^2 apart, the first thing that noise breaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.models.compiled.circuit import Array, Block, Head, Units
+from statetrace.models.compiled.draft import ATTENTION, Draft
+
+
+def count_block(
+    draft: Draft, name: str, values: Sequence[tuple[int, int]], modulus: int, counter: str
+) -> str:
+    """Sum `values`, (coordinate of a bit, what it counts), over all places so far; the sum modulo
+    `modulus` is written into a new register, one bit per residue, whose name is returned."""
+    if counter == "average":
+        return _average(draft, name, values, modulus)
+    if not draft.offset:
+        raise StatetraceError(
+            "counter 'selective' looks at the start marker, and there is none: use counter "
+            "'average'"
+        )
+    kinds = sorted({value for _, value in values if value})
+    if kinds == [1]:
+        return _selective(draft, name, [bit for bit, value in values if value], modulus)
+    # each kind is counted on its own, and a block of its own adds up
+    counted = [
+        _selective(draft, f"{name} of {kind}", [b for b, v in values if v == kind], modulus)
+        for kind in kinds
+    ]
+    return _add_up(draft, name, counted, kinds, modulus)
+
+
+def _average(draft: Draft, name: str, values: Sequence[tuple[int, int]], modulus: int) -> str:
+    x = _registers(draft, name, modulus)
+    head = Head([], [], [(bit, 0, float(v)) for bit, v in values if v], [(x, 0, 1.0)], 1)
+    most = max(value for _, value in values)
+    units = Units()
+    for place in range(draft.places):
+        actions = place + 1 - draft.offset
+        counts = np.arange(most * actions + 1)
+        gate = draft.layout.at("position", place)
+        _staircase(draft, units, name, x, counts, counts / (place + 1), modulus, gate, most)
+    draft.blocks.append(Block(f"count {name}", [head], units, count=(x,)))
+    draft.filled[name] = 1.0
+    return name
+
+
+def _selective(draft: Draft, name: str, bits: Sequence[int], modulus: int) -> str:
+    x = _registers(draft, name, modulus)
+    marker = draft.layout.at("position", 0)
+    weight = max(1.0, draft.places / 16)  # more on the marker, to keep the steps apart
+    head = Head(
+        query=[(draft.one, 0, ATTENTION)],
+        key=[(marker, 0, 1.0 + np.log(weight) / ATTENTION), *((bit, 0, 1.0) for bit in bits)],
+        value=[(marker, 0, 1.0)],
+        output=[(x, 0, 1.0)],
+        inner=1,
+    )
+    units = Units()
+    counts = np.arange(draft.places)[::-1]
+    _staircase(draft, units, name, x, counts, weight / (weight + counts), modulus, gate=None)
+    draft.blocks.append(Block(f"count {name}", [head], units, count=(x,)))
+    draft.filled[name] = 1.0
+    return name
+
+
+def _registers(draft: Draft, name: str, modulus: int) -> int:
+    """One for the residue, and one that holds the average within the block: its coordinate."""
+    draft.layout.add(name, modulus)
+    return draft.layout.at(draft.layout.add(f"{name} count", 1))
+
+
+def _add_up(draft: Draft, name: str, counted: list[str], kinds: list[int], modulus: int) -> str:
+    """A block without heads: the sum of kind x count over the kinds."""
+    draft.layout.add(name, modulus)
+    units = Units()
+    for residues in product(range(modulus), repeat=len(kinds)):
+        bits = [draft.layout.at(part, r) for part, r in zip(counted, residues, strict=True)]
+        total = sum(kind * r for kind, r in zip(kinds, residues, strict=True)) % modulus
+        units.when(bits, [(draft.layout.at(name, total), 1.0)])
+    draft.blocks.append(Block(f"add up {name}", units=units))
+    draft.filled[name] = 1.0
+    return name
+
+
+def _staircase(
+    draft: Draft,
+    units: Units,
+    name: str,
+    x: int,
+    counts: Array,
+    points: Array,
+    modulus: int,
+    gate: int | None,
+    largest: int = 1,
+) -> None:
+    """Units that turn x = points[i] into the residue of counts[i], and x itself into 0.
+
+    The residue is flat around each point, for the sake of noise; x is undone linearly. With a gate
+    they work only where that bit is 1, while x is at most `largest` elsewhere.
+    """
+    shrink = np.sqrt(draft.norm2 / (draft.norm2 + points**2))  # what LayerNorm makes of 1
+    steps = np.eye(modulus)[counts.astype(np.int64) % modulus] / shrink[:, None]
+    undo = -points / shrink
+    base = draft.layout.at(name)
+    residue = [base + i for i in range(modulus)]
+    held = largest + 1.0  # keeps a gated unit at zero elsewhere
+
+    start = [*zip(residue, steps[0], strict=True), (x, float(undo[0]))]
+    units.add([(draft.one if gate is None else gate, 1.0)], 0.0, start)
+    slopes = np.diff(undo) / np.diff(points)  # of the line that undoes x
+    for i, gap in enumerate(np.diff(points)):
+        size = float(np.sqrt(1 / gap))  # half of the steepness on either side of the unit
+        rise = (steps[i + 1] - steps[i]) / (gap / 2) / size
+        bend = float(slopes[i] - (slopes[i - 1] if i else 0.0)) / size
+        for knot, writes in (
+            (points[i], [(x, bend)]),
+            (points[i] + gap / 4, list(zip(residue, rise, strict=True))),
+            (points[i] + 3 * gap / 4, list(zip(residue, -rise, strict=True))),
+        ):
+            reads = [(x, size), (draft.one, -size * float(knot))]
+            if gate is not None:
+                reads[1] = (draft.one, -size * (float(knot) + held))
+                reads.append((gate, size * held))
+            kept = [(to, float(weight)) for to, weight in writes if weight]
+            units.add(reads, 0.0, kept)
