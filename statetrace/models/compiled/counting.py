@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from statetrace.errors import StatetraceError
 from statetrace.models.compiled.circuit import Array, Block, Head, Units
@@ -55,7 +56,7 @@ def _average(draft: Draft, name: str, values: Sequence[tuple[int, int]], modulus
     units = Units()
     for place in range(draft.places):
         actions = place + 1 - draft.offset
-        counts = np.arange(most * actions + 1)
+        counts = np.arange(most * actions + 1, dtype=np.int64)
         gate = draft.layout.at("position", place)
         _staircase(draft, units, name, x, counts, counts / (place + 1), modulus, gate, most)
     draft.blocks.append(Block(f"count {name}", [head], units, count=(x,)))
@@ -75,7 +76,7 @@ def _selective(draft: Draft, name: str, bits: Sequence[int], modulus: int) -> st
         inner=1,
     )
     units = Units()
-    counts = np.arange(draft.places)[::-1]
+    counts = np.arange(draft.places, dtype=np.int64)[::-1]
     _staircase(draft, units, name, x, counts, weight / (weight + counts), modulus, gate=None)
     draft.blocks.append(Block(f"count {name}", [head], units, count=(x,)))
     draft.filled[name] = 1.0
@@ -106,8 +107,8 @@ def _staircase(
     units: Units,
     name: str,
     x: int,
-    counts: Array,
-    points: Array,
+    counts: NDArray[np.int64],
+    points: NDArray[np.floating],
     modulus: int,
     gate: int | None,
     largest: int = 1,
@@ -118,7 +119,7 @@ def _staircase(
     they work only where that bit is 1, while x is at most `largest` elsewhere.
     """
     shrink = np.sqrt(draft.norm2 / (draft.norm2 + points**2))  # what LayerNorm makes of 1
-    steps = np.eye(modulus)[counts.astype(np.int64) % modulus] / shrink[:, None]
+    steps = np.eye(modulus)[counts % modulus] / shrink[:, None]
     undo = -points / shrink
     base = draft.layout.at(name)
     residue = [base + i for i in range(modulus)]
