@@ -187,7 +187,8 @@ class Live:
         self._progress.update(self._bar, numbers=self._numbers())
         if not err.is_terminal:
             shares = ", ".join(f"{what} {share:.1%}" for what, share in found.items())
-            note(f"step {record['step']:>7,}  loss {record['loss']:.4f}  right: {shares}")
+            value = f"loss {record['loss']:.4f}" if "loss" in record else " " * 11
+            note(f"step {record['step']:>7,}  {value}  right: {shares}")
 
     def told(self, message: str) -> None:
         note(message)

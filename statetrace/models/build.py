@@ -65,6 +65,14 @@ def parameter_count(spec: ModelSpec, vocab_size: int, max_length: int) -> Parame
     )
 
 
+def layer_count(spec: ModelSpec) -> int:
+    """How many blocks `build` would make it of; of a pretrained model its configuration is read."""
+    if spec.pretrained is None:
+        return spec.size.layers
+    config = load_config(locate(spec.pretrained, weights=False))
+    return int(config.get_text_config().num_hidden_layers)
+
+
 def _config(spec: ModelSpec, vocab_size: int, max_length: int) -> Any:
     if spec.pretrained is not None:
         config = load_config(locate(spec.pretrained, weights=False))

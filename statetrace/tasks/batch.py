@@ -70,6 +70,11 @@ class Split:
         actions, states = self.actions[rows], self.states[rows]
         return Batch.of(actions[:, :length].long(), states[:, :length].long(), self.vocabulary)
 
+    def batches(self, size: int, length: int | None = None) -> tuple[Batch, ...]:
+        """All rows in their order, `size` at a time, cut to their first `length` actions."""
+        starts = range(0, len(self), size)
+        return tuple(self.rows(slice(start, start + size), length) for start in starts)
+
     def batch(
         self,
         seed: int,

@@ -2,7 +2,8 @@
 
 A checkpoint folder loads with `AutoModelForCausalLM.from_pretrained`. Next to the model stand
 `optimizer.safetensors` (moments by parameter name), `training.json` (step, recipe position,
-random state) and `checksums.json`, written last.
+random state), where a stage has an auxiliary classifier `auxiliary.safetensors`, and
+`checksums.json`, written last.
 
 Cost: parameters x 12 bytes on disk, and one pass of SHA-256 over them when written and when read.
 """
@@ -14,7 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from statetrace.models.checkpoint import quiet
 from statetrace.runs import Run, write_json
 
 CHECKSUMS = "checksums.json"
+AUXILIARY = "auxiliary.safetensors"
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Snapshot:
     weights: dict[str, torch.Tensor]
     moments: dict[str, torch.Tensor]
     state: dict[str, Any]
+    auxiliary: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
@@ -46,6 +49,8 @@ def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
     with quiet():
         model.save_pretrained(beside, state_dict=snapshot.weights)
     save_file(snapshot.moments, beside / "optimizer.safetensors")
+    if snapshot.auxiliary:
+        save_file(snapshot.auxiliary, beside / AUXILIARY)
     write_json(beside / "training.json", {"step": snapshot.step, **snapshot.state})
     names = sorted(file.name for file in beside.iterdir())
     write_json(beside / CHECKSUMS, {name: _digest(beside / name) for name in names})
@@ -93,6 +98,12 @@ def ended(folder: Path) -> str | None:
 
 def moments(folder: Path) -> dict[str, torch.Tensor]:
     return dict(load_file(folder / "optimizer.safetensors"))
+
+
+def auxiliary(folder: Path) -> dict[str, torch.Tensor]:
+    """Weights of the auxiliary classifier by parameter name; empty where there is none."""
+    file = folder / AUXILIARY
+    return dict(load_file(file)) if file.is_file() else {}
 
 
 def _digest(file: Path) -> str:

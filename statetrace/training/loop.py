@@ -15,7 +15,6 @@ from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
 from statetrace.training.book import Book
 from statetrace.training.listener import Listener, Quiet
-from statetrace.training.optimizer import restore
 from statetrace.training.parallel import join
 from statetrace.training.recipe import Recipe
 from statetrace.training.setup import Plan
@@ -135,11 +134,10 @@ def _stages(plan: Plan, run: Run, book: Book, listener: Listener, at: Position) 
 
 
 def _trainer(plan: Plan, run: Run, at: Position) -> Trainer:
-    model = load_checkpoint(at.folder) if at.folder else setup.make_model(plan)
-    trainer = Trainer(plan, home(run, at.stage), model)
-    if at.folder and at.step:
-        saved = checkpoint.moments(at.folder)
-        restore(trainer.optimizer, trainer.model.named_parameters(), saved)
+    if at.folder is None or at.step == 0:
+        return Trainer(plan, home(run, at.stage), setup.make_model(plan, at.folder))
+    trainer = Trainer(plan, home(run, at.stage), load_checkpoint(at.folder))
+    trainer.resume(at.folder)
     return trainer
 
 

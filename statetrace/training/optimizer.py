@@ -88,8 +88,20 @@ def restore(
         # the fused kernels want the step count on the parameter's own device
         state = {"step": saved[f"{name}/step"].to(parameter.device)}
         for moment in ("exp_avg", "exp_avg_sq"):
-            value = saved[f"{name}/{moment}"].to(parameter.device)
-            if isinstance(parameter, DTensor):
-                value = distribute_tensor(value, parameter.device_mesh, parameter.placements)
-            state[moment] = value
+            state[moment] = _like(parameter, saved[f"{name}/{moment}"])
         optimizer.state[parameter] = state
+
+
+@torch.no_grad()
+def put(names: Iterable[tuple[str, nn.Parameter]], saved: dict[str, torch.Tensor]) -> None:
+    """Overwrite parameters with what was saved of them."""
+    for name, parameter in names:
+        parameter.copy_(_like(parameter, saved[name]))
+
+
+def _like(parameter: nn.Parameter, value: torch.Tensor) -> torch.Tensor:
+    """A whole tensor on the parameter's device, sharded as it is."""
+    value = value.to(parameter.device)
+    if isinstance(parameter, DTensor):
+        return distribute_tensor(value, parameter.device_mesh, parameter.placements)
+    return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -91,13 +91,16 @@ def join(wanted_device: str) -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def spread(model: nn.Module, world: World, how: str) -> nn.Module:
-    """The module to call in training: the model itself, its DDP wrapper, or its sharded self."""
+def spread(
+    model: nn.Module, world: World, how: str, blocks: Iterable[nn.Module] | None = None
+) -> nn.Module:
+    """The module to call in training: the model itself, its DDP wrapper, or its sharded self.
+    `blocks` are those of the model inside, where `model` is not itself one of Hugging Face's."""
     if world.size == 1:
         return model
     if how == "fsdp":
         mesh = init_device_mesh(world.device.type, (world.size,))
-        for block in anatomy(model).blocks:
+        for block in anatomy(model).blocks if blocks is None else blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)  # in place
         return model

@@ -16,10 +16,10 @@ import torch
 from statetrace import __version__
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
-from statetrace.models import ModelSpec, build
+from statetrace.models import ModelSpec, build, layer_count, load_checkpoint, load_pretrained
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem, word_problem
-from statetrace.training.objectives import make_objective
+from statetrace.training.objectives import kind, make_objective
 from statetrace.training.parallel import World
 from statetrace.training.recipe import Recipe
 from statetrace.training.stages import Stage
@@ -66,7 +66,9 @@ def make_plan(recipe: Recipe, world: World) -> Plan:
         autocast=autocast(recipe, world.device),
     )
     for stage in recipe.stages:
-        make_objective(plan, stage)
+        auxiliary = make_objective(plan, stage).auxiliary
+        if auxiliary is not None:
+            auxiliary.layer_of(layer_count(model_spec(recipe)))
     return plan
 
 
@@ -101,11 +103,22 @@ def max_length(task: WordProblem) -> int:
     return POSITIONS_AHEAD * task.length + task.vocabulary.offset
 
 
-def make_model(plan: Plan) -> Any:
-    """A fresh model, from scratch or from pretrained weights, on the CPU in float32."""
-    task, wanted = plan.task, plan.recipe.model.init_seed
+def make_model(plan: Plan, before: Path | None = None) -> Any:
+    """The model a stage begins with, on the CPU in float32: a fresh one, from scratch or from
+    pretrained weights, or that of the last checkpoint `before` it.
+
+    From a stage with other words only the body is taken over; embedding and head are drawn anew,
+    spread as widely as the old ones.
+    """
+    task, stage, wanted = plan.task, plan.stage, plan.recipe.model.init_seed
     seed = plan.recipe.training.seed if wanted is None else wanted
-    return build(model_spec(plan.recipe), task.vocabulary.size, max_length(task), seed)
+    size = make_objective(plan, stage).vocabulary.size
+    if before is None:
+        return build(model_spec(plan.recipe), size, max_length(task), seed)
+    names = [one.wanted.objective for one in plan.recipe.stages]
+    if kind(names[stage.number - 1]).words == kind(names[stage.number]).words:
+        return load_checkpoint(before)
+    return load_pretrained(str(before), size, seed=seed, max_length=max_length(task), scale=1.0)
 
 
 def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:

@@ -52,6 +52,20 @@ class StageSettings:
         None, "topic: Dirichlet parameter of a topic's tokens (default 0.1), without a table."
     )
 
+    file: str | None = setting(None, "text: the file whose bytes are read; nothing else is needed.")
+
+    auxiliary: str | None = setting(
+        None,
+        "state: what a linear classifier reads from an early layer while the model is trained: "
+        "parity, another quotient, or 'parity,action' for both at once.",
+    )
+    auxiliary_layer: int | None = setting(
+        None, "state: the block, counted from 1, behind which it reads (default: a quarter of all)."
+    )
+    auxiliary_weight: float | None = setting(
+        None, "state: weight of the classifier's loss beside the task's (default 1)."
+    )
+
     steps: int | None = setting(None, "As in [training], like all that follow.")
     batch: int | None = setting(None, "Sequences per step.")
     accumulate: int | None = setting(None, "Parts a batch is computed in.")
@@ -72,6 +86,13 @@ class StageSettings:
     def __post_init__(self) -> None:
         at_least("length", self.length, 1)
         at_least("topics", self.topics, 1)
+        at_least("auxiliary_layer", self.auxiliary_layer, 1)
+        at_least("auxiliary_weight", self.auxiliary_weight, 0)
+        for name in ("auxiliary_layer", "auxiliary_weight"):
+            need(
+                self.auxiliary is not None or getattr(self, name) is None,
+                f"{name} {getattr(self, name)} is for an auxiliary loss; say which with auxiliary",
+            )
         need(
             self.table is None or (self.topics is None and self.concentration is None),
             f"table '{self.table}' has its own topics; leave out topics and concentration",

@@ -10,21 +10,27 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from statetrace.errors import StatetraceError
+from statetrace.models import anatomy
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
+from statetrace.training.auxiliary import Reader, reading
 from statetrace.training.evaluate import accuracy, predict
 from statetrace.training.objectives import Source, make_objective, measure
+from statetrace.training.objectives.objective import ROWS
 from statetrace.training.optimizer import (
     adamw,
     current_length,
     export,
     learning_rate,
+    put,
+    restore,
     set_learning_rate,
     whole,
 )
@@ -67,6 +73,7 @@ class Trainer:
         model: the Hugging Face model; `module` is what is called, its wrapper under DDP.
         optimizer: AdamW over the model's parameters.
         objective: what is taught; its batches.
+        reader: model and auxiliary classifier, where the stage has one.
         split: its training batches, of the state task the training sequences.
         analysis: the sequences that evaluations of the state use.
     """
@@ -81,9 +88,14 @@ class Trainer:
             torch.compiler.reset()
             # one program per shape: which shape came first must not decide what is computed
             self.model.compile(dynamic=False)
-        self.module = spread(self.model, plan.world, plan.recipe.training.parallel)
-        self.optimizer = adamw(self.model, self.stage.training)
         self.objective = make_objective(plan, self.stage, device)
+        self.reader = None
+        if self.objective.auxiliary is not None:
+            self.reader = Reader(self.model, self.objective.auxiliary).to(device)
+        core = self.model if self.reader is None else self.reader
+        how, blocks = plan.recipe.training.parallel, anatomy(self.model).blocks
+        self.module = spread(core, plan.world, how, blocks)
+        self.optimizer = adamw(core, self.stage.training)
         analysis = plan.splits[1][: self.stage.evaluation.evaluate_sequences]
         self.analysis = plan.task.split(analysis, device)
         self._unread: list[tuple[int, torch.Tensor]] = []
@@ -91,6 +103,17 @@ class Trainer:
     @property
     def split(self) -> Source:
         return self.objective.source
+
+    def named_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """All that is trained, the auxiliary classifier last."""
+        extra = [] if self.reader is None else self.reader.named()
+        return [*self.model.named_parameters(), *extra]
+
+    def resume(self, folder: Path) -> None:
+        """Take up the optimizer of a checkpoint of this stage, and its auxiliary classifier."""
+        restore(self.optimizer, self.named_parameters(), checkpoint.moments(folder))
+        if self.reader is not None:
+            put(self.reader.named(), checkpoint.auxiliary(folder))
 
     def step(self, index: int) -> None:
         """One optimizer step on batch number `index`."""
@@ -112,10 +135,12 @@ class Trainer:
                 with self.plan.autocast:
                     logits = predict(self.module, tokens)
                 value = self.objective.loss(logits, targets) / settings.accumulate
-                value.backward()
+                extra = 0 if self.reader is None else self.reader.loss(tokens, targets)
+                (value + extra / settings.accumulate).backward()
             total += value.detach()
         if settings.clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
+            parameters = [parameter for _, parameter in self.named_parameters()]
+            nn.utils.clip_grad_norm_(parameters, settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self._unread.append((index + 1, total))
@@ -139,21 +164,24 @@ class Trainer:
         """The stage's own objective, where that is another, and how the state is tracked. All
         processes compute it, as a sharded model needs."""
         plan, objective, length = self.plan, self.objective, self.stage.length
-        measured = accuracy(
-            self.module, plan.task, self.analysis, plan.quotients, autocast=plan.autocast
-        )
-        tracked = measured.record(step)
-        if not objective.held_out:
-            share = sum(measured.by_length["state"][:length]) / length
-            return Evaluation((tracked,), share, sum(measured.loss[:length]) / length)
-        value, share = measure(self.module, objective, objective.held_out, plan.autocast)
-        own = {
-            "kind": "objective",
-            "step": step,
-            "loss": value,
-            "accuracy": {objective.what: share},
-        }
-        return Evaluation((own, tracked), share, value)
+        records: list[dict[str, Any]] = []
+        if objective.held_out:
+            value, share = measure(self.module, objective, objective.held_out, plan.autocast)
+            right = {objective.what: share}
+            records.append({"kind": "objective", "step": step, "loss": value, "accuracy": right})
+        if self.reader is not None:
+            batches = self.analysis.batches(ROWS, length)
+            right = reading(self.module, self.reader, batches, plan.autocast)
+            records.append({"kind": "auxiliary", "step": step, "accuracy": right})
+        if objective.tracks_state:
+            measured = accuracy(
+                self.module, plan.task, self.analysis, plan.quotients, autocast=plan.autocast
+            )
+            records.append(measured.record(step))
+            if not objective.held_out:
+                share = sum(measured.by_length["state"][:length]) / length
+                value = sum(measured.loss[:length]) / length
+        return Evaluation(tuple(records), share, value)
 
     def save(self, step: int, ended: str | None = None) -> None:
         """Write a checkpoint: all processes gather, the leading one writes. `ended` says why the
@@ -162,7 +190,8 @@ class Trainer:
         snapshot = checkpoint.Snapshot(
             step=step,
             weights={name: whole(tensor) for name, tensor in self.model.state_dict().items()},
-            moments=export(self.optimizer, self.model.named_parameters()),
+            moments=export(self.optimizer, self.named_parameters()),
+            auxiliary={} if self.reader is None else {n: whole(p) for n, p in self.reader.named()},
             state={
                 "schedule": {"kind": stage.training.schedule, "step": step},
                 "random": {"seed": stage.seed, "step": step},

@@ -42,7 +42,7 @@ def test_a_chain_resumes_on_cuda(tmp_path):
     """Compiled anew at the boundary, whether one process passes it or another starts behind it."""
     chain = staged(
         {"objective": "topic", "table": "paper-1", "steps": 12},
-        {"objective": "state", "steps": 16},
+        {"objective": "state", "steps": 16, "auxiliary": "parity"},
         device="cuda",
         length=11,
     )

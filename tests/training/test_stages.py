@@ -211,7 +211,9 @@ def test_stopping_early_in_a_plain_run(tmp_path):
 
 
 def test_two_processes_train_a_chain_like_one(tmp_path):
-    chain = staged(TOPIC | {"stop_loss": 1.5}, STATE, dropout=0.0)
+    """With a stopping rule and an auxiliary classifier, on which both have to agree."""
+    auxiliary = STATE | {"auxiliary": "parity"}
+    chain = staged(TOPIC | {"stop_loss": 1.5}, auxiliary, dropout=0.0)
     one, two = Run(tmp_path / "one"), Run(tmp_path / "two")
     train(chain, one, Recorder())
     (tmp_path / "chain.toml").write_text(chain.to_toml())

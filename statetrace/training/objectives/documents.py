@@ -14,7 +14,7 @@ from statetrace.tasks.batch import Batch
 from statetrace.tasks.documents import Documents, Draw
 from statetrace.tasks.sequences import element_dtype
 from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS, TopicModel
-from statetrace.training.objectives.objective import Objective, Source
+from statetrace.training.objectives.objective import ROWS, Objective, Source
 from statetrace.training.settings import SEEDS
 from statetrace.training.stages import MOST_STAGES, Stage
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 HELD_OUT = MOST_STAGES * SEEDS
 """Added to a seed: no stage of any run counts that far."""
-
-ROWS = 512
-"""Documents per held-out batch."""
 
 
 def topic(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:

@@ -12,7 +12,11 @@ from torch import nn
 
 from statetrace.tasks.batch import Batch
 from statetrace.tasks.vocabulary import Vocabulary
+from statetrace.training.auxiliary import Auxiliary
 from statetrace.training.evaluate import loss, predict
+
+ROWS = 512
+"""Sequences per held-out batch."""
 
 
 class Source(Protocol):
@@ -37,6 +41,8 @@ class Objective:
     right: (most likely tokens [B, T], targets [B, T]) -> which count as right.
     held_out: batches that are never trained on, to measure it by; empty for the state task,
         which every evaluation of a run measures anyway.
+    tracks_state: whether a model of this vocabulary can be asked for states at all.
+    auxiliary: what is read from an early layer besides.
     """
 
     source: Source
@@ -45,6 +51,8 @@ class Objective:
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = loss
     right: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = same_token
     held_out: tuple[Batch, ...] = ()
+    tracks_state: bool = True
+    auxiliary: Auxiliary | None = None
 
 
 @torch.no_grad()

@@ -1,0 +1,54 @@
+"""The bytes of a text file, as documents: numpy only.
+
+A byte is a token, so any file in any language will do, and nothing is left out or folded together.
+The last tenth of the file is held out.
+
+Cost: the file in memory.
+Caveat: the file is read again when a run is resumed; one that was changed meanwhile makes another
+run of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+
+BYTES = 256
+HELD_OUT = 0.1
+
+
+@dataclass(frozen=True)
+class ByteText:
+    """Attributes:
+    training, held_out: the bytes of each part, [n], uint8.
+    """
+
+    training: np.ndarray
+    held_out: np.ndarray
+
+    @staticmethod
+    def read(path: str, length: int) -> ByteText:
+        """A file from which windows of `length` bytes can be cut."""
+        try:
+            data = np.frombuffer(Path(path).expanduser().read_bytes(), dtype=np.uint8)
+        except OSError as error:
+            raise StatetraceError(
+                f"file '{path}' cannot be read ({error.strerror}); name a text file"
+            ) from None
+        cut = len(data) - max(length, round(len(data) * HELD_OUT))
+        if cut < length:
+            raise StatetraceError(
+                f"file '{path}' has only {len(data):,} bytes; documents of {length} need at least "
+                f"{2 * length:,}, and a good start many more"
+            )
+        return ByteText(data[:cut], data[cut:])
+
+
+def windows(data: np.ndarray, rng: np.random.Generator, n: int, length: int) -> np.ndarray:
+    """`n` pieces of `length` bytes from anywhere, [n, length]."""
+    starts = rng.integers(0, len(data) - length + 1, size=n)
+    return data[starts[:, None] + np.arange(length)]
