@@ -50,7 +50,8 @@ def train(
 
     Settings come from the RECIPE, if one is given, and from the options below, which win. Without
     either they are the paper's. The run folder receives checkpoints that any Hugging Face user can
-    load, and the accuracy by length in metrics.jsonl.
+    load, and the accuracy by length in metrics.jsonl. A recipe may be a chain of stages, such as a
+    topic model before the task; recipes/regimes has one of each kind.
 
     Several processes: torchrun --nproc-per-node 2 -m statetrace train ...
     """

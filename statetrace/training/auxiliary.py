@@ -2,8 +2,9 @@
 
 Purpose: it reads the parity of the state (or another quotient), or that and the action, from the
 residual stream behind one block. Its loss is added to the task's, so that the model is taught to
-have the quotient there. It belongs to its stage: later stages and users of a checkpoint do not see
-it, but its weights are kept in the checkpoint, in auxiliary.safetensors.
+have the quotient there; the training loss in the log is the task's alone. The classifier belongs to
+its stage: later stages and users of a checkpoint do not see it, but its weights are kept in the
+checkpoint, in auxiliary.safetensors.
 
 Cost: one matrix of width x classes; evaluations read the analysis sequences once more.
 Caveat: it starts at zero, so that it needs no random numbers and leaves the model alone at first.
@@ -62,15 +63,28 @@ class Auxiliary:
             )
         return self.layer
 
-    def labels(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+
+class Labels(nn.Module):
+    """Which class a position has. The two tables wait on the device: copying them there in every
+    step would make the processor wait for the GPU."""
+
+    image: torch.Tensor  # token -> class that the state's image makes, [vocab]
+    action: torch.Tensor  # token -> what the action adds to it, [vocab]
+
+    def __init__(self, auxiliary: Auxiliary) -> None:
+        super().__init__()
+        tokens, order = list(auxiliary.vocabulary.elements), len(auxiliary.vocabulary.elements)
+        image, action = torch.zeros(2, auxiliary.vocabulary.size, dtype=torch.long)
+        image[tokens] = torch.from_numpy(auxiliary.quotient.map.astype("int64"))
+        if auxiliary.action:
+            image *= order
+            action[tokens] = torch.arange(order)
+        self.register_buffer("image", image, persistent=False)
+        self.register_buffer("action", action, persistent=False)
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Classes [B, T] of a batch, UNSUPERVISED where no state is asked for."""
-        elements = torch.zeros(self.vocabulary.size, dtype=torch.long, device=tokens.device)
-        order = len(self.vocabulary.elements)
-        elements[list(self.vocabulary.elements)] = torch.arange(order, device=tokens.device)
-        image = torch.as_tensor(self.quotient.map.astype("int64"), device=tokens.device)
-        classes = image[elements[targets.clamp(min=0)]]
-        if self.action:
-            classes = classes * order + elements[tokens]
+        classes = self.image[targets.clamp(min=0)] + self.action[tokens]
         return classes.masked_fill(targets < 0, UNSUPERVISED)
 
 
@@ -86,6 +100,7 @@ class Reader(nn.Module):
         self.auxiliary = auxiliary
         self.layer = auxiliary.layer_of(found.layers)
         self.model = model
+        self.labels = Labels(auxiliary)
         self.classifier = nn.Linear(found.width, auxiliary.classes)
         nn.init.zeros_(self.classifier.weight)
         nn.init.zeros_(self.classifier.bias)
@@ -104,7 +119,7 @@ class Reader(nn.Module):
 
     def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Of the latest call, weighted."""
-        labels = self.auxiliary.labels(tokens, targets)
+        labels = self.labels(tokens, targets)
         return self.auxiliary.weight * F.cross_entropy(self.read.flatten(0, 1), labels.flatten())
 
     def named(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -132,7 +147,7 @@ def reading(
         for batch in batches:
             with autocast:
                 module(input_ids=batch.tokens, use_cache=False)
-            labels = auxiliary.labels(batch.tokens, batch.targets)[batch.mask]
+            labels = reader.labels(batch.tokens, batch.targets)[batch.mask]
             said = reader.read.argmax(-1)[batch.mask]
             asked += len(labels)
             if auxiliary.action:

@@ -144,7 +144,7 @@ def _trainer(plan: Plan, run: Run, at: Position) -> Trainer:
 def _steps(trainer: Trainer, book: Book, listener: Listener, start: int) -> tuple[Outcome, bool]:
     """One stage to its end, or to where someone wants to stop (then the second value is True)."""
     stage, run, world = trainer.stage, trainer.run, trainer.plan.world
-    steps = stage.training.steps
+    steps, stop = stage.training.steps, False
     listener.started(start, steps)
     if start == 0:
         book.evaluation(0, trainer.evaluate(0))
@@ -160,17 +160,16 @@ def _steps(trainer: Trainer, book: Book, listener: Listener, start: int) -> tupl
             listener.stepped(done, latest)
         if log:
             book.training(done, latest)
-        ended = None
+        why, ended = None, False
         if evaluate:
             found = trainer.evaluate(done)
             book.evaluation(done, found)
-            ended = _rule(stage, done, found) if done < steps else None
-            if not world.agreed(ended is not None):
-                ended = None
+            why = _rule(stage, done, found) if done < steps else None
+            ended = world.agreed(why is not None)  # rounding may differ between processes
         if save or ended:
-            trainer.save(done, ended)
+            trainer.save(done, why)
         if ended or (stop and done < steps):
-            return Outcome(done, ended is not None, run.checkpoint(done), stage.label), stop
+            return Outcome(done, ended, run.checkpoint(done), stage.label), stop
     return Outcome(steps, True, run.checkpoint(steps), stage.label), stop
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -91,16 +92,14 @@ def join(wanted_device: str) -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def spread(
-    model: nn.Module, world: World, how: str, blocks: Iterable[nn.Module] | None = None
-) -> nn.Module:
+def spread(model: nn.Module, world: World, how: str, inside: Any = None) -> nn.Module:
     """The module to call in training: the model itself, its DDP wrapper, or its sharded self.
-    `blocks` are those of the model inside, where `model` is not itself one of Hugging Face's."""
+    `inside` is the Hugging Face model, where `model` is more than that."""
     if world.size == 1:
         return model
     if how == "fsdp":
         mesh = init_device_mesh(world.device.type, (world.size,))
-        for block in anatomy(model).blocks if blocks is None else blocks:
+        for block in anatomy(inside or model).blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)  # in place
         return model

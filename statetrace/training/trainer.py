@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 from statetrace.errors import StatetraceError
-from statetrace.models import anatomy
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
 from statetrace.training.auxiliary import Reader, reading
@@ -93,8 +92,7 @@ class Trainer:
         if self.objective.auxiliary is not None:
             self.reader = Reader(self.model, self.objective.auxiliary).to(device)
         core = self.model if self.reader is None else self.reader
-        how, blocks = plan.recipe.training.parallel, anatomy(self.model).blocks
-        self.module = spread(core, plan.world, how, blocks)
+        self.module = spread(core, plan.world, plan.recipe.training.parallel, self.model)
         self.optimizer = adamw(core, self.stage.training)
         analysis = plan.splits[1][: self.stage.evaluation.evaluate_sequences]
         self.analysis = plan.task.split(analysis, device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 
 from statetrace.errors import StatetraceError
@@ -27,7 +28,7 @@ def scalars(record: dict[str, Any]) -> dict[str, float]:
             found[f"{kind}/{key}"] = value
         elif key == "accuracy":
             found |= {f"{kind}/accuracy/{what}": share for what, share in value.items()}
-    return found
+    return {re.sub(r"[^\w./-]+", "-", name): value for name, value in found.items()}
 
 
 def steps_before(recipe: Recipe) -> dict[str | None, int]:

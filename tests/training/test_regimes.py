@@ -15,7 +15,7 @@ from statetrace.tasks.batch import UNSUPERVISED
 from statetrace.tasks.text import ByteText, windows
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
-from statetrace.training.auxiliary import Auxiliary
+from statetrace.training.auxiliary import Auxiliary, Labels
 from statetrace.training.loop import train
 from statetrace.training.objectives.quotient import Cosets
 from statetrace.training.parallel import World
@@ -146,10 +146,11 @@ def test_parity_and_action_in_one_class(tmp_path):
     assert last["parity at layer 2"] >= last["parity, action at layer 2"] > 0.8
     vocabulary = Vocabulary.plain(6)
     of = group("S3").quotient("parity")
-    labels = Auxiliary(of, True, 1, 1.0, vocabulary).labels(
-        torch.tensor([[6, 4, 5]]), torch.tensor([[UNSUPERVISED, 4, 1]])
-    )
-    assert labels.tolist() == [[UNSUPERVISED, of.map[4] * 6 + 4, of.map[1] * 6 + 5]]
+    actions, states = torch.tensor([[6, 4, 5]]), torch.tensor([[UNSUPERVISED, 4, 1]])
+    both = Labels(Auxiliary(of, True, 1, 1.0, vocabulary))(actions, states)
+    assert both.tolist() == [[UNSUPERVISED, of.map[4] * 6 + 4, of.map[1] * 6 + 5]]
+    alone = Labels(Auxiliary(of, False, 1, 1.0, vocabulary))(actions, states)
+    assert alone.tolist() == [[UNSUPERVISED, of.map[4], of.map[1]]]
 
 
 def test_a_run_with_an_auxiliary_loss_resumes_exactly(tmp_path):
@@ -240,6 +241,20 @@ def test_a_text_stage_learns_the_text_and_hands_on_the_body(tmp_path, book):
     assert (len(old), len(new)) == (257, 7)
     spread = new.std(0).mean() / old.std(0).mean()
     assert 0.7 < spread < 1.3  # not collapsed to their mean
+
+
+def test_what_has_read_a_text_is_a_pretrained_start_for_other_runs(tmp_path, book):
+    first = {"objective": "text", "file": book, "steps": 3}
+    run = trained(tmp_path, first, STATE | {"steps": 1}, warmup=0)
+    folder = run.stage("1-text").checkpoint(3)
+    sizes = {"layers": None, "width": None, "heads": None, "init_std": None}
+    chain = {"objective": "parity", "steps": 2}, STATE | {"steps": 2}
+    start = sizes | {"pretrained": str(folder), "warmup": 0}
+    other = trained(tmp_path / "other", *chain, **start)
+    assert other.metrics("evaluation")[-1]["stage"] == "2-state"
+    body = "transformer.h.0.attn.c_attn.weight"
+    begun = setup.make_model(plan_of(*chain, **start)).state_dict()[body]
+    assert torch.equal(begun, load_checkpoint(folder).state_dict()[body])
 
 
 def test_killed_on_the_way_from_text_to_states(tmp_path, book):

@@ -252,7 +252,7 @@ def test_writers_count_steps_on(whole):
     assert steps_before(CHAIN) == {"1-topic": 0, "2-state": 12}
     assert steps_before(toy()) == {None: 0}
     names = {name for record in whole.metrics() for name in scalars(record)}
-    assert "1-topic/objective/accuracy/next token" in names
+    assert "1-topic/objective/accuracy/next-token" in names
     assert "2-state/evaluation/accuracy/parity" in names
 
 
