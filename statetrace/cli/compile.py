@@ -31,7 +31,7 @@ def compile_(
     and `statetrace verdict FOLDER` look at it.
 
     Not every algorithm exists for every group: parallel needs a solvable one, parity-associative
-    one with parity. Groups beyond 24 elements must be Sn or An.
+    one with parity. Of groups beyond 24 elements only S5 and A5 will do.
     """
     from statetrace.lenses.compiled import check_compiled, save_compiled
     from statetrace.models.compiled import compile_model

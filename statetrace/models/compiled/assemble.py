@@ -46,7 +46,8 @@ def assemble(circuit: Circuit, heads: int, basis: str, rng: np.random.Generator)
         bos_token_id=None,
         eos_token_id=None,
     )
-    model = GPT2LMHeadModel(config).eval()
+    with torch.random.fork_rng(devices=[]):  # its first weights are random, and all replaced
+        model = GPT2LMHeadModel(config).eval()
     q = _basis(width, circuit.layout.size, basis, rng)  # [width, size]
     norms = _norms(circuit, rng)
     body = model.transformer

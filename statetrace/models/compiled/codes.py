@@ -24,6 +24,10 @@ Array = NDArray[np.float64]
 LARGEST_ONE_HOT = 24
 """Elements a one-hot code may have; its products are as many as the square of them."""
 
+LARGEST_PERMUTED = 5
+"""Objects a permutation code may move; to find it, all pairs of matrices are multiplied, and those
+of S7 would fill 10 GB."""
+
 
 @dataclass(frozen=True)
 class Code:
@@ -59,14 +63,15 @@ def one_hot_code(group: Group) -> Code:
     if order > LARGEST_ONE_HOT:
         raise StatetraceError(
             f"{group.name} has {order} elements, too many for a code of one bit per element "
-            f"(at most {LARGEST_ONE_HOT}); Sn and An with n up to 5 have a permutation code"
+            f"(at most {LARGEST_ONE_HOT}); Sn and An with n up to {LARGEST_PERMUTED} have a "
+            "permutation code"
         )
     left, right = np.divmod(np.arange(order * order), order)
     return Code(np.eye(order), left, right, group.table.astype(np.int64)[left, right])
 
 
 def has_permutation_code(group: Group) -> bool:
-    """Whether the labels are permutations in one-line notation."""
+    """Whether the labels are permutations, of not too many objects, in one-line notation."""
     return _matrices(group) is not None
 
 
@@ -83,7 +88,9 @@ def permutation_code(group: Group) -> Code:
 def _matrices(group: Group) -> Array | None:
     """[order, n, n] with M[a] @ M[b] = M[a then b], or None."""
     n = len(group.labels[0])
-    if any(sorted(label) != sorted("123456789"[:n]) for label in group.labels):
+    if n > LARGEST_PERMUTED or any(
+        sorted(label) != sorted("123456789"[:n]) for label in group.labels
+    ):
         return None
     places = np.array([[int(digit) - 1 for digit in label] for label in group.labels])
     matrices = np.eye(n)[places]

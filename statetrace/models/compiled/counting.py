@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from statetrace.errors import StatetraceError
-from statetrace.models.compiled.circuit import Array, Block, Head, Units
+from statetrace.models.compiled.circuit import Block, Head, Units
 from statetrace.models.compiled.draft import ATTENTION, Draft
 
 
@@ -76,7 +76,7 @@ def _selective(draft: Draft, name: str, bits: Sequence[int], modulus: int) -> st
         inner=1,
     )
     units = Units()
-    counts = np.arange(draft.places, dtype=np.int64)[::-1]
+    counts = np.arange(draft.places, dtype=np.int64)
     _staircase(draft, units, name, x, counts, weight / (weight + counts), modulus, gate=None)
     draft.blocks.append(Block(f"count {name}", [head], units, count=(x,)))
     draft.filled[name] = 1.0
@@ -115,8 +115,10 @@ def _staircase(
 ) -> None:
     """Units that turn x = points[i] into the residue of counts[i], and x itself into 0.
 
-    The residue is flat around each point, for the sake of noise; x is undone linearly. With a gate
-    they work only where that bit is 1, while x is at most `largest` elsewhere.
+    The residue is flat around each point, for the sake of noise; x is undone linearly. Points rise
+    or fall; steps pile up in their order, and so do rounding errors, each as large as its step is
+    steep: give the wide steps first. With a gate they work only where that bit is 1, while x is at
+    most `largest` elsewhere.
     """
     shrink = np.sqrt(draft.norm2 / (draft.norm2 + points**2))  # what LayerNorm makes of 1
     steps = np.eye(modulus)[counts % modulus] / shrink[:, None]
@@ -127,19 +129,22 @@ def _staircase(
 
     start = [*zip(residue, steps[0], strict=True), (x, float(undo[0]))]
     units.add([(draft.one if gate is None else gate, 1.0)], 0.0, start)
-    slopes = np.diff(undo) / np.diff(points)  # of the line that undoes x
-    for i, gap in enumerate(np.diff(points)):
+    gaps = np.abs(np.diff(points))
+    way = float(np.sign(points[-1] - points[0]))
+    slopes = np.diff(undo) / gaps  # of the line that undoes x
+    for i, gap in enumerate(gaps):
         size = float(np.sqrt(1 / gap))  # half of the steepness on either side of the unit
         rise = (steps[i + 1] - steps[i]) / (gap / 2) / size
         bend = float(slopes[i] - (slopes[i - 1] if i else 0.0)) / size
-        for knot, writes in (
-            (points[i], [(x, bend)]),
-            (points[i] + gap / 4, list(zip(residue, rise, strict=True))),
-            (points[i] + 3 * gap / 4, list(zip(residue, -rise, strict=True))),
+        for along, writes in (
+            (0.0, [(x, bend)]),
+            (gap / 4, list(zip(residue, rise, strict=True))),
+            (3 * gap / 4, list(zip(residue, -rise, strict=True))),
         ):
-            reads = [(x, size), (draft.one, -size * float(knot))]
+            knot = way * float(points[i]) + along
+            reads = [(x, way * size), (draft.one, -size * knot)]
             if gate is not None:
-                reads[1] = (draft.one, -size * (float(knot) + held))
+                reads[1] = (draft.one, -size * (knot + held))
                 reads.append((gate, size * held))
             kept = [(to, float(weight)) for to, weight in writes if weight]
             units.add(reads, 0.0, kept)
