@@ -10,8 +10,8 @@ from tests.models.compiled.cases import ALGORITHMS, accuracy, counts
 HARMLESS = {
     "sequential": 0.003,
     "associative": 0.015,
-    "parity-associative": 1e-4,
-    "parallel": 3e-5,
+    "parity-associative": 1e-3,
+    "parallel": 3e-4,
 }
 """At length 8; counts stand or fall with steps that are close together."""
 
