@@ -4,12 +4,12 @@ A byte is a token, so any file in any language will do, and nothing is left out 
 The last tenth of the file is held out.
 
 Cost: the file in memory.
-Caveat: the file is read again when a run is resumed; one that was changed meanwhile makes another
-run of it.
+Caveat: a run that is resumed in the stage that needs it reads the file again; it must be the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,11 @@ class ByteText:
 
     training: np.ndarray
     held_out: np.ndarray
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        return hashlib.sha256(self.training.tobytes() + self.held_out.tobytes()).hexdigest()
 
     @staticmethod
     def read(path: str, length: int) -> ByteText:

@@ -92,8 +92,17 @@ def newest(run: Run, tell: Callable[[str], None]) -> tuple[int, Path] | None:
 
 def ended(folder: Path) -> str | None:
     """Why training ended at this checkpoint although steps were left, or None if it did not."""
-    reason = json.loads((folder / "training.json").read_text()).get("ended")
-    return None if reason is None else str(reason)
+    return _noted(folder, "ended")
+
+
+def fingerprint(folder: Path) -> str | None:
+    """Of the data from outside that the stage of this checkpoint was trained on, if there were."""
+    return _noted(folder, "fingerprint")
+
+
+def _noted(folder: Path, key: str) -> str | None:
+    found = json.loads((folder / "training.json").read_text()).get(key)
+    return None if found is None else str(found)
 
 
 def moments(folder: Path) -> dict[str, torch.Tensor]:

@@ -109,6 +109,11 @@ class Trainer:
 
     def resume(self, folder: Path) -> None:
         """Take up the optimizer of a checkpoint of this stage, and its auxiliary classifier."""
+        if checkpoint.fingerprint(folder) != self.objective.fingerprint:
+            raise StatetraceError(
+                f"the data of stage {self.stage.name} have changed since {folder} was written; "
+                "put back what was there, or start a new run"
+            )
         restore(self.optimizer, self.named_parameters(), checkpoint.moments(folder))
         if self.reader is not None:
             put(self.reader.named(), checkpoint.auxiliary(folder))
@@ -185,6 +190,7 @@ class Trainer:
         """Write a checkpoint: all processes gather, the leading one writes. `ended` says why the
         stage ends here although steps are left."""
         stage, world = self.stage, self.plan.world
+        notes = {"stage": stage.label, "ended": ended, "fingerprint": self.objective.fingerprint}
         snapshot = checkpoint.Snapshot(
             step=step,
             weights={name: whole(tensor) for name, tensor in self.model.state_dict().items()},
@@ -194,8 +200,7 @@ class Trainer:
                 "schedule": {"kind": stage.training.schedule, "step": step},
                 "random": {"seed": stage.seed, "step": step},
                 "recipe": self.plan.recipe.to_dict(),
-                **({} if stage.label is None else {"stage": stage.label}),
-                **({} if ended is None else {"ended": ended}),
+                **{key: value for key, value in notes.items() if value is not None},
             },
         )
         if world.leads:

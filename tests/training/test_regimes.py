@@ -271,6 +271,18 @@ def test_killed_on_the_way_from_text_to_states(tmp_path, book):
     assert_same_bytes(whole, run)
 
 
+def test_a_text_that_was_changed_is_noticed(tmp_path, book):
+    chain = {"objective": "text", "file": book, "steps": 5}, STATE | {"steps": 1}
+    recipe, run = staged(*chain, **QUICK | {"warmup": 0}), Run(tmp_path / "run")
+    train(recipe, run, Recorder(stop_after=[3]))
+    before = Path(book).read_text()
+    Path(book).write_text(before.upper())
+    with pytest.raises(StatetraceError, match=r"data of stage 1-text have changed since .*step-3"):
+        train(recipe, run, Recorder(), resume=True)
+    Path(book).write_text(before)
+    assert train(recipe, run, Recorder(), resume=True).finished
+
+
 def test_pieces_of_a_text(tmp_path, book):
     data = Path(book).read_bytes()
     found = ByteText.read(book, 8)

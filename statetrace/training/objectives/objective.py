@@ -43,6 +43,7 @@ class Objective:
         which every evaluation of a run measures anyway.
     tracks_state: whether a model of this vocabulary can be asked for states at all.
     auxiliary: what is read from an early layer besides.
+    fingerprint: of data that lie outside of the run and could change while it rests.
     """
 
     source: Source
@@ -53,6 +54,7 @@ class Objective:
     held_out: tuple[Batch, ...] = ()
     tracks_state: bool = True
     auxiliary: Auxiliary | None = None
+    fingerprint: str | None = None
 
 
 @torch.no_grad()

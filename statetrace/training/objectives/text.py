@@ -46,5 +46,6 @@ def text(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
         vocabulary=vocabulary,
         what="next byte",
         tracks_state=False,
+        fingerprint=found.digest,
         held_out=held_out(rest, stage.seed, stage.evaluation.evaluate_sequences),
     )
