@@ -1,7 +1,7 @@
 """Named families of language models, pretrained or from scratch, and where their parts are."""
 
 from statetrace.models.anatomy import Anatomy, causal_mask
-from statetrace.models.build import ParameterCount, build, layer_count, parameter_count
+from statetrace.models.build import ParameterCount, attends, build, layer_count, parameter_count
 from statetrace.models.checkpoint import load_checkpoint
 from statetrace.models.families import anatomy
 from statetrace.models.pretrained import load_pretrained
@@ -12,6 +12,7 @@ __all__ = [
     "ModelSpec",
     "ParameterCount",
     "anatomy",
+    "attends",
     "build",
     "causal_mask",
     "layer_count",

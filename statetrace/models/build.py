@@ -17,7 +17,7 @@ import transformers
 
 from statetrace.errors import StatetraceError
 from statetrace.models.checkpoint import load_config, locate
-from statetrace.models.families import anatomy
+from statetrace.models.families import anatomy, family_of
 from statetrace.models.pretrained import adapt_config, load_pretrained
 from statetrace.models.spec import ModelSpec
 
@@ -71,6 +71,14 @@ def layer_count(spec: ModelSpec) -> int:
         return spec.size.layers
     config = load_config(locate(spec.pretrained, weights=False))
     return int(config.get_text_config().num_hidden_layers)
+
+
+def attends(spec: ModelSpec) -> bool:
+    """Whether it is no recurrent model, as far as its family is known."""
+    if spec.pretrained is None:
+        return spec.family.attends
+    family = family_of(load_config(locate(spec.pretrained, weights=False)))
+    return family is None or family.attends
 
 
 def _config(spec: ModelSpec, vocab_size: int, max_length: int) -> Any:

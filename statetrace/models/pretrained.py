@@ -67,7 +67,7 @@ def adapt_config(
         )
     if dropout is not None:
         family = family_of(config)
-        if family is None:
+        if family is None or (dropout and not family.dropout_fields):
             raise StatetraceError(
                 f"dropout = {dropout} cannot be set for a {config.model_type!r} model: leave it "
                 "out to keep the checkpoint's own."

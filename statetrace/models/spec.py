@@ -16,8 +16,8 @@ class ModelSpec:
     """
 
     name: str
-    """A published size (gpt2-medium, pythia-160m, ...) or a family (gpt2, pythia, llama). With
-    `pretrained` it is only a label: the checkpoint says what the model is."""
+    """A published size (gpt2-medium, pythia-160m, ...) or a family (gpt2, pythia, llama, qwen,
+    gemma, mamba). With `pretrained` it is only a label: the checkpoint says what the model is."""
 
     layers: int | None = None
     """Number of blocks, instead of the published one."""
@@ -32,7 +32,7 @@ class ModelSpec:
     """Dropout everywhere the family has it; None for the published one (GPT-2 0.1, others 0)."""
 
     init_std: float | None = None
-    """Standard deviation of the initial weights; None for the family's (0.02)."""
+    """Standard deviation of the initial weights; None for the family's (0.02, Mamba 0.1)."""
 
     pretrained: str | None = None
     """Start from these weights: a folder with config.json and model.safetensors, or a hub id."""
@@ -62,6 +62,7 @@ class ModelSpec:
                 )
             return
         family, size = self._published()  # refuses an unknown name
+        self._check_family(family)
         size = size.resized(self.layers, self.width, self.heads)
         if size.width % size.heads:
             fits = [n for n in range(1, 65) if size.width % n == 0]
@@ -103,6 +104,18 @@ class ModelSpec:
         number = isinstance(self.dropout, int | float) and not isinstance(self.dropout, bool)
         if not number or not 0 <= self.dropout < 1:
             raise StatetraceError(f"dropout = {self.dropout!r} is not a number from 0 up to 1.")
+
+    def _check_family(self, family: Family) -> None:
+        """Refuse what a family has none of."""
+        if self.heads is not None and not family.attends:
+            raise StatetraceError(
+                f"heads = {self.heads} cannot be chosen: {family.name} is recurrent and has none; "
+                "leave it out."
+            )
+        if self.dropout and not family.dropout_fields:
+            raise StatetraceError(
+                f"dropout = {self.dropout} cannot be chosen: {family.name} has none; leave it out."
+            )
 
     def _check_from_scratch(self) -> None:
         if self.pretrained is not None:

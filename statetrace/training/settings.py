@@ -90,14 +90,17 @@ class ModelSettings:
     """Which model is trained."""
 
     name: str = setting(
-        "gpt2", "A published size (gpt2-medium, pythia-160m, ...) or a family.", flag="model"
+        "gpt2",
+        "A published size (gpt2-medium, pythia-160m, ...) or a family: gpt2, pythia, llama, qwen, "
+        "gemma, mamba.",
+        flag="model",
     )
     layers: int | None = setting(None, "Number of blocks, instead of the published one.")
     width: int | None = setting(None, "Width of the residual stream, instead of the published one.")
     heads: int | None = setting(None, "Attention heads per block, instead of the published number.")
     dropout: float | None = setting(None, "Dropout (default the family's: GPT-2 0.1, others 0).")
     init_std: float | None = setting(
-        None, "Standard deviation of the initial weights (default the family's: 0.02)."
+        None, "Standard deviation of the initial weights (default the family's: 0.02, Mamba 0.1)."
     )
     pretrained: str | None = setting(
         None, "Start from these weights: a Hugging Face id, or a folder with safetensors."

@@ -16,7 +16,14 @@ import torch
 from statetrace import __version__
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
-from statetrace.models import ModelSpec, build, layer_count, load_checkpoint, load_pretrained
+from statetrace.models import (
+    ModelSpec,
+    attends,
+    build,
+    layer_count,
+    load_checkpoint,
+    load_pretrained,
+)
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem, word_problem
 from statetrace.training.objectives import kind, make_objective
@@ -149,11 +156,13 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
 
 
 def wants_compile(plan: Plan) -> bool:
-    """By default on CUDA, but not where the model is sharded."""
+    """By default on CUDA, but not where the model is sharded, nor a recurrent one, whose loop over
+    the positions would be unrolled."""
     settings, world = plan.recipe.training, plan.world
     sharded = world.size > 1 and settings.parallel == "fsdp"
-    by_default = world.device.type == "cuda" and not sharded
-    return by_default if settings.compile is None else settings.compile
+    if settings.compile is not None:
+        return settings.compile
+    return world.device.type == "cuda" and not sharded and attends(model_spec(plan.recipe))
 
 
 def be_deterministic(recipe: Recipe, device: torch.device) -> None:

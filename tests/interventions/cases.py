@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from statetrace.interventions import GridSpec, Site
 from statetrace.models import anatomy
-from tests.models.conftest import FAST, GENERIC, VOCAB, toy
+from tests.models.conftest import FAST, GENERIC, RECURRENT, VOCAB, toy
 
 LENGTH = 7
 PAIRS = 3
@@ -26,7 +26,7 @@ SPECS = {
 
 
 def model_named(name: str, dtype: torch.dtype = torch.float32) -> Any:
-    return toy(*(FAST | GENERIC)[name]).to(dtype)
+    return toy(*(FAST | GENERIC | RECURRENT)[name]).to(dtype)
 
 
 def pairs(

@@ -10,9 +10,9 @@ from statetrace.errors import StatetraceError
 from statetrace.interventions import Site, capture, evaluating, overwrite, sites_of
 from statetrace.models import anatomy
 from tests.interventions.cases import Hooked, model_named, pairs
-from tests.models.conftest import VOCAB, toy
+from tests.models.conftest import VOCAB
 
-MODELS = ("gpt2", "pythia", "llama-grouped", "opt", "qwen2", "gptj")
+MODELS = ("gpt2", "pythia", "llama-grouped", "qwen", "gemma", "opt", "qwen2", "gptj")
 SITES = (
     Site("resid", 0),
     Site("resid", 2),
@@ -188,7 +188,6 @@ def test_sites_of_a_model_by_kind():
 
 
 def test_a_model_without_attention_says_so():
-    fields = {"vocab_size": VOCAB, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
-    reader = anatomy(toy("mamba", fields))
+    reader = anatomy(model_named("mamba"))
     with pytest.raises(StatetraceError, match="no 'head' was found in this 'mamba' model: use res"):
         sites_of("head", reader)

@@ -17,7 +17,6 @@ from tests.interventions.cases import (
     one_cell_at_a_time,
     pairs,
 )
-from tests.models.conftest import VOCAB, toy
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
 SUBSTITUTIONS = tuple(spec for spec in SPECS.values() if spec.what == "substitution")
@@ -28,6 +27,8 @@ FAMILIES = {
     "pythia": torch.float64,
     "pythia-sequential": torch.float64,
     "llama-grouped": torch.float32,
+    "qwen": torch.float32,
+    "gemma-wide-heads": torch.float32,
 }
 
 
@@ -82,8 +83,7 @@ def test_the_plain_road_is_exact(name):
 
 
 def test_a_model_without_attention_takes_the_plain_road():
-    fields = {"vocab_size": VOCAB, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
-    model = toy("mamba", fields)
+    model = model_named("mamba")
     specs = tuple(GridSpec("prefix", what) for what in WHAT)
     assert_exact(model, pairs((1,)), specs)
 

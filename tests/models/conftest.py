@@ -50,6 +50,12 @@ FAST = {
             "rope_parameters": LLAMA_3_ROPE,
         },
     ),
+    "qwen": ("qwen3", {**WIDE, "num_key_value_heads": 2, "head_dim": 12, "attention_dropout": 0.3}),
+    "gemma": ("gemma", {**WIDE, "num_key_value_heads": 1, "head_dim": 12, "pad_token_id": None}),
+    "gemma-wide-heads": (
+        "gemma",
+        {**WIDE, "num_key_value_heads": 4, "head_dim": 16, "pad_token_id": None},
+    ),
 }
 
 # Families without one.
@@ -60,6 +66,23 @@ GENERIC = {
     "gptj": (
         "gptj",
         {"vocab_size": VOCAB, "n_embd": 48, "n_layer": 3, "n_head": 4, "rotary_dim": 4},
+    ),
+}
+
+
+# Families without attention: a state is carried from token to token inside a block.
+RECURRENT = {
+    "mamba": (
+        "mamba",
+        {
+            "vocab_size": VOCAB,
+            "hidden_size": 48,
+            "num_hidden_layers": 3,
+            "state_size": 4,
+            "bos_token_id": None,
+            "eos_token_id": None,
+            "pad_token_id": None,
+        },
     ),
 }
 
@@ -97,6 +120,11 @@ def generic_model(request: pytest.FixtureRequest) -> Any:
     return toy(*GENERIC[request.param])
 
 
+@pytest.fixture(params=RECURRENT)
+def recurrent_model(request: pytest.FixtureRequest) -> Any:
+    return toy(*RECURRENT[request.param])
+
+
 @pytest.fixture
 def make_toy() -> Callable[[str], Any]:
-    return lambda name: toy(*(FAST | GENERIC)[name])
+    return lambda name: toy(*(FAST | GENERIC | RECURRENT)[name])

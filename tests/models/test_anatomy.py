@@ -170,7 +170,14 @@ def test_attending_to_other_positions_needs_a_mask(make_toy):
 
 @pytest.mark.parametrize(
     ("name", "kv_heads", "max_length"),
-    [("gpt2", 4, 64), ("pythia", 4, None), ("llama", 4, None), ("llama-grouped", 2, None)],
+    [
+        ("gpt2", 4, 64),
+        ("pythia", 4, None),
+        ("llama", 4, None),
+        ("llama-grouped", 2, None),
+        ("qwen", 2, None),
+        ("gemma", 1, None),
+    ],
 )
 def test_dimensions(make_toy, name, kv_heads, max_length):
     reader = anatomy(make_toy(name))
@@ -180,7 +187,8 @@ def test_dimensions(make_toy, name, kv_heads, max_length):
 
 @torch.no_grad()
 def test_no_position_limit_means_no_position_limit(make_toy):
-    assert make_toy("pythia")(tokens(1, 100)).logits.shape[1] == 100
+    for name in ("pythia", "gemma", "mamba"):
+        assert make_toy(name)(tokens(1, 100)).logits.shape[1] == 100
     with pytest.raises(IndexError):
         make_toy("gpt2")(tokens(1, 100))
 
@@ -223,14 +231,35 @@ def test_attention_implementation_is_put_back_after_an_exception(make_toy):
     assert model.config._attn_implementation == "sdpa"
 
 
-def test_a_model_without_attention_has_no_heads():
-    fields = {"vocab_size": VOCAB, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
-    model = toy("mamba", fields)
-    reader = anatomy(model)
-    assert len(reader.blocks) == 2
+def test_a_model_without_attention_has_no_heads(recurrent_model):
+    reader = anatomy(recurrent_model)
+    assert len(reader.blocks) == 3
     assert reader.heads is reader.head_width is reader.attention is reader.max_length is None
-    with pytest.raises(StatetraceError, match="'mamba' models do not show"):
+    with pytest.raises(StatetraceError, match="models do not show"):
         reader.attention_weights(tokens(1, 4))
+
+
+@torch.no_grad()
+def test_recurrent_blocks_write_to_a_residual_stream(recurrent_model):
+    """What probing, patching and geometry need of them."""
+    inputs = tokens(2, 9)
+    reader = anatomy(recurrent_model)
+    assert (reader.layers, reader.width) == (3, 48)
+    block_in, block_out = capture(reader.blocks, lambda: recurrent_model(inputs))
+    assert torch.equal(block_in[0], reader.embedding(inputs))
+    assert all(map(torch.equal, block_out[:-1], block_in[1:]))
+    logits = recurrent_model(inputs).logits
+    assert torch.equal(reader.unembedding(reader.final_norm(block_out[-1])), logits)
+    assert torch.equal(reader.forward(inputs), logits)
+
+
+@torch.no_grad()
+def test_recurrent_blocks_look_back_and_not_ahead(recurrent_model):
+    inputs = tokens(1, 9)
+    logits = recurrent_model(inputs).logits[0]
+    inputs[0, 4] = (inputs[0, 4] + 1) % VOCAB
+    changed = (recurrent_model(inputs).logits[0] - logits).abs().amax(-1) > 1e-6  # [T]
+    assert changed.tolist() == 4 * [False] + 5 * [True]
 
 
 def test_generic_anatomy_refuses_the_fast_road(make_toy):
@@ -243,6 +272,13 @@ def test_parts_that_cannot_be_found_say_what_to_write(make_toy):
     model.config.num_hidden_layers = 5
     with pytest.raises(StatetraceError, match=r"no list of 5 modules.*families/qwen2\.py"):
         anatomy(model)
+
+
+def test_sliding_windows_take_the_plain_road():
+    window = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
+    reader = anatomy(toy("qwen3", {**WIDE, "head_dim": 12, **window}))
+    assert not reader.fast
+    assert len(reader.blocks) == 3
 
 
 def test_rotations_that_depend_on_the_length_take_the_plain_road():

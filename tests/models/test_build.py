@@ -9,10 +9,19 @@ from statetrace.models import ModelSpec, anatomy, build, parameter_count
 from tests.models.conftest import tokens
 
 SMALL = {"layers": 2, "width": 32, "heads": 4}
+TRANSFORMERS = ("gpt2", "pythia", "llama", "qwen", "gemma")
+FAMILIES = (*TRANSFORMERS, "mamba")
 
-# Published vocabulary, total and non-embedding parameters. GPT-2 and Llama: the sizes of the
-# checkpoints on the hub. Pythia: Table 1 of its paper, where non-embedding means the blocks and
-# the final norm (not the unembedding), and its repository's table for 14m and 31m.
+
+def small(name):
+    """A family at toy size."""
+    sizes = {k: v for k, v in SMALL.items() if name in TRANSFORMERS or k != "heads"}
+    return ModelSpec(name, **sizes)
+
+
+# Published vocabulary, total and non-embedding parameters. GPT-2 and those after Pythia: the
+# sizes of the checkpoints on the hub. Pythia: Table 1 of its paper, where non-embedding means the
+# blocks and the final norm (not the unembedding), and its repository's table for 14m and 31m.
 PUBLISHED = [
     ("distilgpt2", 50257, 81_912_576, None),
     ("gpt2", 50257, 124_439_808, None),
@@ -32,6 +41,15 @@ PUBLISHED = [
     ("llama-2-7b", 32000, 6_738_415_616, None),
     ("llama-3.2-1b", 128256, 1_235_814_400, None),
     ("llama-3.2-3b", 128256, 3_212_749_824, None),
+    ("qwen3-0.6b", 151936, 596_049_920, None),
+    ("qwen3-1.7b", 151936, 1_720_574_976, None),
+    ("gemma-2b", 256000, 2_506_172_416, None),
+    ("gemma-7b", 256000, 8_537_680_896, None),
+    ("mamba-130m", 50280, 129_135_360, None),
+    ("mamba-370m", 50280, 371_516_416, None),
+    ("mamba-790m", 50280, 793_204_224, None),
+    ("mamba-1.4b", 50280, 1_372_178_432, None),
+    ("mamba-2.8b", 50280, 2_768_345_600, None),
 ]
 
 
@@ -87,6 +105,30 @@ PUBLISHED_FIELDS = {
         "tie_word_embeddings": True,
         "rms_norm_eps": 1e-5,
     },
+    "qwen3-0.6b": {
+        "intermediate_size": 3072,
+        "max_position_embeddings": 40960,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "tie_word_embeddings": True,
+        "rms_norm_eps": 1e-6,
+    },
+    "gemma-2b": {
+        "intermediate_size": 16384,
+        "hidden_act": "gelu_pytorch_tanh",
+        "max_position_embeddings": 8192,
+        "num_key_value_heads": 1,
+        "head_dim": 256,
+        "tie_word_embeddings": True,
+    },
+    "mamba-130m": {
+        "state_size": 16,
+        "intermediate_size": 1536,
+        "time_step_rank": 48,
+        "conv_kernel": 4,
+        "initializer_range": 0.1,
+        "tie_word_embeddings": True,
+    },
     "llama-2-7b": {"intermediate_size": 11008, "num_key_value_heads": 32, "rms_norm_eps": 1e-5},
 }
 
@@ -109,9 +151,9 @@ def test_pythia_rotates_a_quarter_of_each_head():
     assert config.rope_parameters["rope_theta"] == 10000
 
 
-@pytest.mark.parametrize("name", ["gpt2", "pythia", "llama"])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_build_follows_the_seed_and_leaves_the_global_one_alone(name):
-    spec = ModelSpec(name, **SMALL)
+    spec = small(name)
     torch.manual_seed(5)
     expected_next = torch.rand(3)
     torch.manual_seed(5)
@@ -123,15 +165,26 @@ def test_build_follows_the_seed_and_leaves_the_global_one_alone(name):
     assert any(not torch.equal(first[key], other[key]) for key in first)
 
 
-@pytest.mark.parametrize(("name", "published"), [("gpt2", 1024), ("pythia", 2048), ("llama", 2048)])
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("gpt2", 1024),
+        ("pythia", 2048),
+        ("llama", 2048),
+        ("qwen", 2048),
+        ("gemma", 2048),
+        ("mamba", None),
+    ],
+)
 def test_built_model_fits_the_task(name, published, tmp_path):
-    model = build(ModelSpec(name, **SMALL), vocab_size=7, max_length=20, seed=0)
+    model = build(small(name), vocab_size=7, max_length=20, seed=0)
     assert not model.training
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
     assert model.get_input_embeddings().weight.shape == (7, 32)
     assert model.get_output_embeddings().weight.shape == (7, 32)
-    assert model.config.max_position_embeddings == published
-    assert model.config._attn_implementation == "sdpa"
+    assert getattr(model.config, "max_position_embeddings", None) == published
+    if name in TRANSFORMERS:
+        assert model.config._attn_implementation == "sdpa"
     model.save_pretrained(tmp_path)
     loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
     for config in (model.config, loaded.config, model.generation_config, loaded.generation_config):
@@ -142,18 +195,18 @@ def test_built_model_fits_the_task(name, published, tmp_path):
         assert torch.equal(loaded.eval()(tokens(3, 20)).logits, logits)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "pythia", "llama"])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_positions_grow_with_the_task(name):
-    model = build(ModelSpec(name, **SMALL), vocab_size=7, max_length=3000, seed=0)
-    assert model.config.max_position_embeddings == 3000
+    model = build(small(name), vocab_size=7, max_length=3000, seed=0)
+    assert getattr(model.config, "max_position_embeddings", 3000) == 3000
     assert anatomy(model).max_length in (3000, None)
     with torch.no_grad():
         assert model(tokens(1, 3000)).logits.isfinite().all()
 
 
 def test_parameter_count_is_that_of_the_built_model():
-    for name in ("gpt2", "pythia", "llama"):
-        spec = ModelSpec(name, **SMALL)
+    for name in FAMILIES:
+        spec = small(name)
         model = build(spec, vocab_size=121, max_length=20, seed=0)
         count = parameter_count(spec, vocab_size=121, max_length=20)
         assert count.total == sum(parameter.numel() for parameter in model.parameters())

@@ -18,6 +18,8 @@ REFUSED = [
     ({"name": "gpt2", "heads": 5}, "width 768.*5 heads"),
     ({"name": "pythia", "width": 60, "heads": 10}, "heads of width 6.*multiple of 4"),
     ({"name": "llama", "width": 15, "heads": 5}, "heads of width 3.*multiple of 2"),
+    ({"name": "mamba", "heads": 4}, "heads = 4.*mamba is recurrent and has none"),
+    ({"name": "mamba", "dropout": 0.1}, r"dropout = 0\.1.*mamba has none"),
     ({"name": "gpt2", "dropout": 1.0}, r"dropout = 1\.0"),
     ({"name": "gpt2", "dropout": -0.1}, r"dropout = -0\.1"),
     ({"name": "gpt2", "dropout": float("nan")}, "dropout = nan"),
@@ -53,6 +55,10 @@ def test_overrides():
     assert (deeper.layers, deeper.kv_heads, deeper.mlp_width) == (2, 8, 8192)
     wider = ModelSpec("llama-3.2-1b", width=512).size
     assert (wider.kv_heads, wider.mlp_width) == (None, None)
+    narrower = ModelSpec("gemma-2b", width=64)
+    assert narrower.size.head_width is None
+    assert narrower.family.config(narrower.size, 7, 16, 0.0).head_dim == 8
+    assert ModelSpec("mamba", layers=2, width=32, dropout=0.0).size.width == 32
 
 
 def test_pretrained_takes_any_label_and_has_no_size():

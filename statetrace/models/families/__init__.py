@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from statetrace.models.anatomy import Anatomy
-from statetrace.models.families import gpt2, llama, pythia
+from statetrace.models.families import gemma, gpt2, llama, mamba, pythia, qwen
 from statetrace.models.families.family import Family, Size
 from statetrace.models.families.generic import GenericAnatomy
 
 __all__ = ["FAMILIES", "Family", "Size", "anatomy", "anatomy_class", "family_of", "size_named"]
 
-FAMILIES: tuple[Family, ...] = (gpt2.FAMILY, pythia.FAMILY, llama.FAMILY)
+FAMILIES: tuple[Family, ...] = (
+    gpt2.FAMILY,
+    pythia.FAMILY,
+    llama.FAMILY,
+    qwen.FAMILY,
+    gemma.FAMILY,
+    mamba.FAMILY,
+)
 
 
 def size_named(name: str) -> tuple[Family, Size] | None:

@@ -19,6 +19,7 @@ class Size:
         positions: the published number of positions.
         mlp_width: width of the hidden MLP layer; None for the family's own rule.
         kv_heads: key and value heads where they are fewer than the query heads.
+        head_width: width of a head where it is not its share of the width.
         options: further configuration fields (transformers' names) that do not depend on the size.
     """
 
@@ -28,11 +29,12 @@ class Size:
     positions: int
     mlp_width: int | None = None
     kv_heads: int | None = None
+    head_width: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def resized(self, layers: int | None, width: int | None, heads: int | None) -> Size:
         """This size with some numbers overridden. A new width or number of heads also drops the
-        published MLP width and key-value grouping, which belong to the old ones."""
+        published MLP width, key-value grouping and head width, which belong to the old ones."""
         same_shape = width is None and heads is None
         return replace(
             self,
@@ -41,6 +43,7 @@ class Size:
             heads=self.heads if heads is None else heads,
             mlp_width=self.mlp_width if same_shape else None,
             kv_heads=self.kv_heads if same_shape else None,
+            head_width=self.head_width if same_shape else None,
         )
 
 
@@ -53,9 +56,10 @@ class Family:
         sizes: published sizes by name. The family's bare name is one of them.
         fields: (size, positions) -> the configuration fields, in transformers' names.
         dropout: the published dropout.
-        dropout_fields: the configuration fields that hold it.
+        dropout_fields: the configuration fields that hold it; none where it has no dropout.
         head_width_multiple: the width of a head must be a multiple of this.
         anatomy: where the parts of a model of this family are.
+        attends: False for a recurrent family, which has no heads to choose a number of.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Family:
     dropout_fields: tuple[str, ...]
     head_width_multiple: int
     anatomy: type[Anatomy]
+    attends: bool = True
 
     def config(self, size: Size, vocab_size: int, positions: int, dropout: float) -> Any:
         """The Hugging Face configuration. No token has a special meaning: the published ids of

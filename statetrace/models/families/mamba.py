@@ -1,0 +1,63 @@
+"""Mamba: a recurrent family, in which a state is carried from token to token inside every block.
+
+Purpose: a place where a sequential mechanism might exist. Blocks write to a residual stream like
+those of a transformer, so probing, patching and geometry work on them by hooks; there are no heads
+and no attention to look at, and no longest sequence.
+Cost: plain PyTorch walks through the positions one after another, so a step takes several times
+that of a transformer of the same size.
+Caveat: what a block carries is multiplied by numbers between 0 and 1, each coordinate on its own,
+so one block cannot even keep a parity at all lengths; the rest must come from depth, as in a
+transformer.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from statetrace.models.families.family import Family, Size
+from statetrace.models.families.generic import GenericAnatomy
+
+
+def fields(size: Size, positions: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": size.layers,
+        "hidden_size": size.width,
+        "state_size": 16,
+        "expand": 2,
+        "conv_kernel": 4,
+        "layer_norm_epsilon": 1e-5,
+        "residual_in_fp32": True,
+        "tie_word_embeddings": True,
+    }
+
+
+def _size(layers: int, width: int) -> Size:
+    return Size(layers=layers, width=width, heads=1, positions=1)  # neither means anything here
+
+
+def _chosen(record: logging.LogRecord) -> bool:
+    """Whether a message of transformers says something other than what this file chose."""
+    return "falling back to its reference PyTorch implementation" not in record.getMessage()
+
+
+logging.getLogger("transformers.integrations.hub_kernels").addFilter(_chosen)
+
+FAMILY = Family(
+    name="mamba",
+    model_type="mamba",
+    sizes={
+        "mamba": _size(24, 768),  # the size of GPT-2, Mamba-130m
+        "mamba-130m": _size(24, 768),
+        "mamba-370m": _size(48, 1024),
+        "mamba-790m": _size(48, 1536),
+        "mamba-1.4b": _size(48, 2048),
+        "mamba-2.8b": _size(64, 2560),
+    },
+    fields=fields,
+    dropout=0.0,
+    dropout_fields=(),
+    head_width_multiple=1,
+    anatomy=GenericAnatomy,
+    attends=False,
+)
