@@ -8,7 +8,7 @@ import sys
 import typer
 
 from statetrace import __version__
-from statetrace.cli import analyze, compile, data, show, signatures, train
+from statetrace.cli import analyze, compile, data, show, signatures, train, verdict
 from statetrace.cli.console import complain
 from statetrace.errors import StatetraceError
 
@@ -37,6 +37,7 @@ def _app(
 
 app.command("train")(train.train)
 app.command("analyze")(analyze.analyze)
+app.command("verdict")(verdict.verdict)
 app.command("compile")(compile.compile_)
 app.command("show")(show.show)
 app.command("data")(data.data)

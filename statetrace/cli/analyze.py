@@ -13,6 +13,7 @@ from rich.text import Text
 
 from statetrace.cli.console import err, note, out
 from statetrace.cli.options import NOTATION
+from statetrace.cli.subjects import ZOO, run_named
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 
@@ -21,7 +22,7 @@ _FOREIGN = "A checkpoint from elsewhere"
 
 def analyze(
     run: Annotated[
-        Path | None, typer.Argument(help="A run folder that `statetrace train` wrote.")
+        str | None, typer.Argument(help="A run folder, a compiled model's folder, or zoo:NAME.")
     ] = None,
     only: Annotated[
         str | None, typer.Option(help="Some lenses, with commas: patching,probing.")
@@ -80,14 +81,15 @@ def analyze(
     """Look at a trained model through the lenses of the paper.
 
     They are: generalization (accuracy by length, cutoffs), probing (what each layer knows),
-    patching (which activations the answer depends on), attention (parity heads, attention tree),
-    geometry (the shape of the states) and dynamics (what was learned first).
+    patching (which activations the answer depends on), depth (layers needed by length), attention
+    (parity heads, attention tree), geometry (the shape of the states) and dynamics (what was learned first).
 
     Results go into RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary (json)
     for each lens. Settings of a lens are the fields of its spec, for instance
     --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
 
-    A checkpoint from elsewhere is read with --model, --group, --length and --out.
+    A checkpoint from elsewhere is read with --model, --group, --length and --out; models that come
+    with statetrace are zoo:s3-associative, zoo:s3-parity-associative and others.
     """
     from statetrace.lenses.registry import LENSES, chosen
 
@@ -102,10 +104,12 @@ def analyze(
             raise StatetraceError(f"give a run folder ('{run}') or --model ('{model}'), not both")
         target = _adopt(model, group, length, out_, notation, tokens, start_token, no_start_marker)
     elif run is not None:
+        if run.startswith(ZOO):
+            theirs.pop("--out")
         given = [f"{name} {value}" for name, value in theirs.items() if value is not None]
         if given:
             raise StatetraceError(f"{given[0]} is for --model; '{run}' says itself how to read it")
-        target = Run.existing(run)
+        target = run_named(run, out_)
     else:
         raise StatetraceError("nothing to look at: give a run folder, or --model FOLDER")
     if "foreign" in target.info:

@@ -10,8 +10,8 @@ import typer
 from statetrace.cli.console import note
 from statetrace.cli.console import out as printed
 from statetrace.cli.options import with_fields
+from statetrace.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
-from statetrace.models.compiled.spec import CompileSpec
 
 
 @with_fields(CompileSpec)

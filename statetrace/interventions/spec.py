@@ -13,7 +13,7 @@ from statetrace.errors import StatetraceError
 from statetrace.interventions.sites import KINDS, Site, check_sites, sites_of
 from statetrace.models import Anatomy
 
-WHERE = ("prefix", "suffix", "window")
+WHERE = ("prefix", "suffix", "window", "context")
 WHAT = ("substitution", "deletion")
 
 Window = tuple[int, int]
@@ -26,7 +26,8 @@ class GridSpec:
 
     where: str = "prefix"
     """prefix: everything up to and including action t (and the start marker). suffix: from action
-    t to the one before the last. window: `window` actions from t on."""
+    t to the one before the last. window: `window` actions from t on. context: everything but the
+    last action, one column."""
 
     what: str = "substitution"
     """substitution: run the corrupted input, overwrite with the clean run's activations. deletion:
@@ -89,12 +90,15 @@ class GridSpec:
         """
         actions = length - offset
         columns = {"prefix": actions, "suffix": actions - 1, "window": actions - self.window + 1}
+        columns["context"] = min(actions - 1, 1)
         if columns[self.where] < 1:
             what = f"a window of {self.window}" if self.where == "window" else "a " + self.where
             raise StatetraceError(f"{actions} actions are too few for {what}: use longer sequences")
         starts = range(offset, offset + columns[self.where])
         if self.where == "prefix":
             return tuple((0, start + 1) for start in starts)
+        if self.where == "context":
+            return ((0, length - 1),)
         if self.where == "suffix":
             return tuple((start, length - 1) for start in starts)
         return tuple((start, start + self.window) for start in starts)

@@ -11,6 +11,7 @@ from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.attention import AttentionSpec, attention
+from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.dynamics import DynamicsSpec, dynamics
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
 from statetrace.lenses.geometry import GeometrySpec, geometry
@@ -39,6 +40,7 @@ LENSES: dict[str, Lens] = {
     "generalization": Lens(GeneralizationSpec, generalization, "accuracy by length, cutoffs"),
     "probing": Lens(ProbingSpec, probing, "what each layer knows"),
     "patching": Lens(PatchingSpec, patching, "which activations the answer depends on"),
+    "depth": Lens(DepthSpec, depth, "how many layers an answer needs, by length"),
     "attention": Lens(AttentionSpec, attention, "parity heads and the attention tree"),
     "geometry": Lens(GeometrySpec, geometry, "the shape of the states"),
     "dynamics": Lens(DynamicsSpec, dynamics, "what was learned first", reads_log=True),

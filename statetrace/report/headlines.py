@@ -70,6 +70,19 @@ def _patching(folder: Path, summary: dict[str, Any]) -> str:
     return "actions to restore, layer by layer: " + "; ".join(parts) if parts else ""
 
 
+def _depth(folder: Path, summary: dict[str, Any]) -> str:
+    """Layers needed by length, the law that tells the algorithms apart."""
+    needed = summary["layers_needed"]
+    splits = [split for split in needed if split != "all"] or list(needed)
+    shown = [
+        f"{split} "
+        + " ".join("-" if layers is None else f"{layers:.1f}" for layers in needed[split])
+        for split in splits
+    ]
+    lengths = " ".join(map(str, summary["lengths"]))
+    return f"layers an answer of length {lengths} needs: " + "; ".join(shown)
+
+
 def _attention(folder: Path, summary: dict[str, Any]) -> str:
     heads = summary.get("top_heads")
     if not heads:
@@ -118,6 +131,7 @@ _WRITERS: dict[str, Callable[[Path, dict[str, Any]], str]] = {
     "generalization": _generalization,
     "probing": _probing,
     "patching": _patching,
+    "depth": _depth,
     "attention": _attention,
     "geometry": _geometry,
     "dynamics": _dynamics,

@@ -52,11 +52,11 @@ def lens_files(run):
     return {file.stem for file in (run.path / "lenses").glob("*.parquet")}
 
 
-def test_all_six_lenses(run):
+def test_all_lenses(run):
     done = analyze(run.path)
     assert done.exit_code == 0, done.exception
     assert lens_files(run) == set(LENSES)
-    assert len(LENSES) == 6
+    assert len(LENSES) == 7
     for name in LENSES:
         assert pq.read_table(run.path / "lenses" / f"{name}.parquet").num_rows > 0
         about = json.loads((run.path / "lenses" / f"{name}.json").read_text())

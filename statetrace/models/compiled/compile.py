@@ -15,7 +15,7 @@ from statetrace.models.compiled.draft import Draft
 from statetrace.models.compiled.parallel import parallel
 from statetrace.models.compiled.quotient import parity_associative, parity_only
 from statetrace.models.compiled.scan import associative, sequential
-from statetrace.models.compiled.spec import CompileSpec
+from statetrace.compile_spec import CompileSpec
 
 WRITERS: dict[str, Callable[[CompileSpec, Group], Draft]] = {
     "sequential": sequential,

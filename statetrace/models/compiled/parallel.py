@@ -21,7 +21,7 @@ from statetrace.models.compiled.circuit import Block, Units
 from statetrace.models.compiled.codes import one_hot_code
 from statetrace.models.compiled.counting import count_block
 from statetrace.models.compiled.draft import Draft
-from statetrace.models.compiled.spec import CompileSpec
+from statetrace.compile_spec import CompileSpec
 
 Ints = NDArray[np.int64]
 

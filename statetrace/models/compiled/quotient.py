@@ -11,7 +11,7 @@ from statetrace.models.compiled.codes import code_for, margin
 from statetrace.models.compiled.counting import count_block
 from statetrace.models.compiled.draft import Draft
 from statetrace.models.compiled.scan import scan
-from statetrace.models.compiled.spec import CompileSpec
+from statetrace.compile_spec import CompileSpec
 
 
 def parity_associative(spec: CompileSpec, group: Group) -> Draft:

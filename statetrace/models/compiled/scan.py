@@ -7,7 +7,7 @@ import numpy as np
 from statetrace.groups import Group
 from statetrace.models.compiled.codes import Code, code_for, margin, one_hot_code
 from statetrace.models.compiled.draft import Draft
-from statetrace.models.compiled.spec import CompileSpec
+from statetrace.compile_spec import CompileSpec
 
 
 def sequential(spec: CompileSpec, group: Group) -> Draft:

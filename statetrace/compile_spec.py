@@ -1,4 +1,5 @@
-"""What to compile, refused at construction if it cannot be."""
+"""What to compile, refused at construction if it cannot be; apart from models/compiled so that the
+command line can show its options without loading torch."""
 
 from __future__ import annotations
 

@@ -1,0 +1,219 @@
+"""How far each lens's measurement is from what each algorithm predicts, at this depth and length.
+
+Patching: row by row, the restored share as a function of the prefix, against step functions along
+the best path of fronts the algorithm allows (paths.py); same- and opposite-parity pairs together
+(sequential, associative: one path for both) or apart (parallel, parity-associative).
+
+Probing: the same along lengths: up to the front the state is known, beyond it the probe guesses,
+among all states or, where parity is known, among those of that parity. In a sequential or
+associative model parity is readable at most where the state is; in the others it is counted.
+
+Prefixes and lengths are weighted half evenly and half by their logarithm: fronts that double are
+evenly spaced on a logarithmic scale, while the even scale is the one people see in the paper.
+
+Depth: the number of layers an answer needs as a function of the length: constant, logarithmic or
+linear, for pairs of the same and of opposite parity together or apart.
+
+Generalization, attention and dynamics know only whether parity stands apart from the state: their
+distance is a number between 0 and 1 for algorithms that count parity, and one minus it for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from statetrace.mechanisms.evidence import Evidence
+from statetrace.mechanisms.paths import Allowed, best, composed, counted, one_by_one
+
+Array = NDArray[np.float64]
+
+ERRORS = 20
+"""Wrong answers needed to say what is wrong about them: with 20 the share has a standard error of
+0.11 at most."""
+
+HEAD = 30.0
+"""Points by which a parity head stands out: those of trained models did by 28 to 34."""
+
+LOST = 0.25
+"""Parity accuracy lost without a head that is needed: half of what there is to lose."""
+
+
+def patching(evidence: Evidence) -> dict[str, float]:
+    """Distance of the prefix grids to each algorithm's best path."""
+    grids = evidence.restored
+    if not grids:
+        return {}
+    return _all(evidence, {split: _step_costs(grid) for split, grid in grids.items()})
+
+
+def _all(evidence: Evidence, costs: Mapping[str, Array]) -> dict[str, float]:
+    """Each algorithm's best path through costs [rows, fronts] of one or two splits."""
+    length = next(iter(costs.values())).shape[1]
+    together = np.mean(list(costs.values()), axis=0)
+    found = {
+        "sequential": best(together, one_by_one(length))[0],
+        "associative": best(together, composed(length))[0],
+        "parallel": _apart(costs, counted(length), counted(length)),
+    }
+    if evidence.quotient is not None and len(costs) == 2:
+        found["parity-associative"] = _apart(costs, composed(length), counted(length))
+    return found
+
+
+def _apart(costs: Mapping[str, Array], same: Allowed, opposite: Allowed) -> float:
+    allowed = {"same": same, "opposite": opposite, "all": same}
+    return float(np.mean([best(cost, allowed[split])[0] for split, cost in costs.items()]))
+
+
+def _step_costs(grid: Array) -> Array:
+    """[rows, T]: distance of each row to the step function of each front. The last column, the
+    whole prefix, is 1 by definition and left out."""
+    length = grid.shape[1]
+    weights = _weights(np.arange(1, length), np.arange(2, length + 1))
+    restored = np.arange(length - 1) >= np.arange(length)[:, None]  # [front, column]
+    return np.abs(grid[:, None, :-1] - restored[None]) @ weights
+
+
+def _weights(low: NDArray[np.int64] | Array, high: NDArray[np.int64] | Array) -> Array:
+    """Of the intervals from low to high: half evenly, half by their logarithm."""
+    even = (high - low) / (high - low).sum()
+    log = np.log(high / low)
+    weights: Array = (even + log / log.sum()) / 2
+    return weights
+
+
+def probing(evidence: Evidence) -> dict[str, float]:
+    """Distance of the probe curves by length to each algorithm's best path."""
+    lengths = evidence.lengths
+    whole = int(lengths[-1])
+    edges = np.concatenate([[max(lengths[0] - 1, 1)], lengths])
+    weights = _weights(edges[:-1], np.maximum(edges[1:], edges[:-1] + 0.5))
+    known = lengths[None] <= np.arange(1, whole + 1)[:, None]  # [front, n]
+    state = _knowledge(evidence.state, evidence.order)
+    free = np.abs(state[:, None] - known[None]) @ weights  # [rows, front]
+    if evidence.parity is None:
+        return {
+            "sequential": best(free, one_by_one(whole))[0],
+            "associative": best(free, composed(whole))[0],
+            "parallel": best(free, counted(whole))[0],
+        }
+    parity = _knowledge(evidence.parity, evidence.order // evidence.unknown)
+    # readable at most where the state is, so only what is beyond the front counts against it
+    beyond = np.abs(parity[:, None] * ~known[None]) @ weights
+    guess = (1 / evidence.unknown - 1 / evidence.order) / (1 - 1 / evidence.order)
+    after = np.abs(state[:, None] - np.where(known, 1.0, guess)[None]) @ weights
+    counted_parity = np.abs(parity - 1.0) @ weights  # [rows]
+    not_yet = np.abs(parity) @ weights
+    together = (free + beyond) / 2
+    return {
+        "sequential": best(together, one_by_one(whole))[0],
+        "associative": best(together, composed(whole))[0],
+        "parallel": _parity_first(free, after, not_yet, counted_parity, counted(whole)),
+        "parity-associative": _parity_first(free, after, not_yet, counted_parity, composed(whole)),
+    }
+
+
+def _parity_first(
+    free: Array, after: Array, not_yet: Array, counted_parity: Array, allowed: Allowed
+) -> float:
+    """Nothing is known up to some row, from which on parity is; the state follows its own path."""
+    rows = len(free)
+    found = []
+    for first in range(1, rows):
+        before = np.arange(rows) < first
+        costs = np.where(before[:, None], free, after)
+        costs = (costs + np.where(before, not_yet, counted_parity)[:, None]) / 2
+        found.append(best(costs, allowed)[0])
+    return min(found)
+
+
+def _knowledge(accuracy: Array, classes: int) -> Array:
+    """0 for guessing, 1 for certainty."""
+    chance = 1 / classes
+    return np.clip((accuracy - chance) / (1 - chance), 0.0, 1.0)
+
+
+def separation(evidence: Evidence) -> dict[str, float]:
+    """From the lenses that see parity stand apart from the state: lens -> how clearly it does, from
+    0 to 1. Lenses that cannot tell are left out."""
+    found: dict[str, float] = {}
+    if evidence.quotient is None:
+        return found
+    told = _errors(evidence)
+    if told is not None:
+        found["generalization"] = told
+    if evidence.head is not None:
+        score, chance, lost = evidence.head
+        stands = float(np.clip((score - chance) / HEAD, -1.0, 1.0))
+        # a head that looks like one but is not needed says nothing
+        needed = float(np.clip(lost / LOST, 0.0, 1.0)) if stands > 0 else 1.0
+        found["attention"] = 0.5 + stands * needed / 2
+    if evidence.ahead is not None:
+        found["dynamics"] = float(np.clip(evidence.ahead, 0.0, 1.0))
+    return found
+
+
+def _errors(evidence: Evidence) -> float | None:
+    """How often parity is still right where the state is wrong, from 0 (as often as for a random
+    wrong state) to 1 (always): the cutoffs' question, asked of every answer.
+
+    Beyond the training length both may fail only because positions there were never trained, so
+    there it counts only if parity does go on.
+    """
+    assert evidence.quotient is not None
+    state, parity = (evidence.right[kind] for kind in ("state", evidence.quotient))
+    by_luck = (evidence.unknown - 1) / (evidence.order - 1)
+
+    def share(first: int, last: int) -> float | None:
+        wrong = (1 - state[first:last]).sum()
+        if wrong * evidence.sequences < ERRORS:
+            return None
+        apart = (parity[first:last] - state[first:last]).sum() / wrong
+        return float(np.clip((apart - by_luck) / (1 - by_luck), 0.0, 1.0))
+
+    within = share(0, evidence.trained)
+    if within is not None:
+        return within
+    beyond = share(evidence.trained, len(state))
+    return beyond if beyond is not None and beyond > 0.5 else None
+
+
+def depth(evidence: Evidence) -> dict[str, float]:
+    """Distance of the layers needed by length to each algorithm's law, in layers: constant where
+    it counts, growing by a layer at least with log n up to some length where it composes, linear in
+    n where it goes one by one. Root mean square over lengths and splits."""
+    curves = {split: (1.0 - grid).sum(axis=0) for split, grid in evidence.settled.items()}  # [m]
+    if not curves:
+        return {}
+    n = evidence.depths
+    both = np.mean(list(curves.values()), axis=0)
+    apart = {split: curve - both for split, curve in curves.items()}
+    split = float(np.mean([np.mean(difference**2) for difference in apart.values()]))
+    constant = {split: float(np.var(curve)) for split, curve in curves.items()}
+    found = {
+        "sequential": _misfit(n - 1, both, 1.0) + split,
+        "associative": _composed_misfit(n, both) + split,
+        "parallel": float(np.mean(list(constant.values()))),
+    }
+    if evidence.quotient is not None and len(curves) == 2:
+        composes = _composed_misfit(n, curves["same"])
+        found["parity-associative"] = (composes + constant["opposite"]) / 2
+    return {name: float(np.sqrt(value)) for name, value in found.items()}
+
+
+def _composed_misfit(n: Array, curve: Array) -> float:
+    """The best law a + b log2(min(n, m)) over lengths m, beyond which one layer composes all."""
+    if len(n) < 2:
+        return float(np.var(curve))
+    laws = [np.log2(np.minimum(n, m)) for m in n[1:]]
+    return min(_misfit(law, curve, 1.0 / (law[-1] - law[0])) for law in laws)
+
+
+def _misfit(x: Array, curve: Array, least: float) -> float:
+    """Mean square of what a line through (x, curve) with at least that slope leaves."""
+    centred = x - x.mean()
+    slope = max(float(centred @ curve) / max(float(centred @ centred), 1e-9), least)
+    return float(np.var(curve - slope * centred))

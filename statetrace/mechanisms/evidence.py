@@ -1,0 +1,187 @@
+"""Evidence: what the lenses measured on one model, in the form in which the verdict compares it.
+
+Reads lens results and nothing else; needs no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, Quotient
+from statetrace.lenses.result import LensResult
+
+Array = NDArray[np.float64]
+
+NEEDED = ("generalization", "probing", "patching", "depth")
+"""Lenses without which there is no verdict."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Attributes:
+    order: elements of the group.
+    unknown: states left when the first quotient (parity, where there is one) is known.
+    quotient: its name, or None.
+    length: actions per sequence under patching and probing.
+    restored: split -> [layers + 1, T]: probability of the clean answer after patching a prefix,
+        as a share of what the clean run gives it. Splits: "same" and "opposite", or "all" for
+        groups without a quotient.
+    depths: [m] lengths whose depth was measured.
+    settled: split -> [layers + 1, m]: share of the answer that is settled in the last token.
+    lengths: [n] lengths that were probed.
+    state, parity: [layers + 1, n] probability that probes give to the truth; parity None without a
+        quotient. (Accuracy would mislead where there is nothing to read: a probe then answers by
+        the training set's chance surpluses, and may be right a third of the time, or two.)
+    reach: "state" and the quotient -> the longest length up to which accuracy stays above 98%.
+    right: the same -> accuracy by length, [longest].
+    sequences: how many sequences that is measured on.
+    trained: the length of training.
+    head: score of the best parity head, what arbitrary sets of actions score, and how much parity
+        accuracy is lost without it; or None.
+    ahead: how far parity ran ahead of the state in training, as a share; or None.
+    """
+
+    order: int
+    unknown: int
+    quotient: str | None
+    length: int
+    restored: Mapping[str, Array]
+    depths: Array
+    settled: Mapping[str, Array]
+    lengths: Array
+    state: Array
+    parity: Array | None
+    reach: Mapping[str, int]
+    right: Mapping[str, Array]
+    sequences: int
+    trained: int
+    head: tuple[float, float, float] | None
+    ahead: float | None
+
+    @property
+    def layers(self) -> int:
+        return int(self.state.shape[0]) - 1
+
+    @staticmethod
+    def of(results: Mapping[str, LensResult], group: Group) -> Evidence:
+        """From results of generalization, probing, patching and depth; attention and dynamics if
+        they are there."""
+        for lens in NEEDED:
+            if lens not in results:
+                raise StatetraceError(f"a verdict needs the lens '{lens}', which has no result")
+        quotient = _quotient(group)
+        name = None if quotient is None else quotient.name
+        kinds = ["state"] if name is None else ["state", name]
+        general = results["generalization"]
+        probing = results["probing"].arrays
+        return Evidence(
+            order=group.order,
+            unknown=group.order if quotient is None else len(quotient.kernel),
+            quotient=name,
+            length=int(results["patching"].summary["length"]),
+            restored=_restored(results["patching"], name),
+            depths=np.array(results["depth"].summary["lengths"], dtype=np.float64),
+            settled=_settled(results["depth"], name),
+            lengths=probing["lengths"].astype(np.float64),
+            state=probing["state/none/probability"].astype(np.float64),
+            parity=None if name is None else probing[f"{name}/none/probability"].astype(np.float64),
+            reach={kind: int(general.summary["cutoff"][kind]["reach"]) for kind in kinds},
+            right={kind: _by_length(general, kind) for kind in kinds},
+            sequences=int(min(general.columns["n"])),
+            trained=int(general.summary["training_length"]),
+            head=_head(results.get("attention"), name),
+            ahead=_ahead(results.get("dynamics"), name),
+        )
+
+
+def _quotient(group: Group) -> Quotient | None:
+    """What might be computed first: parity, or for groups without it their first quotient."""
+    if group.parity is not None and group.order > 2:
+        return group.quotient("parity")
+    try:
+        return next(iter(group.quotients()), None)
+    except StatetraceError:  # too many to list
+        return None
+
+
+def _restored(patching: LensResult, quotient: str | None) -> dict[str, Array]:
+    columns = patching.columns
+    kept = [
+        i
+        for i, (where, what, kind, metric) in enumerate(
+            zip(*(columns[n] for n in ("where", "what", "kind", "metric")), strict=True)
+        )
+        if (where, what, kind, metric) == ("prefix", "substitution", "resid", "probability")
+    ]
+    if not kept:
+        raise StatetraceError(
+            "the patching result has no grid 'prefix-substitution-resid'; make it with "
+            "`statetrace analyze RUN --only patching`"
+        )
+    layer, position, split, mean = (
+        [columns[name][i] for i in kept] for name in ("layer", "position", "split", "mean")
+    )
+    wanted = {"all": "all"} if quotient is None else _splits(quotient)
+    found = {}
+    for short, name in wanted.items():
+        grid = np.full((max(layer) + 1, max(position) + 1), np.nan)
+        for row, column, of, value in zip(layer, position, split, mean, strict=True):
+            if of == name:
+                grid[row, column] = value
+        if not np.isnan(grid).any():
+            whole = np.maximum(grid[:, -1:], 1e-6)  # a whole prefix is the clean run itself
+            found[short] = np.clip(grid / whole, 0.0, 1.0)
+    return found
+
+
+def _settled(depth: LensResult, quotient: str | None) -> dict[str, Array]:
+    lengths = depth.summary["lengths"]
+    wanted = {"all": "all"} if quotient is None else _splits(quotient)
+    found = {}
+    for short, name in wanted.items():
+        rows = [row for row in depth.rows() if row["split"] == name and row["mean"] is not None]
+        if len({row["length"] for row in rows}) == len(lengths):
+            grid = np.zeros((max(row["layer"] for row in rows) + 1, len(lengths)))
+            for row in rows:
+                grid[row["layer"], lengths.index(row["length"])] = 1.0 - row["mean"]
+            found[short] = grid
+    return found
+
+
+def _by_length(general: LensResult, kind: str) -> Array:
+    names = ("what", "length", "accuracy")
+    rows = zip(*(general.columns[name] for name in names), strict=True)
+    return np.array([share for _, share in sorted((n, a) for what, n, a in rows if what == kind)])
+
+
+def _splits(quotient: str) -> dict[str, str]:
+    if quotient == "parity":
+        return {"same": "same parity", "opposite": "opposite parity"}
+    return {"same": f"same {quotient}", "opposite": f"different {quotient}"}
+
+
+def _head(attention: LensResult | None, quotient: str | None) -> tuple[float, float, float] | None:
+    if attention is None or quotient is None or attention.summary.get("quotient") != quotient:
+        return None
+    heads = attention.summary.get("top_heads") or []
+    chance = attention.summary.get("top_score_by_chance")
+    lost = [
+        entry["drop"][quotient]
+        for entry in attention.summary.get("ablation") or []
+        if entry["heads"] == "top 1" and entry["method"] == "mean"
+    ]
+    if not heads or chance is None or not lost:
+        return None
+    return float(heads[0]["score"]), float(chance), float(lost[0])
+
+
+def _ahead(dynamics: LensResult | None, quotient: str | None) -> float | None:
+    if dynamics is None or quotient is None:
+        return None
+    lead = dynamics.summary.get("lead", {}).get(quotient)
+    return None if lead is None else float(lead["share"])

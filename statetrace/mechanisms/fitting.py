@@ -1,0 +1,171 @@
+"""Fit the verdict's weights to measured models, and write down how good they are.
+
+The weights are few (a count for each of three lenses, and two costs) and are fitted by maximum
+likelihood with a penalty that keeps them near 3, as compiled models alone would make them infinite:
+they can be told apart without fail. Dynamics cannot be fitted, as compiled models have no training,
+and gets the cost of generalization, which sees the same thing from the other end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from statetrace.mechanisms.verdict import MEASURED, MIXED, Weights, probable, score
+
+FLOOR = {"patching": 0.02, "depth": 0.1, "probing": 0.02}
+"""Distances below which a measurement is no longer exact: the largest that compiled models without
+noise have to their own algorithm's prediction, about."""
+
+NEAR = 3.0
+"""Where the penalty wants the weights; by a factor of `SPREAD` they may differ at little cost."""
+SPREAD = 2.0
+
+BINS = 10
+
+Row = dict[str, Any]
+
+
+def fit(rows: Sequence[Row]) -> Weights:
+    """Weights for which the labels are most likely, given the penalty."""
+    learned = [row for row in rows if row["measures"] is not None and row["label"] != "unlearned"]
+    names = [*MEASURED, "generalization", "attention"]
+    logs = torch.zeros(len(names), dtype=torch.float64, requires_grad=True)
+    terms = [_terms(row, names) for row in learned]
+    optimizer = torch.optim.LBFGS([logs], max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        weights = NEAR * logs.exp()
+        total = (logs**2).sum() / (2 * np.log(SPREAD) ** 2)
+        for matrix, right in terms:
+            total = total - (matrix @ weights).log_softmax(0)[right]
+        total.backward()
+        return total
+
+    optimizer.step(loss)
+    found = dict(zip(names, (NEAR * logs.exp()).tolist(), strict=True))
+    against = {lens: found[lens] for lens in ("generalization", "attention")}
+    return Weights(
+        count={lens: found[lens] for lens in MEASURED},
+        floor=FLOOR,
+        against=against | {"dynamics": found["generalization"]},
+        lapse=_lapse(len(learned)),
+    )
+
+
+def _terms(row: Row, names: Sequence[str]) -> tuple[torch.Tensor, int]:
+    """[algorithms, weights]: what each weight multiplies; and the index of the right algorithm."""
+    unit = Weights(
+        dict.fromkeys(MEASURED, 1.0),
+        FLOOR,
+        dict.fromkeys(("generalization", "attention", "dynamics"), 1.0),
+        0.0,
+    )
+    scores = score(row["measures"], unit)
+    algorithms = row["measures"]["algorithms"]
+    matrix = [[scores.get(lens, {}).get(name, 0.0) for lens in names] for name in algorithms]
+    return torch.tensor(matrix, dtype=torch.float64), algorithms.index(row["label"])
+
+
+def _lapse(models: int) -> float:
+    """Three in the number of models: with no mistake among n, more than 3/n of mistakes can be
+    ruled out with 95% confidence, and no more than that."""
+    return round(3.0 / max(models, 3), 4)
+
+
+def judge(row: Row, weights: Weights) -> tuple[str, float]:
+    """Mechanism and confidence of one measured model."""
+    if row["measures"] is None:
+        return "unlearned", 1.0
+    shares = probable(score(row["measures"], weights), weights.lapse)
+    best = max(shares, key=lambda name: shares[name])
+    return (best, shares[best]) if shares[best] >= MIXED else ("mixed", 1.0 - shares[best])
+
+
+def quality(rows: Sequence[Row], weights: Weights) -> dict[str, Any]:
+    """Share right, expected calibration error, confident mistakes, and how often the quick reading
+    agrees with the full one where it says anything."""
+    said = [judge(row, weights) for row in rows]
+    right = np.array([name == row["label"] for (name, _), row in zip(said, rows, strict=True)])
+    sure = np.array([confidence for _, confidence in said])
+    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    gaps = [
+        abs(right[bins == b].mean() - sure[bins == b].mean()) * (bins == b).mean()
+        for b in np.unique(bins)
+    ]
+    quick = [(row["fast"], name) for row, (name, _) in zip(rows, said, strict=True)]
+    told = [(fast, name) for fast, name in quick if fast != "mixed"]
+    return {
+        "models": len(rows),
+        "right": float(right.mean()),
+        "calibration_error": float(np.sum(gaps)),
+        "confident_mistakes": int(((sure > 0.9) & ~right).sum()),
+        "mean_confidence": float(sure.mean()),
+        "fast_told": len(told),
+        "fast_agrees": float(np.mean([a == b for a, b in told])) if told else None,
+    }
+
+
+def halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Every other model, so that both halves have all kinds."""
+    return [row for row in rows if row["number"] % 2 == 0], [r for r in rows if r["number"] % 2]
+
+
+def report(rows: list[Row], trained: Path | None, folder: Path) -> None:
+    """Fit on one half, try on the other and on trained models, and write it all down."""
+    known, held_out = halves(rows)
+    weights = fit(known)
+    unseen = [json.loads(line) for line in trained.read_text().splitlines()] if trained else []
+    measured = {
+        "fitted on": quality(known, weights),
+        "held out": quality(held_out, weights),
+    }
+    if unseen:
+        measured["trained, never fitted to"] = quality(unseen, weights)
+    about = {
+        "count": {k: round(v, 3) for k, v in weights.count.items()},
+        "floor": dict(weights.floor),
+        "against": {k: round(v, 3) for k, v in weights.against.items()},
+        "lapse": weights.lapse,
+        "measured": measured,
+    }
+    (folder / "weights.json").write_text(json.dumps(about, indent=2) + "\n")
+    (folder / "calibration.md").write_text(_page(held_out, unseen, weights, about))
+
+
+def _page(held_out: list[Row], unseen: list[Row], weights: Weights, about: dict[str, Any]) -> str:
+    lines = ["| models | n | right | mean confidence | calibration error | confident mistakes |"]
+    lines.append("|---|---|---|---|---|---|")
+    for name, found in about["measured"].items():
+        lines.append(
+            f"| {name} | {found['models']} | {found['right']:.1%} | {found['mean_confidence']:.3f} "
+            f"| {found['calibration_error']:.3f} | {found['confident_mistakes']} |"
+        )
+    lines += [
+        "",
+        "Held out, by label and length:",
+        "",
+        "| label | length | n | right | noise up to |",
+    ]
+    lines.append("|---|---|---|---|---|")
+    cells = sorted({(row["label"], row["spec"]["length"]) for row in held_out})
+    for label, length in cells:
+        here = [r for r in held_out if (r["label"], r["spec"]["length"]) == (label, length)]
+        right = np.mean([judge(row, weights)[0] == label for row in here])
+        noise = max(row["spec"]["noise"] for row in here)
+        lines.append(f"| {label} | {length} | {len(here)} | {right:.0%} | {noise:.4f} |")
+    if unseen:
+        lines += ["", "Trained models:", "", "| model | label | verdict | confidence | quick |"]
+        lines.append("|---|---|---|---|---|")
+        for row in unseen:
+            name, sure = judge(row, weights)
+            lines.append(
+                f"| {row['name']} | {row['label']} | {name} | {sure:.2f} | {row['fast']} |"
+            )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,88 @@
+"""Make the lens results a verdict needs, as far as they are not there yet.
+
+A verdict is about the length that a model gets right: where the model fails at its own length, it
+is looked at again at the longest one it can do.
+
+Cost: a few seconds for a small model; the specs below are lighter than the lenses' defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.interventions import GridSpec
+from statetrace.lenses.attention import AttentionSpec
+from statetrace.lenses.depth import DepthSpec
+from statetrace.lenses.generalization import GeneralizationSpec
+from statetrace.lenses.patching import PatchingSpec
+from statetrace.lenses.probing import ProbingSpec
+from statetrace.lenses.registry import LENSES
+from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.evidence import NEEDED
+from statetrace.tasks.word_problem import WordProblem
+
+LEARNED = 4
+"""The state must be right after this many actions, or there is no algorithm to speak of: composing
+three actions or fewer, all algorithms look alike within a layer."""
+
+WORKS = 0.9
+"""Share of right answers at the task's own length above which it is looked at there."""
+
+QUICK: dict[str, Any] = {
+    "generalization": GeneralizationSpec(),
+    "probing": ProbingSpec(subsets=1, controls=(), train=3000, test=1000, most_lengths=6),
+    "patching": PatchingSpec(pairs=100, grids=(GridSpec("prefix", "substitution"),)),
+    "depth": DepthSpec(pairs=100),
+    "attention": AttentionSpec(ablation_sizes=(1,), controls=1, tree_examples=0),
+}
+
+
+def gather(
+    model: Any,
+    task: WordProblem,
+    have: Mapping[str, LensResult] | None = None,
+    tell: Callable[[str, float], None] = lambda lens, share: None,
+) -> dict[str, LensResult]:
+    """Results by lens; `have` are those made at the task's own length. `tell` hears of progress.
+
+    Of a model that has not learned the task there is only generalization.
+    """
+    found: dict[str, LensResult] = dict(have or {})
+
+    def look(lens: str, task: WordProblem) -> None:
+        try:
+            found[lens] = LENSES[lens].look(model, task, QUICK[lens], lambda s: tell(lens, s))
+        except StatetraceError:
+            if lens in NEEDED:
+                raise  # the others are left out where they do not apply
+        tell(lens, 1.0)
+
+    if "generalization" not in found:
+        look("generalization", task)
+    length = able(found["generalization"])
+    if length < min(LEARNED, task.length):
+        return {k: result for k, result in found.items() if k in ("generalization", "dynamics")}
+    if length != task.length:
+        task = task.at_length(length)
+        found = {k: result for k, result in found.items() if k in ("generalization", "dynamics")}
+    for lens in QUICK:
+        if lens not in found:
+            look(lens, task)
+    return found
+
+
+def able(general: LensResult) -> int:
+    """The length to look at: the task's own if most answers there are right, else the longest up to
+    which 98% are."""
+    own = int(general.summary["training_length"])
+    rows = zip(*(general.columns[n] for n in ("what", "length", "accuracy")), strict=True)
+    right = np.array(
+        [share for _, share in sorted((n, a) for what, n, a in rows if what == "state")]
+    )
+    if len(right) >= own and right[own - 1] >= WORKS:
+        return own
+    return min(own, int(general.summary["cutoff"]["state"]["reach"]))

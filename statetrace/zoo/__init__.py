@@ -1,0 +1,68 @@
+"""A zoo: small trained models that come with the package, by name, with their checksums.
+
+They are kept in half precision and computed in single; recipes/zoo/NAME.toml made each of them on a
+GPU. `statetrace analyze zoo:NAME` and `statetrace verdict zoo:NAME` look at them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from statetrace.errors import StatetraceError
+from statetrace.runs import Run
+
+
+@cache
+def catalogue() -> dict[str, dict[str, Any]]:
+    """Name -> what it is: group, length, start_marker, mechanism, accuracy, sha256."""
+    about: dict[str, dict[str, Any]] = json.loads(_folder().joinpath("catalogue.json").read_text())
+    return about
+
+
+def checkpoint(name: str) -> Path:
+    """The folder of a model, its weights checked against their checksum."""
+    if name not in catalogue():
+        raise StatetraceError(f"the zoo has no model {name!r}: there are {', '.join(catalogue())}")
+    folder = _folder() / name
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise StatetraceError(f"{weights} is missing: install statetrace again")
+    found = hashlib.sha256(weights.read_bytes()).hexdigest()
+    if found != catalogue()[name]["sha256"]:
+        raise StatetraceError(
+            f"{weights} is damaged: its checksum begins with {found[:12]} instead of "
+            f"{catalogue()[name]['sha256'][:12]}; install statetrace again"
+        )
+    return folder
+
+
+def adopt(name: str, out: Path) -> Run:
+    """A run folder about a model of the zoo, for results to go to."""
+    folder = checkpoint(name)
+    about = catalogue()[name]
+    foreign = {
+        "group": about["group"],
+        "length": about["length"],
+        "notation": "moves",
+        "tokens": None,
+        "start_marker": about["start_marker"],
+        "start_token": None,
+        "folder": str(folder),
+    }
+    run = Run(out)
+    if not run.exists():
+        run.write_info({"format": 1, "foreign": foreign, "zoo": name})
+    elif run.info.get("zoo") != name:
+        raise StatetraceError(f"'{out}' already holds another run; choose another --out")
+    elif run.info["foreign"] != foreign:  # the package has moved
+        run.write_info(run.info | {"foreign": foreign})
+    return run
+
+
+def _folder() -> Path:
+    return Path(str(files("statetrace.zoo")))
