@@ -82,7 +82,8 @@ def analyze(
 
     They are: generalization (accuracy by length, cutoffs), probing (what each layer knows),
     patching (which activations the answer depends on), depth (layers needed by length), attention
-    (parity heads, attention tree), geometry (the shape of the states) and dynamics (what was learned first).
+    (parity heads, attention tree), geometry (the shape of the states) and dynamics (what was
+    learned first).
 
     Results go into RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary (json)
     for each lens. Settings of a lens are the fields of its spec, for instance

@@ -26,7 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from statetrace.mechanisms.evidence import Evidence
-from statetrace.mechanisms.paths import Allowed, best, composed, counted, one_by_one
+from statetrace.mechanisms.paths import (
+    Allowed,
+    along,
+    best,
+    composed,
+    counted,
+    doubling,
+    one_by_one,
+)
 
 Array = NDArray[np.float64]
 
@@ -55,17 +63,19 @@ def _all(evidence: Evidence, costs: Mapping[str, Array]) -> dict[str, float]:
     together = np.mean(list(costs.values()), axis=0)
     found = {
         "sequential": best(together, one_by_one(length))[0],
-        "associative": best(together, composed(length))[0],
-        "parallel": _apart(costs, counted(length), counted(length)),
+        "associative": _composed(together),
+        "parallel": float(np.mean([best(cost, counted(length))[0] for cost in costs.values()])),
     }
     if evidence.quotient is not None and len(costs) == 2:
-        found["parity-associative"] = _apart(costs, composed(length), counted(length))
+        at_once = best(costs["opposite"], counted(length))[0]
+        found["parity-associative"] = (_composed(costs["same"]) + at_once) / 2
     return found
 
 
-def _apart(costs: Mapping[str, Array], same: Allowed, opposite: Allowed) -> float:
-    allowed = {"same": same, "opposite": opposite, "all": same}
-    return float(np.mean([best(cost, allowed[split])[0] for split, cost in costs.items()]))
+def _composed(costs: Array) -> float:
+    """As the program does it, or as trained models do."""
+    length = costs.shape[1]
+    return min(best(costs, composed(length))[0], along(costs, doubling(length)))
 
 
 def _step_costs(grid: Array) -> Array:

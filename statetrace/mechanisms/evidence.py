@@ -74,7 +74,9 @@ class Evidence:
         for lens in NEEDED:
             if lens not in results:
                 raise StatetraceError(f"a verdict needs the lens '{lens}', which has no result")
-        quotient = _quotient(group)
+        quotient = first_quotient(group)
+        if quotient and f"{quotient.name}/none/probability" not in results["probing"].arrays:
+            quotient = None  # it was not looked at
         name = None if quotient is None else quotient.name
         kinds = ["state"] if name is None else ["state", name]
         general = results["generalization"]
@@ -99,7 +101,7 @@ class Evidence:
         )
 
 
-def _quotient(group: Group) -> Quotient | None:
+def first_quotient(group: Group) -> Quotient | None:
     """What might be computed first: parity, or for groups without it their first quotient."""
     if group.parity is not None and group.order > 2:
         return group.quotient("parity")

@@ -8,12 +8,14 @@ Cost: a few seconds for a small model; the specs below are lighter than the lens
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from statetrace.errors import StatetraceError
+from statetrace.groups import Quotient
 from statetrace.interventions import GridSpec
 from statetrace.lenses.attention import AttentionSpec
 from statetrace.lenses.depth import DepthSpec
@@ -22,7 +24,7 @@ from statetrace.lenses.patching import PatchingSpec
 from statetrace.lenses.probing import ProbingSpec
 from statetrace.lenses.registry import LENSES
 from statetrace.lenses.result import LensResult
-from statetrace.mechanisms.evidence import NEEDED
+from statetrace.mechanisms.evidence import NEEDED, first_quotient
 from statetrace.tasks.word_problem import WordProblem
 
 LEARNED = 4
@@ -54,8 +56,9 @@ def gather(
     found: dict[str, LensResult] = dict(have or {})
 
     def look(lens: str, task: WordProblem) -> None:
+        spec = _about(first_quotient(task.group), QUICK[lens])
         try:
-            found[lens] = LENSES[lens].look(model, task, QUICK[lens], lambda s: tell(lens, s))
+            found[lens] = LENSES[lens].look(model, task, spec, lambda s: tell(lens, s))
         except StatetraceError:
             if lens in NEEDED:
                 raise  # the others are left out where they do not apply
@@ -73,6 +76,17 @@ def gather(
         if lens not in found:
             look(lens, task)
     return found
+
+
+def _about(quotient: Quotient | None, spec: Any) -> Any:
+    """The spec, asking for the group's first quotient where that is not parity."""
+    if quotient is None or quotient.name == "parity":
+        return spec
+    if isinstance(spec, ProbingSpec):
+        return dataclasses.replace(spec, targets=("state", quotient.name))
+    if isinstance(spec, AttentionSpec):
+        return dataclasses.replace(spec, quotient=quotient.name)
+    return spec
 
 
 def able(general: LensResult) -> int:

@@ -10,6 +10,9 @@ algorithms differ in which fronts may follow each other:
   programs double; trained models compose more than two pieces in a layer, or pieces that overlap,
   so any factor from `GROWTH` to `FAN_IN` will do, and the last step to T may be as long as it is.
 
+- *along* given fronts, none left out: the doubling program at a length that is no power of two has
+  fronts that wait and then leap (1, 2, 4, 4, 4, 4, 36, 100), and they are exact.
+
 Layers in which nothing happens are free, wherever they are. Given the cost of every front in every
 row, `best` finds the cheapest allowed path by dynamic programming.
 
@@ -70,3 +73,22 @@ def best(costs: Array, allowed: Allowed, start: int = 1) -> tuple[float, list[in
     for row in range(rows - 1, 0, -1):
         path.append(int(came[row, path[-1]]))
     return cheapest, [front + 1 for front in reversed(path)]
+
+
+def doubling(length: int) -> list[int]:
+    """The fronts of the associative program under prefix patching: after layer l the last token
+    depends on every 2^l-th one before it, and the first of these holds the first action."""
+    layers = (length - 1).bit_length()
+    return [(length - 1) % 2**layer + 1 for layer in range(layers + 1)]
+
+
+def along(costs: Array, fronts: list[int]) -> float:
+    """The mean cost of the best path that visits these fronts in turn, each for a row at least; it
+    need not arrive."""
+    chosen = costs[:, np.array(fronts) - 1]  # [rows, visits]
+    total = np.full(len(fronts), np.inf)
+    total[0] = chosen[0, 0]
+    for row in range(1, len(chosen)):
+        came = np.minimum(total, np.concatenate([[np.inf], total[:-1]]))
+        total = came + chosen[row]
+    return float(total.min()) / len(chosen)

@@ -1,0 +1,172 @@
+"""The verdict on models whose algorithm is known, and on models that know nothing."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from statetrace.compile_spec import CompileSpec
+from statetrace.lenses.compiled import task_of
+from statetrace.lenses.generalization import generalization
+from statetrace.mechanisms import distances
+from statetrace.mechanisms.evidence import Evidence
+from statetrace.mechanisms.fast import quick_verdict, read_cutoffs
+from statetrace.mechanisms.gather import gather
+from statetrace.mechanisms.signatures import signature
+from statetrace.mechanisms.verdict import MECHANISMS, calibrated, verdict
+from statetrace.models import ModelSpec, build
+from statetrace.models.compiled import compile_model
+from statetrace.tasks.word_problem import word_problem
+
+
+def looked_at(spec):
+    task = task_of(spec)
+    return gather(compile_model(spec), task), task.group
+
+
+CASES = [
+    CompileSpec(algorithm="sequential", length=8, before=1),
+    CompileSpec(algorithm="associative", length=8, parity="hidden", start_marker=False),
+    CompileSpec(algorithm="associative", length=11, between=1),
+    CompileSpec(algorithm="parity-associative", length=8, after=1),
+    CompileSpec(algorithm="parity-associative", length=8, group="S4", reach=8),
+    CompileSpec(algorithm="parallel", length=8, counter="selective"),
+    CompileSpec(algorithm="associative", length=6, group="A5"),
+]
+
+
+@pytest.mark.parametrize("spec", CASES, ids=lambda s: f"{s.group} {s.algorithm} {s.length}")
+def test_compiled_models_come_out_right(spec):
+    results, group = looked_at(spec)
+    found = verdict(results, group)
+    assert found.mechanism == spec.algorithm
+    assert found.confidence > 0.8
+    assert set(found.evidence) >= {"patching", "depth", "probing"}
+    assert all(told["says"] for told in found.evidence.values())
+    assert sum(found.probabilities.values()) == pytest.approx(1)
+    about = found.as_json()
+    assert {"mechanism", "confidence", "evidence"} <= set(about)
+
+
+def test_only_algorithms_that_exist_are_weighed():
+    results, group = looked_at(CASES[-1])
+    found = verdict(results, group)
+    assert set(found.probabilities) == {"sequential", "associative"}  # A5: no parity, not solvable
+
+
+def test_an_untrained_model_is_unlearned():
+    model = build(ModelSpec("gpt2", layers=2, width=16, heads=2), 7, 20, seed=0)
+    task = word_problem("S3", 8)
+    results = gather(model, task)
+    assert set(results) == {"generalization"}
+    found = verdict(results, task.group)
+    assert found.mechanism == "unlearned"
+    assert "has not learned the task" in found.says
+    assert "knows" not in found.says
+
+
+def test_a_model_that_only_knows_parity_says_so():
+    results, group = looked_at(CompileSpec(algorithm="parity-only", length=8))
+    found = verdict(results, group)
+    assert found.mechanism == "unlearned"
+    assert "it knows parity, and nothing else" in found.says
+
+
+def test_a_model_is_looked_at_where_it_works():
+    """Asked about length 12, right up to 8: the verdict is about length 8."""
+    spec = CompileSpec(algorithm="associative", length=8, reach=12)
+    task = task_of(spec).at_length(12)
+    results = gather(compile_model(spec), task)
+    assert results["patching"].summary["length"] == 8
+    assert verdict(results, task.group).mechanism == "associative"
+
+
+@pytest.mark.parametrize("algorithm", MECHANISMS)
+@pytest.mark.parametrize("length", [8, 11, 16])
+def test_each_program_is_at_no_distance_from_itself(algorithm, length):
+    """The predictions the verdict compares with are those of the programs' own tables."""
+    own = signature(algorithm, "S3", length)
+    grids = {"same": own.patching["prefix", "same"], "opposite": own.patching["prefix", "opposite"]}
+    restored = {split: (grid > 0.99).astype(float) for split, grid in grids.items()}
+    lengths = np.arange(5, length + 1)
+    assert own.parity_probe is not None
+    evidence = Evidence(
+        order=6,
+        unknown=3,
+        quotient="parity",
+        length=length,
+        restored=restored,
+        depths=np.array([2.0, length]),
+        settled={},
+        lengths=lengths.astype(float),
+        state=own.state_probe[:, lengths - 1],
+        parity=own.parity_probe["linear"][:, lengths - 1],
+        reach={"state": length, "parity": length},
+        right={"state": np.ones(length), "parity": np.ones(length)},
+        sequences=1000,
+        trained=length,
+        head=None,
+        ahead=None,
+    )
+    for measure in (distances.patching, distances.probing):
+        found = measure(evidence)
+        assert found[algorithm] == pytest.approx(0, abs=1e-9)
+    patched = distances.patching(evidence)
+    others = [patched[name] for name in MECHANISMS if name != algorithm]
+    assert min(others) > 0.01
+
+
+def test_errors_that_keep_parity_are_told_from_those_that_do_not():
+    base = dict.fromkeys(("order", "unknown"), 6) | {"unknown": 3}
+    state = np.full(10, 0.9)
+    common = {
+        **base,
+        "quotient": "parity",
+        "length": 10,
+        "restored": {},
+        "depths": np.array([2.0]),
+        "settled": {},
+        "lengths": np.array([5.0]),
+        "state": np.zeros((2, 1)),
+        "parity": np.zeros((2, 1)),
+        "reach": {},
+        "sequences": 1000,
+        "trained": 10,
+        "head": None,
+        "ahead": None,
+    }
+    kept = Evidence(**common, right={"state": state, "parity": np.ones(10)})
+    lost = Evidence(**common, right={"state": state, "parity": state + 0.1 * 0.4})
+    assert distances.separation(kept) == {"generalization": pytest.approx(1)}
+    assert distances.separation(lost) == {"generalization": pytest.approx(0, abs=1e-9)}
+    perfect = dataclasses.replace(kept, right={"state": np.ones(10), "parity": np.ones(10)})
+    assert distances.separation(perfect) == {}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "reads"),
+    [
+        ("associative", "associative"),
+        ("sequential", "associative"),  # cutoffs alone cannot tell these apart
+        ("parity-associative", "parity-associative"),
+        ("parallel", "mixed"),
+        ("parity-only", "unlearned"),
+    ],
+)
+def test_the_quick_reading(algorithm, reads):
+    spec = CompileSpec(algorithm=algorithm, length=8)
+    general = generalization(compile_model(spec), task_of(spec))
+    assert read_cutoffs(general) == reads
+    found = quick_verdict(general)
+    assert found["mechanism"] == reads
+    assert found["says"]
+
+
+def test_the_weights_that_ship_were_good_enough():
+    weights, measured = calibrated()
+    assert all(value > 0 for value in [*weights.count.values(), *weights.against.values()])
+    held_out = measured["held out"]
+    assert held_out["models"] >= 100
+    assert held_out["right"] >= 0.98
+    assert held_out["calibration_error"] <= 0.05
+    assert held_out["confident_mistakes"] == 0
