@@ -8,7 +8,7 @@ import sys
 import typer
 
 from statetrace import __version__
-from statetrace.cli import analyze, compile, data, show, signatures, train, verdict
+from statetrace.cli import analyze, compile, data, show, signatures, study, train, verdict
 from statetrace.cli.console import complain
 from statetrace.errors import StatetraceError
 
@@ -42,6 +42,7 @@ app.command("compile")(compile.compile_)
 app.command("show")(show.show)
 app.command("data")(data.data)
 app.command("signatures")(signatures.signatures)
+app.add_typer(study.app, name="study")
 
 
 def main() -> None:

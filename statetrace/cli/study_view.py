@@ -1,0 +1,103 @@
+"""How a study looks on a terminal: the live table, its summary, a line per change elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.live import Live as RichLive
+from rich.table import Table
+from rich.text import Text
+
+from statetrace.cli.console import err, note
+from statetrace.studies.survey import CellState, tally
+
+MOST_ROWS = 40
+STYLES = {"finished": "green", "failed": "bold red", "running": "cyan", "waiting": "dim"}
+FIRST = ("failed", "running", "to be retried", "interrupted", "finished", "waiting")
+
+
+def table(states: Sequence[CellState], most: int | None = None) -> Table:
+    """A row per cell, those that want attention first where there are too many for a screen."""
+    made = Table(title=None, pad_edge=False, box=None)
+    for name in ("cell", "state", "step", "accuracy", "early", "verdict", "why"):
+        right = name in ("step", "accuracy")
+        made.add_column(name, justify="right" if right else "left", overflow="fold")
+    shown = list(states)
+    if most is not None and len(shown) > most:
+        shown = sorted(shown, key=lambda one: FIRST.index(one.state))[:most]
+    for one in shown:
+        made.add_row(*_row(one))
+    if len(shown) < len(states):
+        made.caption = f"{len(states) - len(shown):,} more cells not shown"
+    return made
+
+
+def _row(one: CellState) -> list[Text]:
+    outcome = one.outcome or {}
+    final, early = outcome.get("final") or {}, outcome.get("early") or {}
+    step = "" if one.step is None else f"{one.step:,}"
+    accuracy = f"{final['accuracy']:.1%}" if "accuracy" in final else ""
+    verdict = str(final.get("mechanism", final.get("quick", "")))
+    if final.get("confidence") is not None:
+        verdict += f" ({final['confidence']:.0%})"
+    words = [
+        one.cell.name,
+        one.state,
+        step + (f" of {one.steps:,}" if one.steps and step else ""),
+        accuracy,
+        str(early.get("quick", "")),
+        verdict,
+        one.why or "",
+    ]
+    style = STYLES.get(one.state, "yellow")
+    return [Text(word, style=style if number == 1 else "") for number, word in enumerate(words)]
+
+
+def summary(states: tuple[CellState, ...]) -> Text:
+    """Such as '3 of 12 cells have ended: 2 finished, 1 failed; 2 running, 7 waiting'."""
+    counts = tally(states)
+    over = [f"{n:,} {name}" for name, n in counts.items() if name in ("finished", "failed")]
+    rest = [f"{n:,} {name}" for name, n in counts.items() if name not in ("finished", "failed")]
+    ended = sum(one.ended for one in states)
+    words = f"{ended:,} of {len(states):,} cells have ended"
+    words += f": {', '.join(over)}" if over else ""
+    return Text(words + (f"; {', '.join(rest)}" if rest else ""))
+
+
+def plain(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    made = Table(title=title, pad_edge=False, box=None)
+    for name in rows[0]:
+        made.add_column(name)
+    for row in rows:
+        made.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+    return made
+
+
+class Live:
+    """The table on a terminal, redrawn in place; a line per change where there is none."""
+
+    def __init__(self, cells: int) -> None:
+        self._live = RichLive(console=err, auto_refresh=False, transient=True)
+        self._before: dict[str, str] = {}
+        self._cells = cells
+
+    def __enter__(self) -> Live:
+        if err.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def draw(self, states: tuple[CellState, ...]) -> None:
+        if err.is_terminal:
+            most = max(5, min(MOST_ROWS, err.height - 4))
+            self._live.update(Group(table(states, most), summary(states)), refresh=True)
+            return
+        for one in states:
+            if self._before.get(one.cell.name, "waiting") != one.state:
+                why = f" ({one.why})" if one.why else ""
+                note(f"{one.cell.name}: {one.state}{why}")
+        self._before = {one.cell.name: one.state for one in states}

@@ -1,0 +1,33 @@
+"""Engines: where the workers of a study run. Each is a pool (see statetrace.studies.supervise)."""
+
+from __future__ import annotations
+
+from statetrace.errors import StatetraceError
+from statetrace.studies.folder import Study
+from statetrace.studies.supervise import Pool
+
+ENGINES = ("local", "ray")
+
+
+def make_pool(
+    engine: str, study: Study, jobs: int | None, gpus_per_run: float | None, address: str | None
+) -> Pool:
+    """The named engine; Ray is looked for only when it is asked for."""
+    if jobs is not None and jobs < 1:
+        raise StatetraceError(f"jobs {jobs} is too few; use 1 or more")
+    if gpus_per_run is not None and not 0 <= gpus_per_run <= 1:
+        raise StatetraceError(
+            f"gpus_per_run {gpus_per_run} is no share of a GPU; use a number from 0 to 1, such as "
+            "0.25 for four runs on each"
+        )
+    if engine == "local":
+        from statetrace.studies.engines.local import LocalPool
+
+        if address is not None:
+            raise StatetraceError(f"address '{address}' is for --engine ray; leave it out")
+        return LocalPool(study, jobs, gpus_per_run)
+    if engine == "ray":
+        from statetrace.studies.engines.ray import RayPool
+
+        return RayPool(study, jobs, gpus_per_run, address)
+    raise StatetraceError(f"engine '{engine}' is unknown; use one of {', '.join(ENGINES)}")

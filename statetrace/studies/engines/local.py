@@ -1,0 +1,113 @@
+"""The local engine: worker processes on this machine.
+
+One worker per core, or per share of a GPU where there are GPUs, each with one thread: two processes
+with two threads each on two cores wait for one another most of the time.
+
+Cost: a worker takes some seconds to start, once for all the cells it does.
+Caveat: a worker stops, with a checkpoint, when its driver is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from typing import IO
+
+from statetrace.studies.folder import Study
+
+PATIENCE = 60.0
+"""Seconds a worker has to write its checkpoint before it is killed."""
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+WORDS = 300
+"""Characters of what a dying worker said that are passed on."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    process: subprocess.Popen[bytes]
+    place: int
+    said: IO[bytes]
+
+
+class LocalPool:
+    """Processes that run `statetrace study work`."""
+
+    def __init__(self, study: Study, jobs: int | None, gpus_per_run: float | None) -> None:
+        self._study = study
+        self._devices = _devices() if gpus_per_run != 0 else []
+        self.size = jobs or default_jobs(cores(), len(self._devices), gpus_per_run)
+        self._workers: list[Worker] = []
+
+    def start(self) -> None:
+        taken = {worker.place for worker in self._workers}
+        place = next(number for number in range(self.size) if number not in taken)
+        environment = os.environ | dict.fromkeys(THREADS, "1")
+        if self._devices:
+            environment["CUDA_VISIBLE_DEVICES"] = self._devices[place % len(self._devices)]
+        command = [sys.executable, "-m", "statetrace", "study", "work", str(self._study.path)]
+        said = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the worker)
+        process = subprocess.Popen(
+            [*command, "--with-parent"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            start_new_session=True,  # Ctrl-C is for the driver, who asks its workers to stop
+        )
+        self._workers.append(Worker(process, place, said))
+
+    def running(self) -> int:
+        return sum(worker.process.poll() is None for worker in self._workers)
+
+    def deaths(self) -> list[str]:
+        gone = [worker for worker in self._workers if worker.process.poll() is not None]
+        self._workers = [worker for worker in self._workers if worker not in gone]
+        found = []
+        for worker in gone:
+            worker.said.seek(0)
+            words = worker.said.read().decode(errors="replace").strip()[-WORDS:]
+            worker.said.close()
+            code = worker.process.returncode
+            if code:
+                how = f"signal {-code}" if code < 0 else f"status {code}"
+                found.append(f"process {worker.process.pid}, {how}" + (f": {words}" * bool(words)))
+        return found
+
+    def close(self) -> None:
+        for worker in self._workers:
+            if worker.process.poll() is None:
+                worker.process.terminate()
+        for worker in self._workers:
+            try:
+                worker.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+        self.deaths()
+
+
+def cores() -> int:
+    """Those this process may use, which a container or a batch system may have narrowed."""
+    return len(os.sched_getaffinity(0))
+
+
+def default_jobs(cores: int, gpus: int, gpus_per_run: float | None) -> int:
+    """One run per core; where there are GPUs, as many as share them, but never more than cores."""
+    if not gpus:
+        return max(1, cores)
+    each = int(1 / (gpus_per_run or 1.0) + 1e-9)
+    return max(1, min(cores, gpus * each))
+
+
+def _devices() -> list[str]:
+    """The GPUs this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = named.split(",") if named else [str(number) for number in range(count)]
+    return names[:count]

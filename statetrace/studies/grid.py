@@ -1,0 +1,282 @@
+"""A study file: a base recipe, factors with their levels, and the cells they span.
+
+    base = "../paper/s3-gpt2.toml"     # a recipe, relative to this file
+    seeds = 12                         # data orders 0 to 11 (the default), or a list of them
+
+    [settings]                         # options that hold in every cell, as on the command line
+    steps = 20000
+
+    [grid]
+    model = ["gpt2", "pythia-160m"]    # values of a setting ...
+
+    [grid.regime.scratch]              # ... or levels by name, each a table of settings
+
+    [grid.regime.topic]
+    stages = "../regimes/topic.toml"   # whose [[stage]] tables it takes; or a list of such tables
+
+    [[exclude]]                        # combinations that are left out
+    model = "gpt2"
+    regime = "topic"
+
+Where levels mean different things for different models, several [[grid]] tables with the same
+factors stand one after the other; the study has the cells of all of them.
+
+Cost: none; needs no torch.
+Caveat: settings hold in every stage of the base recipe, but do not reach into the stages of a
+level: those say themselves how they differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from statetrace.errors import StatetraceError
+from statetrace.training.recipe import OPTIONS, Recipe, known
+from statetrace.training.settings import need
+
+DATA_ORDERS = 12
+"""As in the paper (section 5.2)."""
+
+EARLY = 10_000
+"""Steps after which the paper reads the mechanism off the generalization curves (section 5.1)."""
+
+SEED = "seed"
+STAGES = "stages"
+VERDICTS = ("full", "quick")
+WORK = ("train", "nothing")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for all cells of a study.
+
+    Attributes:
+        early: steps of the last stage after which a cell is first judged.
+        train_on: whether training goes on behind that; without it the early verdict is the last.
+        verdict: how a trained model is judged: `full` (all lenses) or `quick` (cutoffs alone).
+        retries: how often a cell that fails without getting any further is tried again.
+        work: `train`, or `nothing` to measure what the machinery itself costs.
+    """
+
+    early: int = EARLY
+    train_on: bool = True
+    verdict: str = "full"
+    retries: int = 2
+    work: str = "train"
+
+    def __post_init__(self) -> None:
+        for name in ("early", "retries"):
+            value = getattr(self, name)
+            least = 1 if name == "early" else 0
+            whole = type(value) is int and value >= least
+            need(whole, f"{name} {value!r} must be a whole number from {least} up")
+        need(type(self.train_on) is bool, f"train_on {self.train_on!r} is neither true nor false")
+        need(
+            self.verdict in VERDICTS,
+            f"verdict {self.verdict!r} is unknown; use one of {', '.join(VERDICTS)}",
+        )
+        need(self.work in WORK, f"work {self.work!r} is unknown; use one of {', '.join(WORK)}")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study.
+
+    Attributes:
+        name: unique in the study, and fit for a folder.
+        levels: factor -> level, the seed last.
+        recipe: all its settings, as `Recipe.to_dict` gives them.
+    """
+
+    name: str
+    levels: Mapping[str, str | int]
+    recipe: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells of a study and what holds for all of them."""
+
+    cells: tuple[Cell, ...]
+    rules: Rules = field(default_factory=Rules)
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        return tuple(self.cells[0].levels)
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def of(tables: Mapping[str, Any]) -> Plan:
+        """From what `to_dict` gave."""
+        return Plan(tuple(Cell(**cell) for cell in tables["cells"]), Rules(**tables["rules"]))
+
+
+Level = tuple[dict[str, Any], list[dict[str, Any]] | None]
+"""What a level changes: settings by option name, and stages (None leaves those of the base)."""
+
+
+def read_study(path: Path) -> Plan:
+    """The plan of a study file; refuses, before any work, what cannot be done."""
+    source = f"study '{path}'"
+    try:
+        tables = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise StatetraceError(f"there is no study '{path}'") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StatetraceError(f"{source} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise StatetraceError(f"{source} is not valid TOML: {error}") from None
+    rules = {f.name for f in dataclasses.fields(Rules)}
+    for name in tables:
+        known(name, ["base", "seeds", "settings", "grid", "exclude", *sorted(rules)], "key", source)
+    base = _base(tables.get("base"), path)
+    base = base.override(_settings(tables.get("settings", {}), f"[settings] of {source}"))
+    grids = _grids(tables.get("grid", {}), path)
+    excluded = _excluded(tables.get("exclude", []), grids, source)
+    seeds = _seeds(tables.get("seeds", DATA_ORDERS), source)
+    cells: list[Cell] = []
+    for factors in grids:
+        for combination in itertools.product(*(levels.items() for levels in factors.values())):
+            levels = dict(zip(factors, (name for name, _ in combination), strict=True))
+            if any(one.items() <= levels.items() for one in excluded):
+                continue
+            recipe = _combine(base, [change for _, change in combination], levels, source)
+            cells += [_cell(levels, recipe, seed) for seed in seeds]
+    need(bool(cells), f"{source} leaves out every combination; take back an [[exclude]]")
+    _distinct(cells, source)
+    return Plan(tuple(cells), Rules(**{k: v for k, v in tables.items() if k in rules}))
+
+
+def _base(given: Any, path: Path) -> Recipe:
+    if given is None:
+        return Recipe()
+    if isinstance(given, dict):
+        return Recipe.of(given, f"[base] of study '{path}'")
+    need(isinstance(given, str), f"base {given!r} in study '{path}' is no recipe; give its path")
+    return Recipe.read(path.parent / given)
+
+
+def _settings(table: Any, where: str) -> dict[str, Any]:
+    need(isinstance(table, dict), f"{where} is {table!r}; write a table of settings")
+    for name in table:
+        known(name, OPTIONS, "setting", where)
+    need(SEED not in table, f"seed {table.get(SEED)!r} in {where}: list seeds as `seeds = [...]`")
+    return dict(table)
+
+
+Factors = dict[str, dict[str, Level]]
+
+
+def _grids(given: Any, path: Path) -> list[Factors]:
+    tables = given if isinstance(given, list) else [given]
+    grids = [_factors(table, path) for table in tables]
+    for one in grids:
+        need(
+            list(one) == list(grids[0]),
+            f"the [[grid]] tables of study '{path}' have different factors ({', '.join(one)}, not "
+            f"{', '.join(grids[0])}); give all of them the same, in the same order",
+        )
+    return grids
+
+
+def _factors(grid: Any, path: Path) -> Factors:
+    where = f"[grid] of study '{path}'"
+    need(isinstance(grid, dict), f"grid is {grid!r} in study '{path}'; write a table [grid]")
+    need(SEED not in grid, f"seed in {where} is no factor; list seeds as `seeds = [...]`")
+    found: dict[str, dict[str, Level]] = {}
+    for factor, levels in grid.items():
+        need(bool(levels), f"factor '{factor}' in {where} has no levels; give at least one")
+        if isinstance(levels, list):
+            known(factor, OPTIONS, "setting", where)
+            found[factor] = {str(value): ({factor: value}, None) for value in levels}
+            continue
+        need(
+            isinstance(levels, dict),
+            f"factor '{factor}' in {where} is {levels!r}; give a list of values, or a table per "
+            f"level as in [grid.{factor}.NAME]",
+        )
+        found[factor] = {
+            name: _level(table, f"[grid.{factor}.{name}] of study '{path}'", path)
+            for name, table in levels.items()
+        }
+    return found
+
+
+def _level(table: Any, where: str, path: Path) -> Level:
+    need(isinstance(table, dict), f"{where} is {table!r}; write a table of settings")
+    stages = table.get(STAGES)
+    settings = _settings({k: v for k, v in table.items() if k != STAGES}, where)
+    if isinstance(stages, str):
+        return settings, Recipe.read(path.parent / stages).to_dict().get("stage", [])
+    if stages is not None:
+        Recipe.of({"stage": stages}, where)  # refuses what is no list of stages
+    return settings, stages
+
+
+def _excluded(tables: Any, grids: Sequence[Factors], source: str) -> list[dict[str, str]]:
+    factors = {name: {k for one in grids for k in one[name]} for name in grids[0]}
+    listed = isinstance(tables, list) and all(isinstance(one, dict) and one for one in tables)
+    need(listed, f"exclude in {source} is {tables!r}; write each one under [[exclude]]")
+    for one in tables:
+        for factor, level in one.items():
+            known(factor, factors, "factor", f"[[exclude]] of {source}")
+            known(str(level), factors[factor], f"level of {factor}", f"[[exclude]] of {source}")
+    return [{factor: str(level) for factor, level in one.items()} for one in tables]
+
+
+def _seeds(given: Any, source: str) -> Sequence[int]:
+    if type(given) is int and given >= 1:
+        return range(given)
+    whole = isinstance(given, list) and given and all(type(one) is int for one in given)
+    need(
+        bool(whole) and len(set(given)) == len(given),
+        f"seeds {given!r} in {source} are no seeds; say how many, or list different ones",
+    )
+    return list(given)
+
+
+def _combine(
+    base: Recipe, changes: Sequence[Level], levels: Mapping[str, str], source: str
+) -> Recipe:
+    where = ", ".join(f"{factor} {level}" for factor, level in levels.items())
+    try:
+        recipe = base
+        for settings, _ in changes:
+            recipe = recipe.override(settings)
+        chains = [stages for _, stages in changes if stages is not None]
+        need(len(chains) <= 1, "two factors give stages; let one of them do so")
+        if chains:
+            tables = {k: v for k, v in recipe.to_dict().items() if k != "stage"}
+            recipe = Recipe.of(tables | {"stage": chains[0]})
+        last = recipe.stages[-1].wanted.objective
+        need(last == "state", f"the last stage is '{last}'; a study asks for the state at the end")
+        # a thread count that depends on the machine could change the last bits of a sum
+        return recipe if recipe.training.threads else recipe.override({"threads": 1})
+    except StatetraceError as error:
+        raise StatetraceError(f"{source}, {where or 'base'}: {error}") from None
+
+
+def _cell(levels: Mapping[str, str], recipe: Recipe, seed: int) -> Cell:
+    words = [re.sub(r"[^\w.+-]+", "-", level) for level in levels.values()]
+    name = "_".join([*words, f"{SEED}-{seed}"])
+    return Cell(name, {**levels, SEED: seed}, recipe.override({SEED: seed}).to_dict())
+
+
+def _distinct(cells: Sequence[Cell], source: str) -> None:
+    seen: set[str] = set()
+    for cell in cells:
+        name = cell.name.casefold()  # some file systems do not tell cases apart
+        need(
+            name not in seen,
+            f"{source} has two cells called '{cell.name}'; name its levels differently",
+        )
+        seen.add(name)

@@ -1,0 +1,112 @@
+"""Studies small enough to run in seconds."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from statetrace.studies.folder import Study
+from statetrace.studies.grid import read_study
+from statetrace.studies.worker import work
+
+TOY = """
+seeds = {seeds}
+early = 10
+verdict = "quick"
+{rules}
+
+[settings]
+group = "S3"
+length = 4
+model = "gpt2"
+layers = 1
+width = 16
+heads = 2
+dropout = 0.1
+sequences = 500
+steps = 30
+batch = 16
+learning_rate = 3e-3
+device = "cpu"
+evaluate_every = 10
+evaluate_sequences = 50
+checkpoint_every = 6
+log_every = 1
+{settings}
+
+{grid}
+"""
+
+
+def study_file(folder: Path, seeds=2, grid="", settings="", rules="") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "toy.toml"
+    file.write_text(TOY.format(seeds=seeds, grid=grid, settings=settings, rules=rules))
+    return file
+
+
+def prepared(folder: Path, out: str = "study", **about) -> Study:
+    return Study.prepare(folder / out, read_study(study_file(folder, **about)))
+
+
+def undisturbed(folder: Path, **about) -> Study:
+    """The same study done in this process, one cell after the other."""
+    study = prepared(folder / "undisturbed", **about)
+    work(study)
+    return study
+
+
+def contents(study: Study) -> dict[str, object]:
+    """What must be equal for equal studies: logs and checkpoints byte by byte, and measurements."""
+    found: dict[str, object] = {}
+    for file in sorted((study.path / "cells").rglob("*")):
+        if file.is_file() and (file.name == "metrics.jsonl" or "checkpoints" in file.parts):
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()
+            found[str(file.relative_to(study.path))] = digest
+    for file in sorted((study.path / "outcomes").glob("*.json")):
+        outcome = json.loads(file.read_text())
+        found[file.name] = [outcome["state"], outcome.get("early"), outcome.get("final")]
+    return found
+
+
+def wait_for(condition, seconds=60.0):
+    """The first true value of `condition`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not happen in time")
+
+
+def a_worker_in_the_middle(study: Study, least=1, most=25):
+    """(cell, process id) of a worker that has logged some steps of its cell and has more to do."""
+    for file in (study.path / "claims").glob("[!.]*"):
+        claim = json.loads(file.read_text())
+        if claim["released"]:
+            continue
+        log = study.path / "cells" / file.name.rsplit(".", 1)[0] / "metrics.jsonl"
+        if log.exists() and least <= len(log.read_text().splitlines()) <= most:
+            return file.name.rsplit(".", 1)[0], claim["owner"]["pid"]
+    return None
+
+
+def begin(*words: object) -> subprocess.Popen:
+    """`statetrace study ...` as its own process."""
+    command = [sys.executable, "-m", "statetrace", "study", *map(str, words)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """A prepared toy study; keyword arguments as for `study_file`."""
+    return lambda **about: prepared(tmp_path, **about)

@@ -1,0 +1,117 @@
+"""One worker: early verdicts, failures, stopping, and the table at the end."""
+
+import csv
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from statetrace.runs import Run
+from statetrace.studies import cell as cells
+from statetrace.studies.survey import Survey
+from statetrace.studies.table import write_results
+from statetrace.studies.worker import work
+from statetrace.training.listener import Quiet
+from statetrace.training.loop import train
+from statetrace.training.recipe import Recipe
+from tests.studies.conftest import contents, prepared, undisturbed
+
+BROKEN = """
+[grid.initialisation.scratch]
+
+[grid.initialisation.broken]
+learning_rate = 1e38
+clip = 0.0
+"""
+
+
+def states(study):
+    return {one.cell.name: one.state for one in Survey(study).look()}
+
+
+def test_a_cell_is_the_run_that_train_would_make(tmp_path):
+    study = undisturbed(tmp_path, seeds=1)
+    (cell,) = study.plan.cells
+    plain = Run(tmp_path / "plain")
+    train(Recipe.of(dict(cell.recipe)), plain, Quiet())
+    theirs = study.run(cell)
+    assert (plain.path / "metrics.jsonl").read_bytes() == (
+        theirs.path / "metrics.jsonl"
+    ).read_bytes()
+    assert [step for step, _ in theirs.checkpoints()] == [6, 10, 12, 18, 24, 30]
+    for step, folder in plain.checkpoints():
+        for file in folder.iterdir():
+            assert file.read_bytes() == (theirs.checkpoint(step) / file.name).read_bytes()
+    assert study.early(cell)["step"] == 10
+    assert study.outcome(cell)["final"]["step"] == 30
+
+
+def test_what_is_done_is_skipped(tmp_path, monkeypatch):
+    study = undisturbed(tmp_path, seeds=1)
+    before = contents(study)
+    monkeypatch.setitem(cells.KINDS, "train", lambda *_: pytest.fail("it was done already"))
+    assert work(study) == 0
+    assert contents(study) == before
+
+
+def test_the_early_verdict_may_be_the_last(tmp_path):
+    study = undisturbed(tmp_path, seeds=1, rules="train_on = false")
+    (cell,) = study.plan.cells
+    assert [step for step, _ in study.run(cell).checkpoints()] == [6, 10]
+    outcome = study.outcome(cell)
+    assert outcome["final"] == outcome["early"] == study.early(cell)
+
+
+def test_a_failing_cell_is_retried_reported_and_the_rest_finish(tmp_path):
+    study = prepared(tmp_path, seeds=1, grid=BROKEN, rules="retries = 1")
+    said = []
+    work(study, told=said.append)
+    assert states(study) == {"scratch_seed-0": "finished", "broken_seed-0": "failed"}
+    broken = study.cell("broken_seed-0")
+    outcome = study.outcome(broken)
+    assert "the loss became" in outcome["why"]
+    assert outcome["tries"] == len(study.failures(broken)) == 2
+    assert [words.split(":")[1].split(" and")[0] for words in said if "broken" in words] == [
+        " begun", " failed", " begun", " failed",
+    ]  # fmt: skip
+    assert "NonFiniteLoss" in (study.path / "failures" / "broken_seed-0.txt").read_text()
+    file = write_results(study)
+    rows = {row["cell"]: row for row in pq.read_table(file).to_pylist()}
+    assert rows["broken_seed-0"]["why"] == outcome["why"]
+    assert rows["broken_seed-0"]["verdict"] is None
+    good = rows["scratch_seed-0"]
+    assert good["initialisation"] == "scratch"
+    assert good["state"] == "finished"
+    assert good["step"] == 30
+    assert good["early_step"] == 10
+    assert good["verdict"] == good["quick_verdict"] == "unlearned"
+    assert 0 < good["accuracy"] < 1
+    with file.with_suffix(".csv").open() as lines:
+        assert [row["cell"] for row in csv.DictReader(lines)] == list(rows)
+    assert study.forget_failed() == ["broken_seed-0"]
+    assert states(study)["broken_seed-0"] == "waiting"
+
+
+def test_a_stopped_cell_goes_on_where_it_was(tmp_path):
+    whole = undisturbed(tmp_path, seeds=1)
+    study = prepared(tmp_path, seeds=1)
+    (cell,) = study.plan.cells
+    for steps in (4, 9, 12):  # before the early verdict, and behind it
+        left = iter(range(steps))
+        work(study, stop=lambda left=left: next(left, None) is None)
+        assert states(study) == {cell.name: "waiting"}
+    work(study)
+    same = contents(study)
+    assert contents(whole).items() <= same.items()
+    assert len(json.loads((study.run(cell).path / "run.json").read_text())["sessions"]) == 5
+
+
+def test_deaths_count_only_where_nothing_is_gained(tmp_path):
+    study = prepared(tmp_path, seeds=1, rules="retries = 1")
+    (cell,) = study.plan.cells
+    for step in (6, 12, 18):
+        study.run(cell).checkpoint(step).mkdir(parents=True)
+        study.add_failure(cell, "its worker died", "someone")
+    assert not study.gave_up(cell)
+    study.add_failure(cell, "its worker died", "someone")
+    assert study.gave_up(cell)
