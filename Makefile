@@ -10,6 +10,7 @@ demo: $(READY)
 	$(BIN)/statetrace train recipes/demo.toml --out runs/demo --resume
 	$(BIN)/statetrace analyze runs/demo
 	$(BIN)/statetrace show runs/demo
+	$(BIN)/statetrace report runs/demo
 
 test: lint
 	$(BIN)/pytest -n 2

@@ -8,7 +8,18 @@ import sys
 import typer
 
 from statetrace import __version__
-from statetrace.cli import analyze, compile, data, show, signatures, study, train, verdict
+from statetrace.cli import (
+    analyze,
+    compile,
+    data,
+    figures,
+    report,
+    show,
+    signatures,
+    study,
+    train,
+    verdict,
+)
 from statetrace.cli.console import complain
 from statetrace.errors import StatetraceError
 
@@ -40,6 +51,8 @@ app.command("analyze")(analyze.analyze)
 app.command("verdict")(verdict.verdict)
 app.command("compile")(compile.compile_)
 app.command("show")(show.show)
+app.command("report")(report.report)
+app.command("figures")(figures.figures)
 app.command("data")(data.data)
 app.command("signatures")(signatures.signatures)
 app.add_typer(study.app, name="study")

@@ -1,0 +1,40 @@
+"""`statetrace figures`: the figures of a run as files for a paper, with the numbers beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from statetrace.cli.console import note, out
+from statetrace.errors import StatetraceError
+
+
+def figures(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    target: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where to (default: figures in the run folder).", metavar="DIR"),
+    ] = None,
+    kind: Annotated[
+        str, typer.Option("--format", help="pdf, svg or eps (vector), or png.", metavar="FORMAT")
+    ] = "pdf",
+    only: Annotated[
+        str | None,
+        typer.Option(help="Figures to draw, with commas (default: all).", metavar="NAMES"),
+    ] = None,
+) -> None:
+    """Draw every figure as a file of a page's width with embedded fonts, and its table as CSV."""
+    from statetrace.report.files import write_figures
+
+    folder = target or run / "figures"
+    if folder.exists() and not folder.is_dir():
+        raise StatetraceError(f"'{folder}' is a file; --out should name a folder")
+    wanted = None if only is None else [word.strip() for word in only.split(",") if word.strip()]
+    made, missing = write_figures(run, folder, kind, wanted)
+    for sentence in missing:
+        note(sentence)
+    if not made:
+        raise StatetraceError(f"'{run}' has nothing to draw yet; `statetrace analyze {run}` first")
+    out.print(f"{len(made)} figures: {folder}", markup=False)

@@ -1,0 +1,40 @@
+"""`statetrace report`: everything about one run, or several side by side, as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from statetrace.cli.console import note, out
+from statetrace.errors import StatetraceError
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, one or several.", metavar="RUN...")
+    ],
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="The page (default: report.html in the first run folder).", metavar="FILE"
+        ),
+    ] = None,
+) -> None:
+    """Write a page with the verdict and every figure, from run folders alone.
+
+    One file that works offline and can be sent to a colleague. What has not been measured yet is
+    named there, with the command that measures it.
+    """
+    from statetrace.report.page import write_report
+    from statetrace.runs import Run
+
+    for run in runs:
+        Run.existing(run)
+    target = target or runs[0] / "report.html"
+    if target.is_dir():
+        raise StatetraceError(f"'{target}' is a folder; --out should name a file")
+    size = write_report(runs, target)
+    out.print(f"report: {target}", markup=False)
+    note(f"{size / 1e6:.1f} MB; open it in a browser, it needs no network")

@@ -1,0 +1,391 @@
+// Puts the pictures into the page, and lets people choose, compare and save them.
+// Plain JavaScript, no build step. Everything that is text goes through textContent.
+"use strict";
+(async function () {
+  const SEPARATOR = "\u241f";
+  const root = document.documentElement;
+
+  async function unpack(id) {
+    const element = document.getElementById(id);
+    const bytes = Uint8Array.from(atob(element.textContent), (c) => c.charCodeAt(0));
+    element.remove();
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  }
+
+  // Theme: as the system has it, until someone presses the button.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const button = document.getElementById("theme");
+  function setTheme(name) {
+    root.dataset.theme = name;
+    button.textContent = name === "dark" ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colours`);
+  }
+  setTheme(dark.matches ? "dark" : "light");
+
+  if (typeof DecompressionStream === "undefined") {
+    document.getElementById("loading").textContent =
+      "This browser is too old for the pictures: it cannot unpack them.";
+    return;
+  }
+  const [library, text] = await Promise.all([unpack("plotly-packed"), unpack("data-packed")]);
+  const script = document.createElement("script");
+  script.textContent = library;
+  document.head.appendChild(script);
+  const { figures, traces, steps, runs } = JSON.parse(text);
+
+  function colours(value, style) {
+    if (typeof value === "string") {
+      return value[0] === "@" ? style.getPropertyValue("--" + value.slice(1)).trim() : value;
+    }
+    if (Array.isArray(value)) {
+      return value.length && typeof value[0] === "number" ? value : value.map((v) => colours(v, style));
+    }
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, colours(v, style)]));
+    }
+    return value;
+  }
+
+  const touch = matchMedia("(pointer: coarse)").matches;
+  let chosenStep = steps.length ? steps[steps.length - 1] : null;
+
+  // Of a run's checkpoints, the newest that is not later than the chosen one.
+  function shotOf(cell) {
+    if (cell.run === null || cell.shots.length === 1 || chosenStep === null) {
+      return cell.shots[cell.shots.length - 1];
+    }
+    const there = runs[cell.run];
+    let found = 0;
+    there.forEach((step, i) => { if (step === null || step <= chosenStep) found = i; });
+    return cell.shots[Math.min(found, cell.shots.length - 1)];
+  }
+
+  class Figure {
+    constructor(data) {
+      this.data = data;
+      this.section = document.querySelector(`[data-figure="${data.name}"]`);
+      this.drawn = false;
+      this.busy = false;
+      this.section.querySelectorAll("[data-control]").forEach((control) =>
+        control.addEventListener("change", () => this.draw()));
+      this.section.querySelectorAll("[data-save]").forEach((b) =>
+        b.addEventListener("click", () => this.save(b.dataset.save)));
+    }
+
+    key() {
+      const chosen = [];
+      this.section.querySelectorAll("[data-control]").forEach((control) => {
+        if (control.type === "radio" && !control.checked) return;
+        chosen[Number(control.dataset.control)] = control.value;
+      });
+      return chosen.join(SEPARATOR);
+    }
+
+    // Everything on show: [cell, its element, its view or null]
+    views() {
+      const key = this.key();
+      return this.data.cells.map((cell, i) => {
+        const shot = shotOf(cell);
+        const element = this.section.querySelector(`[data-cell="${i}"]`);
+        return { cell, shot, element, view: shot.views[key] || null };
+      });
+    }
+
+    async draw() {
+      this.drawn = true;
+      const style = getComputedStyle(root);
+      const keys = new Map();
+      const scales = new Map();
+      const jobs = [];
+      for (const { cell, shot, element, view } of this.views()) {
+        const place = element.querySelector(".panels");
+        const wanted = view ? view.panels.length : 0;
+        place.querySelectorAll(".missing").forEach((line) => line.remove());
+        while (place.children.length > wanted) {
+          Plotly.purge(place.lastChild);
+          place.lastChild.remove();
+        }
+        if (!view) place.appendChild(missing(shot));
+        while (place.children.length < wanted) {  // all of them first, so that each knows its width
+          const at = document.createElement("div");
+          at.className = "panel";
+          at.setAttribute("role", "img");
+          place.appendChild(at);
+        }
+        for (let i = 0; i < wanted; i++) {
+          const panel = view.panels[i];
+          const at = place.children[i];
+          at.setAttribute("aria-label", `${cell.head}: ${view.title}`);
+          const data = colours(panel.data.map((n) => traces[n]), style);
+          const layout = colours(traces[panel.layout], style);
+          layout.dragmode = touch && !layout.scene ? false : layout.scene ? "turntable" : "zoom";
+          layout.hoverlabel = { ...layout.hoverlabel, bgcolor: style.getPropertyValue("--card").trim(),
+            font: { ...layout.hoverlabel.font, color: style.getPropertyValue("--ink").trim() } };
+          collect(panel, data, keys, scales);
+          const config = { responsive: true, displayModeBar: false, displaylogo: false };
+          jobs.push(Plotly.react(at, data, layout, config).then(() => this.link(at, i)));
+        }
+        tables(element.querySelector(".tables"), shot.tables || []);
+      }
+      legend(this.section.querySelector(".legend"), keys, scales);
+      this.section.querySelector(".save").hidden = !jobs.length;
+      await Promise.all(jobs);
+      this.section.dataset.drawn = String(Number(this.section.dataset.drawn || 0) + 1);
+    }
+
+    // Zooming or turning one panel does the same to its neighbours.
+    link(at, number) {
+      if (!this.data.linked || at.linked) return;
+      at.linked = true;
+      at.on("plotly_relayout", (change) => {
+        if (this.busy) return;
+        const told = Object.entries(change).filter(([k]) => /^[xy]axis\.|^scene\.camera/.test(k));
+        if (!told.length) return;
+        this.busy = true;
+        const others = [...this.section.querySelectorAll(".cell")]
+          .map((cell) => cell.querySelectorAll(".panel")[number])
+          .filter((panel) => panel && panel !== at && panel.data);
+        Promise.all(others.map((panel) => Plotly.relayout(panel, Object.fromEntries(told))))
+          .finally(() => { this.busy = false; });
+      });
+    }
+
+    async save(kind) {
+      const name = `${this.data.name}${this.key() ? "-" + this.key() : ""}`
+        .replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "").toLowerCase();
+      if (kind === "csv") return download(this.csv(), `${name}.csv`, "text/csv");
+      const { svg, width, height } = await this.picture();
+      if (kind === "svg") return download(svg, `${name}.svg`, "image/svg+xml");
+      const image = new Image();
+      image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svg);
+      await image.decode();
+      const canvas = document.createElement("canvas");
+      canvas.width = 2 * width;
+      canvas.height = 2 * height;
+      const pen = canvas.getContext("2d");
+      pen.scale(2, 2);
+      pen.drawImage(image, 0, 0, width, height);
+      canvas.toBlob((blob) => download(blob, `${name}.png`, "image/png"));
+    }
+
+    // All panels in one SVG, with headings, legends and colour bars.
+    async picture() {
+      const style = getComputedStyle(root);
+      const ink = style.getPropertyValue("--ink").trim();
+      const [w, gap] = [460, 16];
+      let x = 0, height = 0;
+      const parts = [];
+      for (const { cell, view } of this.views()) {
+        if (!view) continue;
+        for (const [i, panel] of view.panels.entries()) {
+          const data = colours(panel.data.map((n) => traces[n]), style);
+          data.forEach((trace) => { if (trace.type === "heatmap") trace.showscale = true; });
+          const layout = colours(traces[panel.layout], style);
+          layout.showlegend = data.filter((t) => t.type !== "heatmap" && t.showlegend !== false).length > 1;
+          layout.legend = { orientation: "h", y: -0.25 };
+          const h = layout.height + (layout.showlegend ? 60 : 0);
+          const url = await Plotly.toImage({ data, layout: { ...layout, width: w, height: h } },
+            { format: "svg", width: w, height: h });
+          const inner = decodeURIComponent(url.slice(url.indexOf(",") + 1)).replace(/^<\?xml[^>]*>/, "");
+          const head = i === 0 && this.data.cells.length > 1 ? escapeXml(cell.head) : "";
+          parts.push(`<text x="${x + 8}" y="18" font-size="14" font-weight="600" fill="${ink}" ` +
+            `font-family="system-ui, sans-serif">${head}</text>` +
+            inner.replace("<svg ", `<svg x="${x}" y="26" `));
+          x += w + gap;
+          height = Math.max(height, h + 30);
+        }
+      }
+      const width = Math.max(x - gap, 1);
+      const paper = style.getPropertyValue("--paper").trim();
+      const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ` +
+        `width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">` +
+        `<rect width="100%" height="100%" fill="${paper}"/>${parts.join("")}</svg>`;
+      return { svg, width, height };
+    }
+
+    // The numbers on show, one row per point or cell.
+    csv() {
+      const rows = [];
+      for (const { cell, shot, view } of this.views()) {
+        if (!view) continue;
+        const step = cell.run === null ? "" : runs[cell.run][cell.shots.indexOf(shot)] ?? "";
+        for (const panel of view.panels) {
+          const layout = traces[panel.layout];
+          const about = { column: cell.head, step, panel: plainText(layout.title && layout.title.text) };
+          const named = (axis, other) => plainText((layout[axis] || (layout.scene || {})[axis] || {}).title?.text) || other;
+          for (const trace of panel.data.map((n) => traces[n])) {
+            if (trace.hoverinfo === "skip" && !trace.hovertemplate) continue;
+            const series = plainText(trace.name);
+            if (trace.type === "heatmap") {
+              trace.z.forEach((row, i) => row.forEach((z, j) => rows.push({ ...about,
+                [named("xaxis", "x")]: trace.x[j], [named("yaxis", "y")]: trace.y[i],
+                [plainText(trace.colorbar.title.text)]: z })));
+            } else {
+              trace.x.forEach((x, i) => {
+                const row = { ...about, series, [named("xaxis", "x")]: x, [named("yaxis", "y")]: trace.y[i] };
+                if (trace.z) row[named("zaxis", "z")] = trace.z[i];
+                if (Array.isArray(trace.text) && trace.text[i]) row.what = plainText(trace.text[i]);
+                if (trace.customdata) [row.low, row.high] = trace.customdata[i];
+                rows.push(row);
+              });
+            }
+          }
+        }
+      }
+      const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+      // A leading = + - @ would be a formula to a spreadsheet; numbers are numbers.
+      const cell = (v) => {
+        if (v === null || v === undefined) return "";
+        if (typeof v === "number") return String(v);
+        const safe = /^[=+\-@]/.test(v) ? "'" + v : v;
+        return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+      };
+      return [names.map(cell).join(","), ...rows.map((row) => names.map((n) => cell(row[n])).join(","))].join("\n") + "\n";
+    }
+  }
+
+  function plainText(html) {
+    if (!html) return "";
+    const holder = new DOMParser().parseFromString(html, "text/html");
+    return holder.body.textContent;
+  }
+
+  function escapeXml(words) {
+    return words.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  }
+
+  function missing(shot) {
+    const line = document.createElement("p");
+    line.className = "missing";
+    line.textContent = shot.missing || "Not measured for this choice.";
+    if (shot.command) {
+      const code = document.createElement("code");
+      code.textContent = shot.command;
+      line.append(" ", code, " makes them.");
+    }
+    return line;
+  }
+
+  function collect(panel, data, keys, scales) {
+    if (panel.scale) scales.set(panel.scale.join("|"), panel.scale);
+    for (const trace of data) {
+      if (trace.type === "heatmap" || trace.showlegend === false || !trace.name) continue;
+      if (!keys.has(trace.name)) keys.set(trace.name, trace);
+    }
+  }
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const SHAPES = {
+    circle: "M22,8a4,4 0 1,1 -8,0a4,4 0 1,1 8,0", square: "M14,4h8v8h-8z",
+    diamond: "M18,3l5,5l-5,5l-5,-5z", "triangle-up": "M18,3l5,9h-10z", "triangle-down": "M18,13l5,-9h-10z",
+  };
+  function legend(place, keys, scales) {
+    place.replaceChildren();
+    for (const [name, trace] of keys) {
+      const key = document.createElement("span");
+      key.className = "key";
+      const svg = document.createElementNS(SVG, "svg");
+      for (const [k, v] of Object.entries({ width: 36, height: 16, "aria-hidden": "true" })) svg.setAttribute(k, v);
+      const colour = trace.line?.color || trace.marker?.color || trace.color;
+      if ((trace.mode || "").includes("lines")) {
+        const line = document.createElementNS(SVG, "path");
+        const dashes = { dash: "6 4", dot: "2 3" }[trace.line.dash] || "";
+        const look = { d: "M2,8H34", stroke: colour, "stroke-width": Math.min(8, trace.line.width),
+          "stroke-dasharray": dashes, opacity: trace.opacity ?? 1 };
+        for (const [k, v] of Object.entries(look)) line.setAttribute(k, v);
+        svg.appendChild(line);
+      }
+      if (trace.type === "mesh3d" || ((trace.mode || "").includes("markers"))) {
+        const mark = document.createElementNS(SVG, "path");
+        mark.setAttribute("d", trace.type === "mesh3d" ? "M4,3h28v10h-28z" : SHAPES[trace.marker.symbol] || SHAPES.circle);
+        mark.setAttribute("fill", colour);
+        mark.setAttribute("opacity", trace.type === "mesh3d" ? 0.25 : trace.marker.opacity ?? 1);
+        svg.appendChild(mark);
+      }
+      const words = document.createElement("span");
+      words.textContent = plainText(name);
+      key.append(svg, words);
+      place.appendChild(key);
+    }
+    for (const [label, low, high] of scales.values()) {
+      const scale = document.createElement("span");
+      scale.className = "scale";
+      const ramp = document.createElement("span");
+      ramp.className = "ramp";
+      const number = (v) => String(Number(v.toPrecision(3)));
+      scale.append(`${label}  ${number(low)}`, ramp, number(high));
+      place.appendChild(scale);
+    }
+  }
+
+  function tables(place, found) {
+    place.replaceChildren();
+    for (const { title, head, rows } of found) {
+      const wrap = document.createElement("div");
+      wrap.className = "wide";
+      wrap.tabIndex = 0;  // a wide table can be scrolled by keyboard
+      const table = wrap.appendChild(document.createElement("table"));
+      table.createCaption().textContent = title;
+      const top = table.createTHead().insertRow();
+      for (const words of head) {
+        const cell = document.createElement("th");
+        cell.scope = "col";
+        cell.textContent = words;
+        top.appendChild(cell);
+      }
+      const body = table.createTBody();
+      for (const row of rows) {
+        const line = body.insertRow();
+        for (const words of row) line.insertCell().textContent = words;
+      }
+      place.appendChild(wrap);
+    }
+  }
+
+  function download(content, name, type) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  const all = figures.map((data) => new Figure(data));
+  const bySection = new Map(all.map((figure) => [figure.section, figure]));
+  const near = new IntersectionObserver((seen) => {
+    for (const one of seen) {
+      const figure = bySection.get(one.target);
+      if (one.isIntersecting && !figure.drawn) figure.draw();
+    }
+  }, { rootMargin: "700px" });
+  all.forEach((figure) => near.observe(figure.section));
+  document.getElementById("loading").remove();
+
+  const redraw = () => Promise.all(all.filter((figure) => figure.drawn).map((figure) => figure.draw()));
+  const drawAll = () => Promise.all(all.map((figure) => figure.draw()));
+  button.addEventListener("click", () => { setTheme(root.dataset.theme === "dark" ? "light" : "dark"); redraw(); });
+  dark.addEventListener("change", () => { setTheme(dark.matches ? "dark" : "light"); redraw(); });
+
+  const slider = document.getElementById("checkpoint");
+  if (slider) {
+    slider.addEventListener("input", () => {
+      chosenStep = steps[Number(slider.value)];
+      const said = `step ${chosenStep.toLocaleString("en")}`;
+      slider.setAttribute("aria-valuetext", said);
+      document.getElementById("checkpoint-said").textContent = said;
+      redraw();
+    });
+  }
+
+  // Paper is white, and has all figures.
+  let before = null;
+  addEventListener("beforeprint", () => { before = root.dataset.theme; setTheme("light"); drawAll(); });
+  addEventListener("afterprint", () => { if (before) { setTheme(before); redraw(); } });
+  window.statetrace = { drawAll, figures: all };
+  root.dataset.ready = "true";
+})().catch((error) => {
+  const line = document.getElementById("loading");
+  if (line) line.textContent = "The pictures could not be drawn: " + error.message;
+  throw error;
+});

@@ -1,0 +1,27 @@
+"""The figures of the paper for a run: one function each, from saved tables alone.
+
+from statetrace.report.look import newest
+from statetrace.report.figures import patching
+patching(newest(Path("runs/demo")), pairs="same parity")      # shows itself in a notebook
+"""
+
+from statetrace.report.figures.attention import attention_maps, attention_tree
+from statetrace.report.figures.by_length import generalization
+from statetrace.report.figures.layers_needed import depth
+from statetrace.report.figures.learning import training
+from statetrace.report.figures.patch_maps import patching
+from statetrace.report.figures.probing import probes, probes_by_length
+from statetrace.report.figures.shape import geometry, measures
+
+__all__ = [
+    "attention_maps",
+    "attention_tree",
+    "depth",
+    "generalization",
+    "geometry",
+    "measures",
+    "patching",
+    "probes",
+    "probes_by_length",
+    "training",
+]

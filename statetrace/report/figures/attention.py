@@ -1,0 +1,166 @@
+"""Parity heads: their scores (Table 2) and attention maps with odd actions marked (Figure 9); the
+attention tree (Figure 10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.report.figures.chart import Chart, Dots, Edges, Heat, Panel, grid
+from statetrace.report.look import Look
+
+MAPS = "attention-maps"
+MAPS_TITLE = "Parity heads"
+MAPS_ABOUT = (
+    "What the best-scoring heads look at in one example: each row is an action that looks back, "
+    "each column what it looks at. Triangles mark odd actions (those outside the quotient's "
+    "kernel). A parity head looks at odd actions and at little else."
+)
+TREE = "attention-tree"
+TREE_TITLE = "Attention tree"
+TREE_ABOUT = (
+    "The strongest attention edges (weight above 0.95, among the strongest from and to their ends) "
+    "along which actions reach the last answer. Windows that double from layer to layer form a "
+    "tree. An empty picture says that attention is not sharp, not that nothing flows."
+)
+
+
+def _scored(look: Look) -> Any:
+    result = look.need("attention")
+    if "top_maps" not in result.arrays:
+        reason = result.notes[0] if result.notes else "no head was scored"
+        raise StatetraceError(f"no heads to show: {reason}")
+    return result
+
+
+def attention_maps(look: Look) -> Chart:
+    """The best heads' maps, and the scores of all heads."""
+    result = _scored(look)
+    arrays = result.arrays
+    length = arrays["top_maps"].shape[-1]
+    label = look.group.labels
+    actions = [label[int(a)] for a in arrays["top_maps_actions"]]
+    odd = np.flatnonzero(arrays["top_maps_odd"])
+    name = result.summary["quotient"]
+    word = "odd actions" if name == "parity" else f"actions that change {name}"
+    at = list(range(1, length + 1))
+    strongest = max(0.2, float(np.max(arrays["top_maps"])))
+    ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if length <= 32 else ()
+    panels = []
+    for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
+        shown = np.where(np.tril(np.ones((length, length), dtype=bool)), weights, np.nan)
+        top = [0.0] * len(odd)
+        texts = [f"action {i + 1}: {actions[i]}" for i in odd]
+        marked = Dots(
+            word, (odd + 1).tolist(), top, texts, colour="parity", mark="triangle-down", size=8
+        )
+        panels.append(
+            Panel(
+                "looked at",
+                "looking",
+                (Heat(at, at, grid(shown), "attention", high=strongest), marked),
+                title=f"layer {layer}, head {head}",
+                x_range=(0.4, length + 0.6),
+                y_range=(-0.6, length + 0.6),
+                down=True,
+                whole="xy",
+                ticks=ticks,
+                tall=1.15,
+            )
+        )
+    scores = arrays["scores"].mean(-1)
+    heads = Heat(
+        list(range(scores.shape[1])),
+        list(range(1, len(scores) + 1)),
+        grid(scores),
+        "score",
+        high=100.0,
+    )
+    panels.append(
+        Panel("head", "layer", (heads,), f"{name} head scores, %", down=True, whole="xy", tall=1.15)
+    )
+    return Chart(MAPS, f"The best {name} heads", tuple(panels), MAPS_ABOUT)
+
+
+def head_table(look: Look) -> tuple[list[str], list[list[Any]]]:
+    """Table 2 for this model: the best heads, and what they score by chance."""
+    summary = _scored(look).summary
+    chance = summary.get("top_score_by_chance")
+    head = ["layer", "head", f"{summary['quotient']} head score", "deviation", "best by chance"]
+    table = [
+        [
+            one["layer"],
+            one["head"],
+            f"{one['score']:.1f}%",
+            "" if one["std"] is None else f"± {one['std']:.1f}%",
+            "" if chance is None else f"{chance:.1f}%",
+        ]
+        for one in summary["top_heads"]
+    ]
+    return head, table
+
+
+def ablation_table(look: Look) -> tuple[list[str], list[list[Any]]]:
+    """Accuracy lost when heads are taken out, in points."""
+    summary = _scored(look).summary
+    lost = summary.get("ablation", [])
+    names = list(lost[0]["drop"]) if lost else []
+    head = ["heads taken out", "replaced by", *(f"{name}: points lost" for name in names)]
+    table = [
+        [one["heads"], one["method"], *(f"{100 * one['drop'][name]:.1f}" for name in names)]
+        for one in lost
+    ]
+    return head, table
+
+
+def tree_choices(look: Look) -> dict[str, list[str]]:
+    found = look.need("attention").arrays
+    count = sum(name.startswith("tree") and name.endswith("_edges") for name in found)
+    return {"example": [str(n + 1) for n in range(count)]}
+
+
+def attention_tree(look: Look, example: str = "1") -> Chart:
+    """One example's tree."""
+    result = look.need("attention")
+    number = int(example) - 1
+    edges = result.arrays.get(f"tree{number}_edges")
+    if edges is None:
+        reason = result.notes[0] if result.notes else "no tree was saved"
+        raise StatetraceError(f"no attention tree to draw: {reason}")
+    weights = result.arrays[f"tree{number}_weights"]
+    actions = result.arrays[f"tree{number}_actions"]
+    length, label = len(actions), look.group.labels
+    names = [label[int(a)] for a in actions]
+    rows = result.arrays["scores"].shape[0] if "scores" in result.arrays else 0
+    layers = max(rows, int(edges[:, 0].max(initial=1)))
+    ends = [((int(s) + 1, int(layer) - 1), (int(t) + 1, int(layer))) for layer, s, t in edges]
+    texts = [
+        f"layer {layer}: action {t + 1} ({names[t]}) looks at {s + 1} ({names[s]}), {weight:.3f}"
+        for (layer, s, t), weight in zip(edges.tolist(), weights.tolist(), strict=True)
+    ]
+    nodes = [(x, y) for y in range(layers + 1) for x in range(1, length + 1)]
+    said = [f"layer {y}, action {x}: {names[x - 1]}" for x, y in nodes]
+    x, y = zip(*nodes, strict=True)
+    ticks = tuple((float(i + 1), names[i]) for i in range(length)) if length <= 32 else ()
+    marks = (
+        Dots("cell", list(x), list(y), said, colour="faint", size=5),
+        Edges("carried along", _carried(edges, length, layers), colour="grey"),
+        Edges(f"attention above {result.spec.get('weight', 0.95)}", ends, texts),
+        Dots("the answer", [length], [layers], ["the last answer"], colour="parity", size=9),
+    )
+    panel = Panel("action", "layer", marks, down=True, whole="xy", ticks=ticks, tall=1.2, bare=True)
+    return Chart(TREE, f"Attention tree, example {example}", (panel,), TREE_ABOUT)
+
+
+def _carried(
+    edges: np.ndarray, length: int, layers: int
+) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    """What the residual stream carries on: from each cell that reaches the answer to itself."""
+    reached = {length - 1}
+    found = []
+    for layer in range(layers, 0, -1):
+        found += [((t + 1.0, layer - 1.0), (t + 1.0, float(layer))) for t in sorted(reached)]
+        reached |= {int(s) for at, s, t in edges if at == layer and int(t) in reached}
+    return found

@@ -1,0 +1,183 @@
+"""All figures by name: what they need, what can be chosen, and what of it goes on paper.
+
+Adding a figure is a function that returns a Chart, and an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from statetrace.report.figures import (
+    attention,
+    by_length,
+    layers_needed,
+    learning,
+    patch_maps,
+    predicted,
+    probing,
+    shape,
+)
+from statetrace.report.figures.chart import Chart
+from statetrace.report.look import Look
+
+Options = dict[str, list[str]]
+Table = tuple[list[str], list[list[Any]]]
+
+
+def _nothing(look: Look) -> Options:
+    return {}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure of the catalogue.
+
+    Attributes:
+        lens: whose result it draws.
+        draw: look and one option per control -> chart.
+        choices: look -> control -> options, the first one being shown first.
+        on_paper: control -> how many of its options get a file; others only their first.
+        tables: title -> the table that belongs to it.
+    """
+
+    name: str
+    title: str
+    about: str
+    lens: str
+    draw: Callable[..., Chart]
+    choices: Callable[[Look], Options] = _nothing
+    on_paper: dict[str, int] = field(default_factory=dict)
+    tables: dict[str, Callable[[Look], Table]] = field(default_factory=dict)
+
+    def views(self, look: Look) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
+        """(options chosen, what draws it) for every combination."""
+        offered = self.choices(look)
+        for chosen in product(*offered.values()):
+            yield chosen, lambda chosen=chosen: self.draw(look, *chosen)  # type: ignore[misc]
+
+    def papers(self, look: Look) -> Iterator[tuple[str, Chart]]:
+        """(file name without ending, chart)."""
+        offered = self.choices(look)
+        kept = [options[: self.on_paper.get(name, 1)] for name, options in offered.items()]
+        many = [len(options) > 1 for options in kept]
+        for chosen in product(*kept):
+            words = [word for word, shown in zip(chosen, many, strict=True) if shown]
+            name = "-".join([self.name, *(word.replace(" ", "-") for word in words)])
+            yield name, self.draw(look, *chosen)
+
+
+CATALOGUE: tuple[Entry, ...] = (
+    Entry(
+        patch_maps.NAME,
+        patch_maps.TITLE,
+        patch_maps.ABOUT,
+        "patching",
+        patch_maps.patching,
+        patch_maps.choices,
+        {"map": 9, "pairs": 3, "show": 2},
+    ),
+    Entry(
+        probing.LAYERS,
+        probing.LAYERS_TITLE,
+        probing.LAYERS_ABOUT,
+        "probing",
+        probing.probes,
+        probing.layer_choices,
+        {"sequences of": 2},
+        {"Accuracy and its deviation over training sets, by layer": probing.scatter_table},
+    ),
+    Entry(
+        probing.LENGTHS,
+        probing.LENGTHS_TITLE,
+        probing.LENGTHS_ABOUT,
+        "probing",
+        probing.probes_by_length,
+        probing.length_choices,
+        {"probe of": 9},
+    ),
+    Entry(
+        layers_needed.NAME,
+        layers_needed.TITLE,
+        layers_needed.ABOUT,
+        "depth",
+        layers_needed.depth,
+        layers_needed.choices,
+        {"pairs": 3},
+    ),
+    Entry(
+        shape.SPACE,
+        shape.SPACE_TITLE,
+        shape.SPACE_ABOUT,
+        "geometry",
+        shape.geometry,
+        shape.choices,
+        {"along": 2},
+        {"The prism where it is clearest": shape.prism_table},
+    ),
+    Entry(
+        shape.MEASURES,
+        shape.MEASURES_TITLE,
+        shape.MEASURES_ABOUT,
+        "geometry",
+        shape.measures,
+    ),
+    Entry(
+        by_length.NAME,
+        by_length.TITLE,
+        by_length.ABOUT,
+        "generalization",
+        by_length.generalization,
+        tables={"Cutoffs": by_length.cutoff_table},
+    ),
+    Entry(
+        learning.NAME,
+        learning.TITLE,
+        learning.ABOUT,
+        "dynamics",
+        learning.training,
+        learning.choices,
+    ),
+    Entry(
+        attention.MAPS,
+        attention.MAPS_TITLE,
+        attention.MAPS_ABOUT,
+        "attention",
+        attention.attention_maps,
+        tables={
+            "The best heads": attention.head_table,
+            "What is lost without heads": attention.ablation_table,
+        },
+    ),
+    Entry(
+        attention.TREE,
+        attention.TREE_TITLE,
+        attention.TREE_ABOUT,
+        "attention",
+        attention.attention_tree,
+        attention.tree_choices,
+    ),
+)
+
+
+def predictions(look: Look) -> Iterator[tuple[str, Chart]]:
+    """(file name, chart) of what each algorithm predicts at this group and length."""
+    of = predicted.Predicted.of(look)
+    for name in of.names():
+        splits = [s for s in predicted.SPLITS if predicted.patching(look, name, s) is not None]
+        parts = [predicted.patching(look, name, split) for split in splits]
+        parts.append(predicted.probes(look, name))
+        panels = []
+        for part, called in zip(parts, [*splits, "probes"], strict=True):
+            if part is not None:
+                panel = part.panels[0]
+                panels.append(_titled(panel, called))
+        yield f"predicted-{name}", Chart(f"predicted-{name}", f"Predicted: {name}", tuple(panels))
+
+
+def _titled(panel: Any, title: str) -> Any:
+    from dataclasses import replace
+
+    return replace(panel, title=title)

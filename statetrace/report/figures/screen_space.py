@@ -1,0 +1,77 @@
+"""Panels in space for screens: what screen.py does for the plane, for points, edges and planes.
+
+Caveat: browsers draw these by WebGL; without it plotly says so in the panel.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from statetrace.report.figures.chart import Cloud, Panel, Path3, Plane
+
+_MARKS_3D = {"triangle-up": "diamond", "square": "square", "diamond": "diamond"}
+
+
+def scene(panel: Panel) -> dict[str, Any]:
+    plain = {"showbackground": False, "gridcolor": "@faint", "zerolinecolor": "@faint"}
+    plain |= {"tickfont": {"size": 10, "color": "@grey"}, "nticks": 4}
+    names = zip(("xaxis", "yaxis", "zaxis"), (panel.x, panel.y, str(panel.z)), strict=True)
+    axes = {name: plain | {"title": {"text": escape(text)}} for name, text in names}
+    eye = dict(zip("xyz", panel.eye, strict=True))
+    return axes | {"aspectmode": "data", "camera": {"eye": eye}}
+
+
+def cloud(mark: Cloud) -> dict[str, Any]:
+    x, y, z = ([point[axis] for point in mark.points] for axis in range(3))
+    return {
+        "type": "scatter3d",
+        "name": escape(mark.name),
+        "x": x,
+        "y": y,
+        "z": z,
+        "mode": "markers+text" if mark.strong else "markers",
+        "text": [escape(text) for text in mark.texts],
+        "textfont": {"color": "@ink", "size": 12},
+        "marker": {
+            "size": mark.size,
+            "color": f"@{mark.colour}",
+            "symbol": _MARKS_3D.get(mark.mark, "circle"),
+            "opacity": 1.0 if mark.strong else 0.45,
+        },
+        "hovertemplate": "%{text}<br>%{x:.3~g}, %{y:.3~g}, %{z:.3~g}<extra></extra>",
+    }
+
+
+def path(mark: Path3) -> dict[str, Any]:
+    lines: list[list[float | None]] = [[], [], []]
+    for start, end in mark.ends:
+        for axis in range(3):
+            lines[axis] += [start[axis], end[axis], None]
+    return {
+        "type": "scatter3d",
+        "name": escape(mark.name),
+        "x": lines[0],
+        "y": lines[1],
+        "z": lines[2],
+        "mode": "lines",
+        "line": {"color": f"@{mark.colour}", "width": 4, "dash": mark.dash},
+        "hoverinfo": "skip",
+    }
+
+
+def plane(mark: Plane) -> dict[str, Any]:
+    x, y, z = ([corner[axis] for corner in mark.corners] for axis in range(3))
+    return {
+        "type": "mesh3d",
+        "name": escape(mark.name),
+        "x": x,
+        "y": y,
+        "z": z,
+        "i": [0, 0],
+        "j": [1, 2],
+        "k": [2, 3],
+        "color": f"@{mark.colour}",
+        "opacity": 0.12,
+        "hoverinfo": "skip",
+    }

@@ -1,0 +1,162 @@
+"""What a run folder says about one checkpoint: the lenses' results, the verdict, and who it is.
+
+    RUN/lenses/             the newest checkpoint
+    RUN/lenses/step-N/      others, where `statetrace analyze --checkpoint` was asked for them
+
+Cost: files are read when asked for, once. Caveat: a result that cannot be read counts as missing,
+and `trouble` says why: one damaged file does not keep the rest from being drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, group
+from statetrace.lenses.result import LensResult
+from statetrace.runs import Run
+
+
+@dataclass(frozen=True)
+class Look:
+    """One checkpoint of one run, as far as lenses have looked at it.
+
+    Attributes:
+        step: of training; None where that is not known (a checkpoint from elsewhere).
+    """
+
+    run: Run
+    folder: Path
+    step: int | None = None
+    _read: dict[str, LensResult | None] = field(default_factory=dict, compare=False, repr=False)
+    trouble: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    def lens(self, name: str) -> LensResult | None:
+        """Its result, None where there is none to read."""
+        if name not in self._read:
+            self._read[name] = self._load(name)
+        return self._read[name]
+
+    def need(self, name: str) -> LensResult:
+        found = self.lens(name)
+        if found is None:
+            raise StatetraceError(
+                f"'{self.folder}' has no '{name}'; `{self.command(name)}` makes it"
+            )
+        return found
+
+    def command(self, name: str) -> str:
+        """What makes a missing result."""
+        asked = f"statetrace analyze {shlex.quote(str(self.run.path))} --only {name}"
+        late = self.folder.parent.name == "lenses" and self.step is not None
+        return f"{asked} --checkpoint {self.step}" if late else asked
+
+    def _load(self, name: str) -> LensResult | None:
+        if not (self.folder / f"{name}.json").is_file():
+            return None
+        try:
+            return LensResult.load(self.folder, name)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            first = str(error).splitlines()[0] if str(error) else type(error).__name__
+            self.trouble.append(f"the {name} result in '{self.folder}' cannot be read ({first})")
+            return None
+        except Exception as error:  # safetensors and arrow have errors of their own
+            self.trouble.append(
+                f"the {name} result in '{self.folder}' cannot be read ({type(error).__name__})"
+            )
+            return None
+
+    @cached_property
+    def task(self) -> dict[str, Any]:
+        """group, length and notation, from run.json."""
+        info = self.run.info
+        found = info["foreign"] if "foreign" in info else self.run.recipe.get("task", {})
+        try:
+            return {key: found[key] for key in ("group", "length", "notation")}
+        except (KeyError, TypeError):
+            raise StatetraceError(
+                f"{self.run.path / 'run.json'} does not say which group and length it is about"
+            ) from None
+
+    @cached_property
+    def group(self) -> Group:
+        return group(self.task["group"], self.task["notation"])
+
+    @property
+    def length(self) -> int:
+        return int(self.task["length"])
+
+    @cached_property
+    def verdict(self) -> dict[str, Any] | None:
+        """RUN/verdict.json."""
+        file = self.run.path / "verdict.json"
+        if not file.is_file():
+            return None
+        try:
+            found = json.loads(file.read_text())
+            if not isinstance(found, dict) or "mechanism" not in found:
+                raise ValueError("it names no mechanism")
+        except (OSError, ValueError) as error:
+            self.trouble.append(f"'{file}' cannot be read ({error})")
+            return None
+        return found
+
+    @cached_property
+    def about(self) -> str:
+        """What was trained, in a few words."""
+        info = self.run.info
+        where = f"{self.group.name}, length {self.length}"
+        if "compiled" in info:
+            return f"compiled by hand: {info['compiled'].get('algorithm', 'a program')} on {where}"
+        if "foreign" in info:
+            return f"a checkpoint from elsewhere on {where}"
+        model = self.run.recipe.get("model", {})
+        said = [str(model.get("name", "a model")), f"on {where}"]
+        if model.get("layers"):
+            said.insert(1, f"with {model['layers']} layers, width {model.get('width')}")
+        if model.get("pretrained"):
+            said.insert(1, "(pretrained)")
+        stages = self.run.recipe.get("stage") or self.run.recipe.get("stages")
+        if isinstance(stages, list) and len(stages) > 1:
+            names = " then ".join(str(stage.get("objective", "?")) for stage in stages)
+            said.append(f"trained on {names}")
+        return " ".join(said)
+
+
+def looks(run: Run) -> list[Look]:
+    """All checkpoints that lenses have looked at, by step; the newest comes last, and is there even
+    if nothing has been measured yet."""
+    folder = run.path / "lenses"
+    early = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        match = re.fullmatch(r"step-(\d+)", path.name)
+        if match and any(path.glob("*.json")):
+            early.append(Look(run, path, int(match[1])))
+    early.sort(key=lambda look: look.step or 0)
+    if not any(folder.glob("*.json")) and early:
+        return early
+    newest = Look(run, folder, _step(folder))
+    return [look for look in early if look.step != newest.step] + [newest]
+
+
+def newest(path: Path) -> Look:
+    """The last checkpoint of the run in that folder."""
+    return looks(Run.existing(path))[-1]
+
+
+def _step(folder: Path) -> int | None:
+    """Which step the results in RUN/lenses are about, as they say themselves."""
+    for file in sorted(folder.glob("*.json")):
+        try:
+            step = json.loads(file.read_text()).get("subject", {}).get("step")
+        except (OSError, ValueError, AttributeError):
+            continue
+        if isinstance(step, int):
+            return step
+    return None
