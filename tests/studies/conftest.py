@@ -8,8 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
 from statetrace.studies.worker import work
@@ -29,13 +27,13 @@ width = 16
 heads = 2
 dropout = 0.1
 sequences = 500
-steps = 30
+steps = {steps}
 batch = 16
 learning_rate = 3e-3
 device = "cpu"
-evaluate_every = 10
+evaluate_every = {checkpoint_every}
 evaluate_sequences = 50
-checkpoint_every = 6
+checkpoint_every = {checkpoint_every}
 log_every = 1
 {settings}
 
@@ -43,10 +41,16 @@ log_every = 1
 """
 
 
-def study_file(folder: Path, seeds=2, grid="", settings="", rules="") -> Path:
+SLOWER = {"steps": 120, "checkpoint_every": 20}
+"""For studies that are to be caught in the middle."""
+
+
+def study_file(folder: Path, **about) -> Path:
+    """A study file; keyword arguments are the fields of TOY."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "toy.toml"
-    file.write_text(TOY.format(seeds=seeds, grid=grid, settings=settings, rules=rules))
+    usual = {"seeds": 2, "grid": "", "settings": "", "rules": "", "steps": 30}
+    file.write_text(TOY.format(**usual | {"checkpoint_every": 6} | about))
     return file
 
 
@@ -74,7 +78,7 @@ def contents(study: Study) -> dict[str, object]:
     return found
 
 
-def wait_for(condition, seconds=60.0):
+def wait_for(condition, seconds=150.0):
     """The first true value of `condition`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -85,7 +89,7 @@ def wait_for(condition, seconds=60.0):
     raise AssertionError("it did not happen in time")
 
 
-def a_worker_in_the_middle(study: Study, least=1, most=25):
+def a_worker_in_the_middle(study: Study, least=1, most=100):
     """(cell, process id) of a worker that has logged some steps of its cell and has more to do."""
     for file in (study.path / "claims").glob("[!.]*"):
         claim = json.loads(file.read_text())
@@ -104,9 +108,3 @@ def begin(*words: object) -> subprocess.Popen:
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-
-
-@pytest.fixture
-def toy(tmp_path):
-    """A prepared toy study; keyword arguments as for `study_file`."""
-    return lambda **about: prepared(tmp_path, **about)

@@ -8,6 +8,7 @@ from statetrace.studies.engines.local import LocalPool, default_jobs
 from statetrace.studies.folder import Study
 from statetrace.studies.survey import Survey
 from tests.studies.conftest import (
+    SLOWER,
     a_worker_in_the_middle,
     begin,
     contents,
@@ -28,8 +29,8 @@ def test_jobs_follow_cores_and_gpus():
 
 def test_a_killed_worker_costs_nothing_but_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(supervise, "POLL", 0.02)  # the toy is quick
-    whole = undisturbed(tmp_path)
-    study = prepared(tmp_path)
+    whole = undisturbed(tmp_path, **SLOWER)
+    study = prepared(tmp_path, **SLOWER)
     killed = []
 
     def kill(states):
@@ -48,12 +49,15 @@ def test_a_killed_worker_costs_nothing_but_steps(tmp_path, monkeypatch):
 
 
 def test_two_drivers_one_of_them_killed_and_status_from_a_third_terminal(tmp_path):
-    whole = undisturbed(tmp_path, seeds=4)
-    file, out = study_file(tmp_path, seeds=4), tmp_path / "study"
+    whole = undisturbed(tmp_path, seeds=4, **SLOWER)
+    file, out = study_file(tmp_path, seeds=4, **SLOWER), tmp_path / "study"
     drivers = [begin(file, "--out", out, "--jobs", 1) for _ in range(2)]
     try:
         study = wait_for(lambda: (out / "study.json").exists() and Study(out))
-        wait_for(lambda: a_worker_in_the_middle(study, most=29))
+        found = wait_for(
+            lambda: a_worker_in_the_middle(study) or any(d.poll() is not None for d in drivers)
+        )
+        assert found is not True, [d.communicate()[0] for d in drivers if d.poll() is not None]
         status = begin("status", out)
         running = {one.cell.name for one in Survey(study).look() if one.state == "running"}
         told, _ = status.communicate(timeout=60)

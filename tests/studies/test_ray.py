@@ -8,13 +8,13 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.studies import supervise
 from statetrace.studies.engines import make_pool
-from tests.studies.conftest import a_worker_in_the_middle, contents, prepared, undisturbed
+from tests.studies.conftest import SLOWER, a_worker_in_the_middle, contents, prepared, undisturbed
 
 
 def test_a_killed_ray_worker_costs_nothing_but_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(supervise, "POLL", 0.02)
-    whole = undisturbed(tmp_path, seeds=3)
-    study = prepared(tmp_path, seeds=3)
+    whole = undisturbed(tmp_path, **SLOWER)
+    study = prepared(tmp_path, **SLOWER)
     killed, said = [], []
 
     def kill(states):
@@ -32,6 +32,40 @@ def test_a_killed_ray_worker_costs_nothing_but_steps(tmp_path, monkeypatch):
     assert pid != os.getpid()
     assert any("WorkerCrashed" in words for words in said), said
     assert study.outcome(study.cell(name))["tries"] == 2
+    assert contents(study) == contents(whole)
+
+
+def test_a_lost_node_and_a_shared_gpu(tmp_path, monkeypatch):
+    """An existing cluster by its address. Its head runs nothing; its one node has a GPU, as far as
+    Ray knows, that two runs share until the node is killed with both of them."""
+    monkeypatch.setattr(supervise, "POLL", 0.02)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    whole = undisturbed(tmp_path, **SLOWER)
+    study = prepared(tmp_path, **SLOWER)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "num_gpus": 0})
+    node = cluster.add_node(num_cpus=2, num_gpus=1)
+    lost, said, left = [], [], []
+
+    def lose(states):
+        found = a_worker_in_the_middle(study) if not lost else None
+        if found:
+            lost.append(found[0])
+            left.append(ray.available_resources().get("GPU", 0))
+            cluster.remove_node(node, allow_graceful=False)
+            cluster.add_node(num_cpus=2, num_gpus=1)
+
+    try:
+        pool = make_pool("ray", study, None, 0.5, cluster.address)
+        assert pool.size == 2
+        states = supervise.supervise(study, pool, lose, said.append)
+    finally:
+        cluster.shutdown()
+    assert left == [0], "two runs share the GPU"
+    assert {one.state for one in states} == {"finished"}
+    assert any("died" in words for words in said)
+    assert study.failures(study.cell(lost[0]))[0]["why"].endswith("died")
     assert contents(study) == contents(whole)
 
 
