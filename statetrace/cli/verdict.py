@@ -14,6 +14,7 @@ from statetrace.cli.console import err, note, out
 from statetrace.runs import Run
 
 if TYPE_CHECKING:
+    from statetrace.groups import Group
     from statetrace.lenses.result import LensResult
 
 
@@ -50,10 +51,15 @@ def verdict(
 
 
 def _full(run: Run, device: str) -> dict[str, Any]:
+    from statetrace.mechanisms.learned import enough
+    from statetrace.mechanisms.verdict import verdict as judge
+
+    have = _results(run, None if "foreign" in run.info else _newest(run))
+    if enough(have):
+        return judge(have, _group(run)).as_json()  # the model is not needed
     from statetrace.lenses.registry import LENSES, make_spec
     from statetrace.lenses.subject import from_run
     from statetrace.mechanisms.gather import gather
-    from statetrace.mechanisms.verdict import verdict as judge
 
     subject = from_run(run, None, device, note)
     have = _results(run, subject.step)
@@ -74,35 +80,34 @@ def _full(run: Run, device: str) -> dict[str, Any]:
 
 def _results(run: Run, step: int | None) -> dict[str, LensResult]:
     """What `analyze` left, as far as it is about the same checkpoint."""
-    from statetrace.errors import StatetraceError
-    from statetrace.lenses.registry import LENSES
     from statetrace.lenses.result import LensResult
 
     found = {}
-    for lens in LENSES:
-        try:
-            result = LensResult.load(run.path / "lenses", lens)
-        except StatetraceError:
-            continue
+    for file in sorted((run.path / "lenses").glob("*.json")):
+        result = LensResult.load(file.parent, file.stem)
         if result.subject.get("step") == step:
-            found[lens] = result
+            found[file.stem] = result
     return found
 
 
 def _quick(run: Run, device: str) -> dict[str, Any]:
-    from statetrace.lenses.subject import from_run
     from statetrace.mechanisms.fast import quick_verdict
-    from statetrace.mechanisms.gather import QUICK
 
     have = _results(run, None if "foreign" in run.info else _newest(run))
     if "generalization" not in have:
         from statetrace.lenses.generalization import generalization
+        from statetrace.lenses.subject import from_run
 
         subject = from_run(run, None, device, note)
-        have["generalization"] = generalization(
-            subject.model, subject.task, QUICK["generalization"]
-        )
+        have["generalization"] = generalization(subject.model, subject.task)
     return quick_verdict(have["generalization"])
+
+
+def _group(run: Run) -> Group:
+    from statetrace.groups import group
+
+    about = run.info["foreign"] if "foreign" in run.info else run.recipe["task"]
+    return group(about["group"], about["notation"])
 
 
 def _newest(run: Run) -> int | None:

@@ -13,8 +13,8 @@ Three readings, told apart by the columns `position` and `length` of the table:
 A probe is fitted on all training sequences and tried on `n` held-out ones: `mean` is over those.
 The same is done with each of `subsets` disjoint subsets of the training sequences: `std` is over
 them, as in the paper's table 1. (Their own mean would be lower, as each has fewer rows.) `chance`
-is 1 / (classes that occur). Beside them stand two controls: the same probes on an untrained model
-of the same shape and, at the whole length, probes of shuffled labels.
+is 1 / (classes that occur). Beside them stand two controls, at the whole length: the same probes on
+an untrained model of the same shape, and probes of shuffled labels.
 
 Cost: one forward pass of train + test sequences for the model and one for its untrained twin, then
 layers × (1 + subsets) × targets fits per length, all of one length together. 15 s for a 4-layer,
@@ -134,7 +134,8 @@ def probing(
     unfinished = 0
     for number, (control, source) in enumerate(sources.items()):
         part = Part(progress, number / len(sources), (number + 1) / len(sources))
-        for place, known, held_out in features(source, task, data, places, part):
+        wanted = places if control == "none" else [p for p in places if p.length == lengths[-1]]
+        for place, known, held_out in features(source, task, data, wanted, part):
             made, failed = _probe(known, held_out, place, targets, data, spec, control)
             rows += made
             unfinished += failed

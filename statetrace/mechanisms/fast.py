@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from statetrace.lenses.generalization import NEVER
 from statetrace.lenses.result import LensResult
-from statetrace.mechanisms.gather import LEARNED, able
+from statetrace.mechanisms.learned import LEARNED, able
 from statetrace.mechanisms.verdict import calibrated
 
 BEYOND = 1.1
@@ -32,7 +31,7 @@ def read_cutoffs(general: LensResult) -> str:
     ends = []
     for kind in ("state", quotients[0]):
         cut = general.arrays[f"cutoff_bootstrap_{kind}"].astype(np.int64)
-        ends.append(np.where(cut == NEVER, longest + 1, cut))
+        ends.append(np.where(cut < 0, longest + 1, cut))  # -1: never below
     state, parity = ends
     if np.mean(state > longest) > 0.5:
         return "mixed"

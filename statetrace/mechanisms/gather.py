@@ -1,8 +1,5 @@
 """Make the lens results a verdict needs, as far as they are not there yet.
 
-A verdict is about the length that a model gets right: where the model fails at its own length, it
-is looked at again at the longest one it can do.
-
 Cost: a few seconds for a small model; the specs below are lighter than the lenses' defaults.
 """
 
@@ -11,8 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
@@ -25,14 +20,8 @@ from statetrace.lenses.probing import ProbingSpec
 from statetrace.lenses.registry import LENSES
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.evidence import NEEDED, first_quotient
+from statetrace.mechanisms.learned import LEARNED, able
 from statetrace.tasks.word_problem import WordProblem
-
-LEARNED = 4
-"""The state must be right after this many actions, or there is no algorithm to speak of: composing
-three actions or fewer, all algorithms look alike within a layer."""
-
-WORKS = 0.9
-"""Share of right answers at the task's own length above which it is looked at there."""
 
 QUICK: dict[str, Any] = {
     "generalization": GeneralizationSpec(),
@@ -87,16 +76,3 @@ def _about(quotient: Quotient | None, spec: Any) -> Any:
     if isinstance(spec, AttentionSpec):
         return dataclasses.replace(spec, quotient=quotient.name)
     return spec
-
-
-def able(general: LensResult) -> int:
-    """The length to look at: the task's own if most answers there are right, else the longest up to
-    which 98% are."""
-    own = int(general.summary["training_length"])
-    rows = zip(*(general.columns[n] for n in ("what", "length", "accuracy")), strict=True)
-    right = np.array(
-        [share for _, share in sorted((n, a) for what, n, a in rows if what == "state")]
-    )
-    if len(right) >= own and right[own - 1] >= WORKS:
-        return own
-    return min(own, int(general.summary["cutoff"]["state"]["reach"]))

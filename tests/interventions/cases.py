@@ -11,7 +11,13 @@ from tests.models.conftest import FAST, GENERIC, RECURRENT, VOCAB, toy
 
 LENGTH = 7
 PAIRS = 3
-WHERE = {"prefix": {}, "suffix": {}, "context": {}, "window": {}, "window3": {"where": "window", "window": 3}}
+WHERE = {
+    "prefix": {},
+    "suffix": {},
+    "context": {},
+    "window": {},
+    "window3": {"where": "window", "window": 3},
+}
 WHAT = ("substitution", "deletion")
 HEADS = (Site("head", 1, 0), Site("head", 2, 3), Site("head", 3, 1))
 ROWS: dict[str, Any] = {"resid": "resid", "attn_out": "attn_out", "mlp_out": "mlp_out"} | {

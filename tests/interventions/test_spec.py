@@ -38,7 +38,10 @@ def test_names_and_specs_are_inverse():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"where": "middle"}, "where = 'middle' is unknown: use one of prefix, suffix, window, context"),
+        (
+            {"where": "middle"},
+            "where = 'middle' is unknown: use one of prefix, suffix, window, context",
+        ),
         ({"what": "noise"}, "what = 'noise' is unknown: use one of substitution, deletion"),
         ({"rows": "heads"}, "rows = 'heads' is unknown: use one of resid, attn_out, mlp_out, head"),
         ({"rows": ()}, "rows is empty"),
