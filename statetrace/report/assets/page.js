@@ -356,13 +356,18 @@
   const near = new IntersectionObserver((seen) => {
     for (const one of seen) {
       const figure = bySection.get(one.target);
-      if (one.isIntersecting && !figure.drawn) figure.draw();
+      figure.near = one.isIntersecting;
+      if (figure.near && !figure.drawn) figure.draw();
     }
   }, { rootMargin: "700px" });
   all.forEach((figure) => near.observe(figure.section));
   document.getElementById("loading").remove();
 
-  const redraw = () => Promise.all(all.filter((figure) => figure.drawn).map((figure) => figure.draw()));
+  // What is far away is drawn anew when someone comes near.
+  const redraw = () => Promise.all(all.map((figure) => {
+    figure.drawn = false;
+    return figure.near ? figure.draw() : null;
+  }));
   const drawAll = () => Promise.all(all.map((figure) => figure.draw()));
   button.addEventListener("click", () => { setTheme(root.dataset.theme === "dark" ? "light" : "dark"); redraw(); });
   dark.addEventListener("change", () => { setTheme(dark.matches ? "dark" : "light"); redraw(); });

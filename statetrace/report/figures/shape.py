@@ -51,18 +51,21 @@ POINTS = 180
 
 def choices(look: Look) -> dict[str, list[str]]:
     result = look.need("geometry")
-    layers = [str(layer) for layer in result.arrays["layers"][::-1]]
+    layers = ["last", *(str(layer) for layer in result.arrays["layers"])]
     known = [name for name, key in AXES.items() if f"{key}_means" in result.arrays]
     return {"along": known, "layer": layers, "seen": list(EYES)}
 
 
-def geometry(look: Look, along: str = "", layer: str = "", seen: str = "aslant") -> Chart:
+def geometry(look: Look, along: str = "", layer: str = "last", seen: str = "aslant") -> Chart:
     """States in space at one layer, by default the last."""
     result = look.need("geometry")
-    offered = choices(look)
-    along, layer = along or offered["along"][0], layer or offered["layer"][0]
+    along = along or choices(look)["along"][0]
     key = AXES[along]
-    at = offered["layer"][::-1].index(layer)
+    layers = [str(one) for one in result.arrays["layers"]]
+    layer = layers[-1] if layer == "last" else layer
+    if layer not in layers:
+        raise StatetraceError(f"there is no layer {layer!r}; there are {', '.join(layers)}")
+    at = layers.index(layer)
     means = _spatial(result.arrays[f"{key}_means"][at])
     points = _spatial(result.arrays[f"{key}_points"][at])[:POINTS]
     states = result.arrays["point_states"][:POINTS]
