@@ -152,7 +152,9 @@ def separation(evidence: Evidence) -> dict[str, float]:
     found: dict[str, float] = {}
     if evidence.quotient is None:
         return found
-    told = _errors(evidence)
+    state, parity = evidence.right["state"], evidence.right[evidence.quotient]
+    sizes = (evidence.trained, evidence.sequences, evidence.order, evidence.unknown)
+    told = parity_kept(state, parity, *sizes)
     if told is not None:
         found["generalization"] = told
     if evidence.head is not None:
@@ -166,28 +168,33 @@ def separation(evidence: Evidence) -> dict[str, float]:
     return found
 
 
-def _errors(evidence: Evidence) -> float | None:
+def parity_kept(
+    state: Array, parity: Array, trained: int, sequences: int, order: int, unknown: int
+) -> float | None:
     """How often parity is still right where the state is wrong, from 0 (as often as for a random
-    wrong state) to 1 (always): the cutoffs' question, asked of every answer.
+    wrong state) to 1 (always): the cutoffs' question, asked of every answer. None where there are
+    too few errors.
 
     Beyond the training length both may fail only because positions there were never trained, so
     there it counts only if parity does go on.
+
+    Args:
+        state, parity: share of right answers by length, [longest].
+        unknown: states of one parity.
     """
-    assert evidence.quotient is not None
-    state, parity = (evidence.right[kind] for kind in ("state", evidence.quotient))
-    by_luck = (evidence.unknown - 1) / (evidence.order - 1)
+    by_luck = (unknown - 1) / (order - 1)
 
     def share(first: int, last: int) -> float | None:
         wrong = (1 - state[first:last]).sum()
-        if wrong * evidence.sequences < ERRORS:
+        if wrong * sequences < ERRORS:
             return None
         apart = (parity[first:last] - state[first:last]).sum() / wrong
         return float(np.clip((apart - by_luck) / (1 - by_luck), 0.0, 1.0))
 
-    within = share(0, evidence.trained)
+    within = share(0, trained)
     if within is not None:
         return within
-    beyond = share(evidence.trained, len(state))
+    beyond = share(trained, len(state))
     return beyond if beyond is not None and beyond > 0.5 else None
 
 

@@ -93,7 +93,7 @@ class Evidence:
             state=probing["state/none/probability"].astype(np.float64),
             parity=None if name is None else probing[f"{name}/none/probability"].astype(np.float64),
             reach={kind: int(general.summary["cutoff"][kind]["reach"]) for kind in kinds},
-            right={kind: _by_length(general, kind) for kind in kinds},
+            right={kind: by_length(general, kind) for kind in kinds},
             sequences=int(min(general.columns["n"])),
             trained=int(general.summary["training_length"]),
             head=_head(results.get("attention"), name),
@@ -155,7 +155,8 @@ def _settled(depth: LensResult, quotient: str | None) -> dict[str, Array]:
     return found
 
 
-def _by_length(general: LensResult, kind: str) -> Array:
+def by_length(general: LensResult, kind: str) -> Array:
+    """Share of right answers, length 1 first."""
     names = ("what", "length", "accuracy")
     rows = zip(*(general.columns[name] for name in names), strict=True)
     return np.array([share for _, share in sorted((n, a) for what, n, a in rows if what == kind)])

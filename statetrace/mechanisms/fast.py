@@ -1,41 +1,43 @@
 """The paper's quick reading: generalization alone, as it does after 10,000 steps (section 5).
 
-State and parity cutoffs coincide: associative. Parity's is well beyond: parity-associative. A model
-that has no state cutoff at all cannot be told this way.
+State and parity end together: associative. Parity goes on: parity-associative. The paper compares
+the two cutoffs; near the end of the training length they say little, so here every wrong answer is
+asked whether its parity is right (distances.parity_kept). A model that is right throughout cannot
+be told this way.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.distances import parity_kept
+from statetrace.mechanisms.evidence import by_length
 from statetrace.mechanisms.learned import LEARNED, able
 from statetrace.mechanisms.verdict import calibrated
 
-BEYOND = 1.1
-"""Parity's cutoff is well beyond the state's from 10% on: the cutoffs of associative models of ours
-differ by a length or none, 3% and less, those of parity-associative ones by 20% and more unless the
-state is right to the end."""
-
 
 def read_cutoffs(general: LensResult) -> str:
-    """associative, parity-associative, unlearned, or mixed where the cutoffs cannot tell."""
-    if able(general) < min(LEARNED, int(general.summary["training_length"])):
+    """associative, parity-associative, unlearned, or mixed where generalization cannot tell."""
+    trained = int(general.summary["training_length"])
+    if able(general) < min(LEARNED, trained):
         return "unlearned"
     quotients = [name for name in general.summary["cutoff"] if name != "state"]
     if not quotients:
         return "mixed"
-    longest = int(general.summary["longest"])
-    ends = []
-    for kind in ("state", quotients[0]):
-        cut = general.arrays[f"cutoff_bootstrap_{kind}"].astype(np.int64)
-        ends.append(np.where(cut < 0, longest + 1, cut))  # -1: never below
-    state, parity = ends
-    if np.mean(state > longest) > 0.5:
+    chances = dict(zip(general.columns["what"], general.columns["chance"], strict=True))
+    order, images = (round(1 / chances[kind]) for kind in ("state", quotients[0]))
+    kept = parity_kept(
+        by_length(general, "state"),
+        by_length(general, quotients[0]),
+        trained,
+        int(min(general.columns["n"])),
+        order,
+        order // images,
+    )
+    if kept is None:
         return "mixed"
-    return "parity-associative" if np.mean(parity >= BEYOND * state) > 0.5 else "associative"
+    return "parity-associative" if kept > 0.5 else "associative"
 
 
 def quick_verdict(general: LensResult) -> dict[str, Any]:
@@ -56,8 +58,8 @@ def quick_verdict(general: LensResult) -> dict[str, Any]:
     says = _WORDS[mechanism]
     if agrees is not None and mechanism not in ("mixed", "unlearned"):
         says += (
-            f"; where the cutoffs told anything, the full verdict agreed for {agrees:.0%} of "
-            f"{told} models"
+            f"; the full verdict agreed with such a reading for {agrees:.0%} of {told} models of "
+            "the calibration set"
         )
     confidence = 1.0 if mechanism == "unlearned" else float(agrees or 0.5)
     if mechanism == "mixed":
@@ -75,8 +77,8 @@ def _longest(general: LensResult) -> int:
 
 
 _WORDS = {
-    "associative": "state and parity end together",
-    "parity-associative": "parity reaches well beyond the state",
-    "mixed": "the cutoffs cannot tell: the state has none within reach, or there is no parity",
+    "associative": "where the state is wrong, so is parity",
+    "parity-associative": "where the state is wrong, parity mostly is not",
+    "mixed": "generalization cannot tell: it makes no mistakes, or there is no parity",
     "unlearned": "it has not learned the task",
 }
