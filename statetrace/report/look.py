@@ -125,7 +125,7 @@ class Look:
         stages = self.run.recipe.get("stage") or self.run.recipe.get("stages")
         if isinstance(stages, list) and len(stages) > 1:
             names = " then ".join(str(stage.get("objective", "?")) for stage in stages)
-            said.append(f"trained on {names}")
+            said[-1] += f", trained on {names}"
         return " ".join(said)
 
 

@@ -122,6 +122,8 @@
           layout.dragmode = touch && !layout.scene ? false : layout.scene ? "turntable" : "zoom";
           layout.hoverlabel = { ...layout.hoverlabel, bgcolor: style.getPropertyValue("--card").trim(),
             font: { ...layout.hoverlabel.font, color: style.getPropertyValue("--ink").trim() } };
+          // plotly would follow the new width later, when the paper is already drawn on
+          if (document.body.classList.contains("printing")) layout.width = at.clientWidth;
           collect(panel, data, keys, scales);
           const config = { responsive: true, displayModeBar: false, displaylogo: false };
           jobs.push(Plotly.react(at, data, layout, config).then(() => this.link(at, i)));
@@ -385,8 +387,17 @@
 
   // Paper is white, and has all figures.
   let before = null;
-  addEventListener("beforeprint", () => { before = root.dataset.theme; setTheme("light"); drawAll(); });
-  addEventListener("afterprint", () => { if (before) { setTheme(before); redraw(); } });
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme;
+    document.body.classList.add("printing");
+    setTheme("light");
+    drawAll();
+  });
+  addEventListener("afterprint", () => {
+    document.body.classList.remove("printing");
+    setTheme(before || root.dataset.theme);
+    redraw();
+  });
   window.statetrace = { drawAll, figures: all };
   root.dataset.ready = "true";
 })().catch((error) => {

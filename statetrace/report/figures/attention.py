@@ -27,6 +27,10 @@ TREE_ABOUT = (
 )
 
 
+NAMED = 14
+"""Up to so many actions have their names at the axis of a narrow panel; beyond, their numbers."""
+
+
 def _scored(look: Look) -> Any:
     result = look.need("attention")
     if "top_maps" not in result.arrays:
@@ -47,7 +51,7 @@ def attention_maps(look: Look) -> Chart:
     word = "odd actions" if name == "parity" else f"actions that change {name}"
     at = list(range(1, length + 1))
     strongest = max(0.2, float(np.max(arrays["top_maps"])))
-    ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if length <= 32 else ()
+    ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if length <= NAMED else ()
     panels = []
     for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
         shown = np.where(np.tril(np.ones((length, length), dtype=bool)), weights, np.nan)
@@ -143,7 +147,7 @@ def attention_tree(look: Look, example: str = "1") -> Chart:
     nodes = [(x, y) for y in range(layers + 1) for x in range(1, length + 1)]
     said = [f"layer {y}, action {x}: {names[x - 1]}" for x, y in nodes]
     x, y = zip(*nodes, strict=True)
-    ticks = tuple((float(i + 1), names[i]) for i in range(length)) if length <= 32 else ()
+    ticks = tuple((float(i + 1), names[i]) for i in range(length)) if length <= 2 * NAMED else ()
     marks = (
         Dots("cell", list(x), list(y), said, colour="faint", size=5),
         Edges("carried along", _carried(edges, length, layers), colour="grey"),

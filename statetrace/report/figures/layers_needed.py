@@ -46,14 +46,14 @@ def by_split(
         y_range=(0, max(2.0, 1.1 * top)),
         log_x=True,
         whole="x",
-        ticks=tuple((float(n), str(n)) for n in lengths if _plain(n) or n == lengths[-1]),
+        ticks=tuple((float(n), str(n)) for n in lengths if _told(n, lengths[-1])),
         tall=tall,
     )
 
 
-def _plain(n: int) -> bool:
-    """Whether it is a power of two: only those have room beside each other on a phone."""
-    return n & (n - 1) == 0
+def _told(n: int, longest: int) -> bool:
+    """Whether it has room at the axis, on a phone as well: powers of two, and the longest."""
+    return n == longest or (n & (n - 1) == 0 and n * 1.6 < longest)
 
 
 def depth(look: Look, pairs: str = "all") -> Chart:

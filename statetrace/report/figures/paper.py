@@ -6,6 +6,7 @@ it looks a little different from the page's; the numbers are the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,9 @@ _STYLE = {
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "grid.color": COLOURS["faint"],
+    "grid.linewidth": 0.4,
+    "figure.constrained_layout.h_pad": 0.06,
     "svg.hashsalt": "statetrace",  # equal numbers make equal files
 }
 _DASHES = {"solid": "-", "dash": "--", "dot": ":"}
@@ -71,7 +75,7 @@ def save(chart: Chart, path: Path) -> None:
     import matplotlib
     from matplotlib.figure import Figure  # not pyplot: a notebook keeps its own backend
 
-    across = min(ACROSS, len(chart.panels))
+    across = 2 if len(chart.panels) == 4 else min(ACROSS, len(chart.panels))
     down = -(-len(chart.panels) // across)
     tall = max(panel.tall for panel in chart.panels)
     width = WIDTH if across > 1 else WIDTH * 0.66
@@ -82,17 +86,29 @@ def save(chart: Chart, path: Path) -> None:
             projection = None if panel.z is None else "3d"
             axes = figure.add_subplot(down, across, number, projection=projection)
             _draw(axes, panel)
-            last_in_row = number % across == 0 or number == len(chart.panels)
-            if panel.heat is not None and last_in_row:
+            if panel.heat is not None and _ends_scale(chart.panels, number, across):
                 bar = figure.colorbar(axes.images[0], ax=axes, pad=0.02, aspect=14)
                 bar.set_label(panel.heat.label)
                 bar.outline.set_linewidth(0.4)
-        _legend(figure)
+        _legend(figure, 4 if across > 1 else 3)
         dates = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
         figure.savefig(path, dpi=200, metadata=dates or None)
 
 
-def _legend(figure: Any) -> None:
+def _ends_scale(panels: Sequence[Panel], number: int, across: int) -> bool:
+    """Whether the colour bar stands beside this panel: neighbours in a row may share one."""
+    if number % across == 0 or number == len(panels):
+        return True
+    here, after = (panels[i].heat for i in (number - 1, number))
+    assert here is not None
+    return after is None or (here.label, here.low, here.high) != (
+        after.label,
+        after.low,
+        after.high,
+    )
+
+
+def _legend(figure: Any, across: int) -> None:
     """One for all panels, below them: their series have the same names and colours."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
@@ -103,7 +119,7 @@ def _legend(figure: Any) -> None:
             list(found.values()),
             list(found),
             loc="outside lower center",
-            ncols=min(4, len(found)),
+            ncols=min(across, len(found)),
             frameon=False,
         )
 
@@ -114,7 +130,7 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.set_title(panel.title, loc="left", color=COLOURS["ink"])
     if panel.z is not None:
         axes.set(xlabel=panel.x, ylabel=panel.y, zlabel=panel.z)
-        axes.set_box_aspect(None, zoom=0.85)
+        axes.set_box_aspect(None, zoom=0.8)
         axes.set_aspect("equal")
         x, y, z = panel.eye
         axes.view_init(
@@ -238,17 +254,18 @@ def _in_space(axes: Any, mark: Cloud | Path3 | Plane) -> None:
     colour = COLOURS[mark.colour]
     if isinstance(mark, Cloud):
         points = np.array(mark.points, dtype=float).reshape(-1, 3)
-        shown = {"s": mark.size**2 * (1.2 if mark.strong else 0.4), "linewidths": 0}
+        shown = {"s": mark.size**2 * (0.9 if mark.strong else 0.6), "linewidths": 0}
         axes.scatter(
             *points.T,
             color=colour,
-            alpha=1.0 if mark.strong else 0.3,
+            alpha=1.0 if mark.strong else 0.4,
+            depthshade=False,
             marker=_MARKS.get(mark.mark, "o"),
             label=mark.name if mark.strong else None,
             **shown,
         )
         for point, text in zip(points, mark.texts, strict=True) if mark.strong else ():
-            axes.text(*point, f" {text}", fontsize=6)
+            axes.text(*point, f"  {text}", fontsize=7, zorder=9, va="bottom")
     elif isinstance(mark, Path3):
         for start, end in mark.ends:
             ends = zip(start, end, strict=True)
@@ -256,4 +273,6 @@ def _in_space(axes: Any, mark: Cloud | Path3 | Plane) -> None:
     else:
         from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-        axes.add_collection3d(Poly3DCollection([mark.corners], color=colour, alpha=0.1))
+        axes.add_collection3d(
+            Poly3DCollection([mark.corners], facecolor=colour, edgecolor="none", alpha=0.1)
+        )

@@ -83,6 +83,7 @@ def patching(
         label = measure if show == "mean" else f"deviation of {measure}"
         high = 1.0 if show == "mean" else max(0.1, _largest(z))
         low = 0.0
+    said = f"deviation of {measure}" if show == "deviation" else f"{show} {measure}"
     panel = Panel(
         x=_AXES[where],
         y="layer and head" if heads else "layer",
@@ -92,7 +93,7 @@ def patching(
         whole="xy",
         tall=1.2,
     )
-    return Chart(NAME, f"{_spoken(name)}, {_called(pairs)}: {show} {measure}", (panel,), ABOUT)
+    return Chart(NAME, f"{_spoken(name)}, {_called(pairs)}: {said}", (panel,), ABOUT)
 
 
 def _called(split: str) -> str:

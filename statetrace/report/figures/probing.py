@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from statetrace.report.figures.chart import TURNS, Chart, Heat, Line, Panel, Rule, grid, numbers
+from statetrace.report.figures.chart import TURNS, Chart, Heat, Line, Panel, grid, numbers
 from statetrace.report.figures.predicted import ALGORITHMS, Predicted
 from statetrace.report.look import Look
 
@@ -146,19 +146,15 @@ def scatter_table(look: Look) -> tuple[list[str], list[list[Any]]]:
         if (row["position"], row["control"], row["metric"]) == ("any", "none", "accuracy")
     ]
     targets = list(dict.fromkeys(row["target"] for row in rows))
+    spread = any(row["std"] is not None for row in rows)  # one training set has none
     head = ["layer"]
     for target in targets:
-        head += [f"{target}: accuracy", f"{target}: deviation"]
+        head += [f"{target}: accuracy", f"{target}: deviation"] if spread else [target]
     table: list[list[Any]] = []
     for layer in sorted({row["layer"] for row in rows}):
         line: list[Any] = [layer]
         for target in targets:
-            mine = [row for row in rows if row["layer"] == layer and row["target"] == target]
-            line += [mine[0]["mean"], mine[0]["std"]] if mine else [None, None]
+            found = [row for row in rows if row["layer"] == layer and row["target"] == target]
+            line += [found[0]["mean"], found[0]["std"]] if spread else [found[0]["mean"]]
         table.append(line)
     return head, table
-
-
-def chance_rules(look: Look) -> tuple[Rule, ...]:
-    chance = look.need("probing").summary["chance"]
-    return tuple(Rule("y", value, f"{what} by chance") for what, value in chance.items())

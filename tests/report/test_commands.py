@@ -1,0 +1,54 @@
+"""`statetrace report` and `statetrace figures` as people type them."""
+
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from statetrace.cli import app
+from statetrace.errors import StatetraceError
+
+runner = CliRunner()
+
+
+def typed(*words):
+    done = runner.invoke(app, [str(word) for word in words])
+    if isinstance(done.exception, StatetraceError):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_report_says_where_it_is(run, other, tmp_path):
+    page = tmp_path / "new folder" / "both.html"
+    assert f"report: {page}" in typed("report", run, other, "--out", page)
+    assert page.stat().st_size > 1_000_000
+
+
+def test_report_goes_into_the_run_folder(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    typed("report", copy)
+    assert (copy / "report.html").is_file()
+
+
+def test_figures_go_where_they_should(run, tmp_path):
+    words = typed("figures", run, "--out", tmp_path / "pdf", "--only", "generalization,depth")
+    assert "4 figures" in words
+    assert (
+        sorted(path.suffix for path in (tmp_path / "pdf").iterdir()) == [".csv"] * 4 + [".pdf"] * 4
+    )
+
+
+def test_what_cannot_be_done_is_one_sentence(run, tmp_path):
+    with pytest.raises(StatetraceError, match="holds no run"):
+        typed("report", tmp_path)
+    with pytest.raises(StatetraceError, match="is a folder"):
+        typed("report", run, "--out", tmp_path)
+    with pytest.raises(StatetraceError, match="'tiff'"):
+        typed("figures", run, "--out", tmp_path / "x", "--format", "tiff")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(run / "run.json", bare)
+    with pytest.raises(StatetraceError, match="nothing to draw yet"):
+        typed("figures", bare)
