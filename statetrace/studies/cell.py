@@ -66,14 +66,14 @@ def train_cell(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
         early = measure(run, step, device, full and not rules.train_on)
         study.write_early(cell, early)
     if early is not None and not rules.train_on:
-        return _row(run, early, early)
+        return row(run, early, early)
     outcome = train(recipe, run, Until(None, stop), resume=True)
     if not outcome.finished:
         return None
-    return _row(run, early, measure(run, outcome.step, device, full))
+    return row(run, early, measure(run, outcome.step, device, full))
 
 
-def _row(run: Run, early: dict[str, Any] | None, final: dict[str, Any]) -> dict[str, Any]:
+def row(run: Run, early: dict[str, Any] | None, final: dict[str, Any]) -> dict[str, Any]:
     info = run.info
     seconds = [session.get("seconds", 0.0) for session in info["sessions"]]
     cost = {

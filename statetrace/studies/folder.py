@@ -116,8 +116,10 @@ class Study:
     def failures(self, cell: Cell) -> list[dict[str, Any]]:
         return list(_read(self.path / "failures" / f"{cell.name}.json") or [])
 
-    def add_failure(self, cell: Cell, why: str, worker: str) -> None:
-        record = {"why": why, "at": self.position(cell), "worker": worker, "when": now()}
+    def add_failure(self, cell: Cell, why: str, worker: str, died: bool = False) -> None:
+        """One more thing that went wrong; `died` where it took its worker with it."""
+        record: dict[str, Any] = {"why": why, "at": self.position(cell), "worker": worker}
+        record |= {"died": died, "when": now()}
         file = self.path / "failures" / f"{cell.name}.json"
         write_json(file, [*self.failures(cell), record])
 

@@ -61,6 +61,8 @@ class Rules:
         early: steps of the last stage after which a cell is first judged.
         train_on: whether training goes on behind that; without it the early verdict is the last.
         verdict: how a trained model is judged: `full` (all lenses) or `quick` (cutoffs alone).
+        together: seeds of one model that may be trained as one batched program; 1 trains each
+            alone, whose numbers are exact to the last bit (see stacked.py).
         retries: how often a cell that fails without getting any further is tried again.
         work: `train`, or `nothing` to measure what the machinery itself costs.
     """
@@ -68,13 +70,13 @@ class Rules:
     early: int = EARLY
     train_on: bool = True
     verdict: str = "full"
+    together: int = 1
     retries: int = 2
     work: str = "train"
 
     def __post_init__(self) -> None:
-        for name in ("early", "retries"):
+        for name, least in (("early", 1), ("together", 1), ("retries", 0)):
             value = getattr(self, name)
-            least = 1 if name == "early" else 0
             whole = type(value) is int and value >= least
             need(whole, f"{name} {value!r} must be a whole number from {least} up")
         need(type(self.train_on) is bool, f"train_on {self.train_on!r} is neither true nor false")

@@ -25,7 +25,7 @@ model = "gpt2"
 layers = 1
 width = 16
 heads = 2
-dropout = 0.1
+dropout = {dropout}
 sequences = 500
 steps = {steps}
 batch = 16
@@ -49,7 +49,7 @@ def study_file(folder: Path, **about) -> Path:
     """A study file; keyword arguments are the fields of TOY."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "toy.toml"
-    usual = {"seeds": 2, "grid": "", "settings": "", "rules": "", "steps": 30}
+    usual = {"seeds": 2, "grid": "", "settings": "", "rules": "", "steps": 30, "dropout": 0.1}
     file.write_text(TOY.format(**usual | {"checkpoint_every": 6} | about))
     return file
 

@@ -106,6 +106,39 @@ def test_a_stopped_cell_goes_on_where_it_was(tmp_path):
     assert len(json.loads((study.run(cell).path / "run.json").read_text())["sessions"]) == 5
 
 
+def test_seeds_may_be_trained_together(tmp_path):
+    """All but one cell in one program; the one that fails is done alone and reported."""
+    alone = undisturbed(tmp_path, seeds=3, settings="init_std = 0.05", dropout=0.0)
+    about = {"seeds": 3, "dropout": 0.0, "rules": "together = 8\nretries = 0"}
+    study = prepared(tmp_path, settings="init_std = 0.05", **about)
+    said = []
+    left = iter(range(14))  # stopped in the middle, behind the early verdict
+    work(study, stop=lambda: next(left, None) is None, told=said.append)
+    assert [words.split(": ")[1][:7] for words in said] == ["begun"] * 3 + ["stopped"] * 3
+    work(study)
+    assert states(study) == {f"seed-{n}": "finished" for n in range(3)}
+    for cell in study.plan.cells:
+        ours, theirs = study.outcome(cell), alone.outcome(cell)
+        for when in ("early", "final"):
+            for key in ("accuracy", "parity_accuracy"):
+                assert ours[when][key] == pytest.approx(theirs[when][key], abs=0.01)
+            assert ours[when]["step"] == theirs[when]["step"]
+        assert len(list((study.path / "claims").glob(f"{cell.name}.*"))) == 2
+
+
+def test_a_seed_that_fails_in_company_is_done_alone(tmp_path, monkeypatch):
+    study = prepared(tmp_path, seeds=3, dropout=0.0, rules="together = 8")
+
+    def broken(*_):
+        raise RuntimeError("one of them went wrong")
+
+    monkeypatch.setattr("statetrace.studies.stacked.train_together", broken)
+    work(study)
+    assert states(study) == {f"seed-{n}": "finished" for n in range(3)}
+    assert [study.outcome(cell)["tries"] for cell in study.plan.cells] == [2, 2, 2]
+    assert study.failures(study.cell("seed-1"))[0]["why"] == "RuntimeError: one of them went wrong"
+
+
 def test_deaths_count_only_where_nothing_is_gained(tmp_path):
     study = prepared(tmp_path, seeds=1, rules="retries = 1")
     (cell,) = study.plan.cells

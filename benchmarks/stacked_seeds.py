@@ -1,0 +1,89 @@
+"""Sixteen seeds of a width-64, 4-layer GPT-2 as one batched program, and one after the other.
+
+Target: at least 3 times faster on two cores, at least 8 times on a GPU. Both do the same optimizer
+steps on the same batches in one process of the same number of threads; evaluations and checkpoints
+are left out, as they are the same for both. What is gained is the calling of small operations, so
+the ratio falls with the size of a batch: all of those below are measured.
+
+    python benchmarks/stacked_seeds.py             # some minutes
+    python benchmarks/stacked_seeds.py --device cuda
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from statetrace.runs import Run
+from statetrace.studies.stacked import Stack
+from statetrace.training import setup
+from statetrace.training.parallel import join
+from statetrace.training.recipe import Recipe
+from statetrace.training.trainer import Trainer
+
+SEEDS = 16
+SHAPES = ((8, 8), (16, 16), (32, 16), (128, 16))
+"""(sequences per batch, length)"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    wanted = parser.parse_args()
+    print(f"{SEEDS} seeds on {wanted.device}, {wanted.threads} threads; ms per step of all seeds")
+    for batch, length in SHAPES:
+        apart, together = measure(batch, length, wanted)
+        print(
+            f"batch {batch:>3} x {length}: one after the other {1000 * apart:8.1f}, together "
+            f"{1000 * together:8.1f}, {apart / together:.1f} times faster"
+        )
+
+
+def measure(batch: int, length: int, wanted: argparse.Namespace) -> tuple[float, float]:
+    settings = {"model": "gpt2", "layers": 4, "width": 64, "heads": 4, "dropout": 0.0}
+    settings |= {"length": length, "batch": batch, "sequences": 20_000, "steps": 1000}
+    settings |= {"device": wanted.device, "threads": wanted.threads, "compile": False}
+    recipes = [Recipe().override(settings | {"seed": seed}) for seed in range(SEEDS)]
+    with join(wanted.device) as world, tempfile.TemporaryDirectory() as folder:
+        first = setup.make_plan(recipes[0], world)
+        plans = [replace(first, recipe=one, stage=one.stages[0]) for one in recipes]
+
+        def trainers() -> list[Trainer]:
+            return [Trainer(plan, Run(Path(folder)), setup.make_model(plan)) for plan in plans]
+
+        alone = trainers()
+        stack = Stack(trainers())
+
+        def apart(index: int) -> None:
+            for trainer in alone:
+                trainer.step(index)
+
+        # turn by turn, so that whatever else the machine does meets both
+        times: dict[str, list[float]] = {"apart": [], "together": []}
+        for repeat in range(wanted.repeats + 1):
+            for name, do in (("apart", apart), ("together", stack.step)):
+                spent = seconds(do, repeat, wanted.device)
+                if repeat:  # the first is warm-up
+                    times[name].append(spent)
+    return min(times["apart"]), min(times["together"])
+
+
+def seconds(do: Callable[[int], None], repeat: int, device: str, steps: int = 5) -> float:
+    began = time.perf_counter()
+    for index in range(repeat * steps, (repeat + 1) * steps):
+        do(index)
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - began) / steps
+
+
+if __name__ == "__main__":
+    main()
