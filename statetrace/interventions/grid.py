@@ -70,6 +70,7 @@ def patch_grid(
     specs: GridSpec | Sequence[GridSpec],
     *,
     offset: int = 0,
+    stride: int = 1,
     keep: Keep | None = None,
     batch: int | None = None,
     road: str = "auto",
@@ -79,7 +80,8 @@ def patch_grid(
 
     Args:
         clean, corrupted: tokens [P, T], on the model's device.
-        offset: tokens before the first action; column t of a grid is token offset + t.
+        offset: tokens before the first action.
+        stride: tokens of an action; column t of a grid begins at token offset + t * stride.
         keep: what to keep of the logits; None for all of them.
         batch: most sequences (cells times pairs) at a time; None for what fits. Either way it is
             halved when memory runs out.
@@ -89,7 +91,7 @@ def patch_grid(
     reader = anatomy(model)
     _check(reader, clean, corrupted, road)
     pairs, length = clean.shape
-    plan = [(spec, spec.sites(reader), spec.windows(length, offset)) for spec in specs]
+    plan = [(spec, spec.sites(reader), spec.windows(length, offset, stride)) for spec in specs]
     fast = reader.fast if road == "auto" else road == "fast"
     batch = batch or _sequences_that_fit(reader, length, clean.device)
     parts: list[tuple[list[Tensor], Tensor, Tensor]] = []

@@ -1,7 +1,8 @@
 """What one heat map of patches consists of: which positions are overwritten where, and with what.
 
 Positions are counted in two ways. A *column* t is an action, 0 the first one; a *position* is a
-token of the model's input, where `offset` tokens (a start marker) come before the first action.
+token of the model's input, where `offset` tokens (a start marker) come before the first action and
+every action has `stride` tokens, one unless it is a sentence.
 """
 
 from __future__ import annotations
@@ -83,25 +84,31 @@ class GridSpec:
         check_sites(self.rows, anatomy)
         return self.rows
 
-    def windows(self, length: int, offset: int) -> tuple[Window, ...]:
-        """The positions each column overwrites, columns 0, 1, ... of `length` tokens.
+    def windows(self, length: int, offset: int, stride: int = 1) -> tuple[Window, ...]:
+        """The positions each column overwrites, columns 0, 1, ... of `length` tokens, `stride` to
+        an action.
 
         Suffixes start at every action but the last; windows wherever they are complete.
         """
-        actions = length - offset
+        actions, rest = divmod(length - offset, stride)
+        if rest:
+            raise StatetraceError(
+                f"{length} tokens are not {offset} and whole actions of {stride} tokens each"
+            )
         columns = {"prefix": actions, "suffix": actions - 1, "window": actions - self.window + 1}
         columns["context"] = min(actions - 1, 1)
         if columns[self.where] < 1:
             what = f"a window of {self.window}" if self.where == "window" else "a " + self.where
             raise StatetraceError(f"{actions} actions are too few for {what}: use longer sequences")
-        starts = range(offset, offset + columns[self.where])
+        starts = [offset + stride * column for column in range(columns[self.where])]
+        last = length - stride
         if self.where == "prefix":
-            return tuple((0, start + 1) for start in starts)
+            return tuple((0, start + stride) for start in starts)
         if self.where == "context":
-            return ((0, length - 1),)
+            return ((0, last),)
         if self.where == "suffix":
-            return tuple((start, length - 1) for start in starts)
-        return tuple((start, start + self.window) for start in starts)
+            return tuple((start, last) for start in starts)
+        return tuple((start, start + stride * self.window) for start in starts)
 
 
 def _choose(field: str, value: str, choices: tuple[str, ...]) -> None:

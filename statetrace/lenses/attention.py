@@ -200,7 +200,7 @@ def _ablate(
         return {}
     vocabulary, width = model.get_output_embeddings().weight.shape
     # Logits twice (as they come, and in float32), and some activations of a block.
-    each = 4 * sequences.length * (2 * vocabulary + 16 * width)
+    each = 4 * task.vocabulary.tokens(sequences.length) * (2 * vocabulary + 16 * width)
     batch = min(512, fitting(each, device_of(model)))
     intact = correct(model, task, sequences, quotient, batch)
     accuracy = table.add_answers("none", None, intact)

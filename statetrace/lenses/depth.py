@@ -114,6 +114,7 @@ def _brought_back(
         corrupted,
         GridSpec("context", "substitution"),
         offset=task.vocabulary.offset,
+        stride=task.vocabulary.stride,
         keep=lambda logits, _clean, _corrupted: logits[..., elements.to(logits.device)],
     )
     at = elements.cpu()

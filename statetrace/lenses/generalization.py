@@ -111,7 +111,7 @@ def _longest(model: Any, task: WordProblem, spec: GeneralizationSpec) -> tuple[i
         return spec.longest, []
     wanted = 2 * task.length
     positions = anatomy(model).max_length
-    most = wanted if positions is None else positions - task.vocabulary.offset
+    most = wanted if positions is None else task.vocabulary.fitting(positions)
     check_fits(model, task, min(task.length, max(most, 1)))
     if most < wanted:
         return most, [f"measured up to length {most}: the model has {positions} positions"]

@@ -39,6 +39,7 @@ PAPER = (
     GridSpec("window", "deletion", window=1),  # Figure 6D
 )
 METRICS = ("nld", "probability")
+BY = ("action", "token")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class PatchingSpec:
     length: int | None = None
     """Actions per sequence; None for the task's own length."""
 
+    by: str = "action"
+    """What a column of a heat map is: action, or token, which differs where actions are sentences.
+    A window is so many of these."""
+
     quotients: tuple[str, ...] | None = None
     """Split pairs by these quotients of the group; None for all it has, parity first."""
 
@@ -65,6 +70,8 @@ class PatchingSpec:
     def __post_init__(self) -> None:
         if self.pairs < 1:
             raise StatetraceError(f"{self.pairs} pairs are too few: use at least 1")
+        if self.by not in BY:
+            raise StatetraceError(f"by = {self.by!r} is unknown: use one of {', '.join(BY)}")
         names = [grid.name for grid in self.grids]
         if not names or len(set(names)) < len(names):
             raise StatetraceError(
@@ -95,6 +102,7 @@ def patching(
         corrupted,
         spec.grids,
         offset=task.vocabulary.offset,
+        stride=task.vocabulary.stride if spec.by == "action" else 1,
         keep=_answers_only(elements),
         progress=progress,
     )
@@ -136,6 +144,8 @@ def patching(
         "accuracy": float(right.mean()),
         "chance": 1 / task.group.order,
     }
+    if task.vocabulary.stride > 1:
+        summary["tokens_per_action"] = task.vocabulary.stride
     return LensResult(
         lens="patching",
         spec=asdict(spec) | {"grid_names": [grid.name for grid in spec.grids]},

@@ -78,7 +78,7 @@ def from_run(
         return from_checkpoint(folder, reading, device)
     recipe = Recipe.of(run.recipe, f"{run.path}/run.json")
     step, folder = _checkpoint(run, step, tell)
-    task = setup.make_task(recipe)
+    task = setup.make_task(recipe, folder)
     _, analysis = setup.make_splits(recipe, task)
     model = load_checkpoint(folder).to(pick_device(device))
     task = replace(task, held_out=analysis)

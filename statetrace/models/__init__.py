@@ -2,7 +2,7 @@
 
 from statetrace.models.anatomy import Anatomy, causal_mask
 from statetrace.models.build import ParameterCount, attends, build, layer_count, parameter_count
-from statetrace.models.checkpoint import load_checkpoint
+from statetrace.models.checkpoint import load_checkpoint, locate_tokenizer
 from statetrace.models.families import anatomy
 from statetrace.models.pretrained import load_pretrained
 from statetrace.models.spec import ModelSpec, model_names
@@ -18,6 +18,7 @@ __all__ = [
     "layer_count",
     "load_checkpoint",
     "load_pretrained",
+    "locate_tokenizer",
     "model_names",
     "parameter_count",
 ]

@@ -33,7 +33,9 @@ class ParameterCount:
     blocks: int
 
 
-def build(spec: ModelSpec, vocab_size: int, max_length: int, seed: int) -> Any:
+def build(
+    spec: ModelSpec, vocab_size: int, max_length: int, seed: int, keep_words: bool = False
+) -> Any:
     """The model in float32 on the CPU, in eval mode; no global random state is touched.
 
     Args:
@@ -41,23 +43,31 @@ def build(spec: ModelSpec, vocab_size: int, max_length: int, seed: int) -> Any:
         max_length: longest sequence it must read, start marker included. There are at least as
             many positions as published.
         seed: the same seed gives the same weights, bit for bit.
+        keep_words: of pretrained weights also keep the embedding (see `load_pretrained`).
     """
     vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
     if spec.pretrained is not None:
         return load_pretrained(
-            spec.pretrained, vocab_size, max_length=max_length, seed=seed, dropout=spec.dropout
+            spec.pretrained,
+            vocab_size,
+            max_length=max_length,
+            seed=seed,
+            dropout=spec.dropout,
+            keep_words=keep_words,
         )
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the GPUs too
         return _from_config(_config(spec, vocab_size, max_length)).eval()
 
 
-def parameter_count(spec: ModelSpec, vocab_size: int, max_length: int) -> ParameterCount:
+def parameter_count(
+    spec: ModelSpec, vocab_size: int, max_length: int, keep_words: bool = False
+) -> ParameterCount:
     """How large `build` would make it, without making it. Of a pretrained model only the
     configuration is read (and fetched, for a hub id)."""
     vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
-        model = _from_config(_config(spec, vocab_size, max_length))
+        model = _from_config(_config(spec, vocab_size, max_length, keep_words))
     blocks = (parameter for block in anatomy(model).blocks for parameter in block.parameters())
     return ParameterCount(
         total=sum(parameter.numel() for parameter in model.parameters()),
@@ -81,9 +91,11 @@ def attends(spec: ModelSpec) -> bool:
     return family is None or family.attends
 
 
-def _config(spec: ModelSpec, vocab_size: int, max_length: int) -> Any:
+def _config(spec: ModelSpec, vocab_size: int, max_length: int, keep_words: bool = False) -> Any:
     if spec.pretrained is not None:
         config = load_config(locate(spec.pretrained, weights=False))
+        if keep_words:
+            vocab_size = max(vocab_size, config.get_text_config().vocab_size)
         adapt_config(config, spec.pretrained, vocab_size, max_length, spec.dropout)
         return config
     dropout = spec.family.dropout if spec.dropout is None else spec.dropout

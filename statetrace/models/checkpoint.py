@@ -37,16 +37,34 @@ def load_checkpoint(folder: str | Path) -> Any:
 
 def locate(source: str, *, weights: bool = True) -> Path:
     """The checked local folder of a folder name or hub id, its weights fetched or not."""
-    folder = Path(source).expanduser()
-    if not folder.is_dir():
-        if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1:
-            raise StatetraceError(
-                f"there is no folder {source!r}: give {GOOD_FOLDER}, or a hub id such as "
-                "'EleutherAI/pythia-160m'."
-            )
-        folder = _fetch(source, weights)
+    wanted = ["config.json", *(("model*.safetensors", WEIGHTS[1]) if weights else ())]
+    folder = _folder(source, wanted)
     _check_folder(folder, weights)
     return folder
+
+
+def locate_tokenizer(source: str) -> Path:
+    """The tokenizer.json of a folder name or hub id."""
+    file = _folder(source, ["tokenizer.json"]) / "tokenizer.json"
+    if not file.is_file():
+        raise StatetraceError(
+            f"{source!r} has no tokenizer.json: put that of its model there, or name another "
+            "folder or hub id with tokenizer."
+        )
+    return file
+
+
+def _folder(source: str, wanted: list[str]) -> Path:
+    """A folder as it is, or that of a hub id with the files that are wanted."""
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1:
+        raise StatetraceError(
+            f"there is no folder {source!r}: give {GOOD_FOLDER}, or a hub id such as "
+            "'EleutherAI/pythia-160m'."
+        )
+    return _fetch(source, wanted)
 
 
 def load_config(folder: Path) -> Any:
@@ -97,15 +115,12 @@ def load(folder: Path, config: Any) -> Any:
     return model.eval()
 
 
-def _fetch(source: str, weights: bool) -> Path:
+def _fetch(source: str, wanted: list[str]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
-    wanted = ["config.json", "model*.safetensors", "model.safetensors.index.json"]
     try:
-        folder = snapshot_download(
-            source, allow_patterns=wanted if weights else wanted[:1], ignore_patterns=["*/*"]
-        )
+        folder = snapshot_download(source, allow_patterns=wanted, ignore_patterns=["*/*"])
     except HFValidationError as error:
         raise StatetraceError(
             f"{source!r} is neither a folder nor a hub id: give {GOOD_FOLDER}, or a hub id such as "

@@ -34,6 +34,7 @@ def load_pretrained(
     max_length: int | None = None,
     dropout: float | None = None,
     scale: float = COVARIANCE_SCALE,
+    keep_words: bool = False,
 ) -> Any:
     """Any Hugging Face causal language model with the task's vocabulary, float32, in eval mode.
 
@@ -44,14 +45,19 @@ def load_pretrained(
         max_length: longest sequence it must read; refused if the model has fewer positions.
         dropout: None to keep the checkpoint's.
         scale: see COVARIANCE_SCALE; 1.0 spreads the new tokens as widely as the old ones.
+        keep_words: the task's first tokens are the model's own and stay; only those beyond them
+            are new. The vocabulary is never made smaller then.
     """
     folder = locate(source)
     config = load_config(folder)
     old_size = config.get_text_config().vocab_size
+    if keep_words:
+        vocab_size = max(vocab_size, old_size)
     adapt_config(config, source, vocab_size, max_length, dropout)
     config.get_text_config().vocab_size = old_size  # until the old weights are in
     model = load(folder, config).float()
-    _replace_vocabulary(model, vocab_size, scale, torch.Generator().manual_seed(seed))
+    kept = old_size if keep_words else 0
+    _replace_vocabulary(model, vocab_size, scale, torch.Generator().manual_seed(seed), kept)
     return model
 
 
@@ -81,7 +87,10 @@ def adapt_config(
 
 
 @torch.no_grad()
-def _replace_vocabulary(model: Any, size: int, scale: float, generator: torch.Generator) -> None:
+def _replace_vocabulary(
+    model: Any, size: int, scale: float, generator: torch.Generator, kept: int = 0
+) -> None:
+    """New rows for all tokens but the first `kept`."""
     old_in, old_out = model.get_input_embeddings(), model.get_output_embeddings()
     if not isinstance(old_in, nn.Embedding) or not isinstance(old_out, nn.Linear):
         raise StatetraceError(
@@ -89,11 +98,15 @@ def _replace_vocabulary(model: Any, size: int, scale: float, generator: torch.Ge
             "an embedding and a linear unembedding): use another pretrained model."
         )
     tied = old_out.weight is old_in.weight
-    rows_in = _draw(old_in.weight, size, scale, generator)
-    rows_out = rows_in if tied else _draw(old_out.weight, size, scale, generator)
-    bias = None
-    if old_out.bias is not None:
-        bias = _draw(old_out.bias[:, None], size, scale, generator)[:, 0]
+
+    def rows(old: Tensor) -> Tensor:
+        if size == kept:
+            return old.clone()
+        return torch.cat([old[:kept], _draw(old, size - kept, scale, generator)])
+
+    rows_in = rows(old_in.weight)
+    rows_out = rows_in if tied else rows(old_out.weight)
+    bias = None if old_out.bias is None else rows(old_out.bias[:, None])[:, 0]
 
     with torch.random.fork_rng(devices=[]):  # it fills the rows it makes before we overwrite them
         model.resize_token_embeddings(size, mean_resizing=False)

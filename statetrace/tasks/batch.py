@@ -18,7 +18,7 @@ UNSUPERVISED = -100
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model sees and should say, all [B, T]: T counts the start marker, if there is one.
+    """What a model sees and should say, all [B, T]: T counts tokens, the start marker too.
 
     Attributes:
         tokens: token ids in.
@@ -32,13 +32,18 @@ class Batch:
     mask: torch.Tensor
 
     @staticmethod
-    def of(actions: torch.Tensor, states: torch.Tensor, vocabulary: Vocabulary) -> Batch:
-        """From element indices [B, T]."""
-        tokens, targets = vocabulary.encode(actions), vocabulary.encode(states)
-        mask = torch.ones_like(tokens, dtype=torch.bool)
-        if vocabulary.offset:
-            mask[:, : vocabulary.offset] = False
-            targets[:, : vocabulary.offset] = UNSUPERVISED
+    def of(
+        actions: torch.Tensor,
+        states: torch.Tensor,
+        vocabulary: Vocabulary,
+        rows: torch.Tensor | None = None,
+    ) -> Batch:
+        """From element indices [B, T]; `rows` [B] number the sequences."""
+        tokens = vocabulary.encode(actions, rows)
+        targets = torch.full_like(tokens, UNSUPERVISED)
+        targets[:, vocabulary.reads] = vocabulary.answers(states)
+        mask = torch.zeros_like(tokens, dtype=torch.bool)
+        mask[:, vocabulary.reads] = True
         return Batch(tokens, targets, mask)
 
 
@@ -67,8 +72,10 @@ class Split:
 
     def rows(self, rows: torch.Tensor | slice, length: int | None = None) -> Batch:
         """The batch of the given rows, cut to their first `length` actions."""
-        actions, states = self.actions[rows], self.states[rows]
-        return Batch.of(actions[:, :length].long(), states[:, :length].long(), self.vocabulary)
+        actions, states = self.actions[rows][:, :length], self.states[rows][:, :length]
+        if isinstance(rows, slice):
+            rows = torch.arange(*rows.indices(len(self)), device=actions.device)
+        return Batch.of(actions.long(), states.long(), self.vocabulary, rows)
 
     def batches(self, size: int, length: int | None = None) -> tuple[Batch, ...]:
         """All rows in their order, `size` at a time, cut to their first `length` actions."""

@@ -19,13 +19,15 @@ Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 """(random numbers, n, length) -> indices into the vocabulary's elements [n, length]."""
 
 
-def next_tokens(elements: torch.Tensor, vocabulary: Vocabulary) -> Batch:
+def next_tokens(
+    elements: torch.Tensor, vocabulary: Vocabulary, rows: torch.Tensor | None = None
+) -> Batch:
     """Element indices [B, T] -> the batch that asks for each of them at the position before it.
 
     The start marker is asked for the first token; the last token, which nothing follows, is read
     but asks for nothing. All shapes are those of the state task.
     """
-    tokens = vocabulary.encode(elements)  # [B, T + offset]
+    tokens = vocabulary.encode(elements, rows)  # [B, tokens]
     targets = torch.full_like(tokens, UNSUPERVISED)
     targets[:, :-1] = tokens[:, 1:]
     return Batch(tokens, targets, targets != UNSUPERVISED)
@@ -59,4 +61,5 @@ class Documents:
         rng = np.random.default_rng([seed, index])
         elements = self.draw(rng, size, self.length)[part, :length].astype(np.int64)
         there = torch.from_numpy(elements).to(self.device, non_blocking=True)
-        return next_tokens(there, self.vocabulary)
+        rows = torch.arange(index * size, (index + 1) * size, device=there.device)[part]
+        return next_tokens(there, self.vocabulary, rows)

@@ -49,12 +49,43 @@ class Vocabulary:
         """Position of the first action: 1 behind a start marker, else 0."""
         return 0 if self.marker is None else 1
 
-    def encode(self, elements: torch.Tensor) -> torch.Tensor:
-        """Element indices [B, T] -> token ids [B, T + offset], the marker first if there is one."""
-        if self.elements == tuple(range(len(self.elements))):
-            tokens = elements.long()
-        else:
-            tokens = torch.as_tensor(self.elements, device=elements.device)[elements.long()]
+    @property
+    def stride(self) -> int:
+        """Tokens of an action: action t fills the positions from offset + t * stride on."""
+        return 1
+
+    @property
+    def reads(self) -> slice:
+        """The positions at which a state is asked for: each action's last token."""
+        return slice(self.offset + self.stride - 1, None, self.stride)
+
+    def tokens(self, length: int) -> int:
+        """Tokens of a sequence of so many actions."""
+        return self.offset + self.stride * length
+
+    def fitting(self, positions: int) -> int:
+        """The longest sequence that fits into so many positions."""
+        return max(0, positions - self.offset) // self.stride
+
+    def encode(self, elements: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """Element indices [B, T] -> token ids [B, T * stride + offset], the marker first if there
+        is one. `rows` [B] are numbers of the sequences, which may decide on their wording."""
+        tokens = self.answers(elements)
         if self.marker is None:
             return tokens.clone()
         return torch.nn.functional.pad(tokens, (1, 0), value=self.marker)
+
+    def answers(self, states: torch.Tensor) -> torch.Tensor:
+        """States [B, T] -> the tokens that name them [B, T]."""
+        if self.elements == tuple(range(len(self.elements))):
+            return states.long()
+        return torch.as_tensor(self.elements, device=states.device)[states.long()]
+
+    def files(self) -> dict[str, str]:
+        """What a checkpoint should hold to be read as text, by file name."""
+        return {}
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Of a tokenizer, which could change while a run rests."""
+        return None

@@ -27,7 +27,7 @@ class WordProblem:
     Attributes:
         group: whose elements are actions and states.
         length: actions per training sequence.
-        vocabulary: element -> token id, and the start marker.
+        vocabulary: how actions and states are written as tokens, and the start marker.
         actions: the elements that may occur as actions; None for all of them.
         held_out: sequences the model was not trained on, where that is known; lenses draw theirs
             from these.
@@ -120,7 +120,7 @@ class WordProblem:
         return Split.of(sequences, self.vocabulary, device)
 
     def encode(self, actions: torch.Tensor) -> torch.Tensor:
-        """Element indices [B, T] -> tokens [B, T + offset]."""
+        """Element indices [B, T] -> tokens [B, T * stride + offset]."""
         return self.vocabulary.encode(actions)
 
     def states(self, actions: torch.Tensor) -> torch.Tensor:
@@ -138,10 +138,10 @@ class WordProblem:
         return Batch.of(actions, self.states(actions), self.vocabulary)
 
     def read_out(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits of a model [B, T + offset, vocab] -> logits over elements after each action
+        """Logits of a model [B, tokens, vocab] -> logits over elements after each action
         [B, T, order]. Tokens that stand for no element are not in the running."""
         ids = torch.as_tensor(self.vocabulary.elements, device=logits.device)
-        return logits[:, self.vocabulary.offset :].index_select(-1, ids)
+        return logits[:, self.vocabulary.reads].index_select(-1, ids)
 
     def quotients(self, names: tuple[str, ...] | None = None) -> tuple[Quotient, ...]:
         """The named quotients, or every proper one (parity first where there is one). Of a group

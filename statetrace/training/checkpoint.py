@@ -2,8 +2,8 @@
 
 A checkpoint folder loads with `AutoModelForCausalLM.from_pretrained`. Next to the model stand
 `optimizer.safetensors` (moments by parameter name), `training.json` (step, recipe position,
-random state), where a stage has an auxiliary classifier `auxiliary.safetensors`, and
-`checksums.json`, written last.
+random state), where a stage has an auxiliary classifier `auxiliary.safetensors`, where the task is
+told in words the tokenizer (`AutoTokenizer.from_pretrained`), and `checksums.json`, written last.
 
 Cost: parameters x 12 bytes on disk, and one pass of SHA-256 over them when written and when read.
 """
@@ -38,6 +38,7 @@ class Snapshot:
     moments: dict[str, torch.Tensor]
     state: dict[str, Any]
     auxiliary: dict[str, torch.Tensor] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
 
 
 def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
@@ -51,6 +52,8 @@ def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
     save_file(snapshot.moments, beside / "optimizer.safetensors")
     if snapshot.auxiliary:
         save_file(snapshot.auxiliary, beside / AUXILIARY)
+    for name, text in snapshot.files.items():
+        (beside / name).write_text(text, encoding="utf-8")
     write_json(beside / "training.json", {"step": snapshot.step, **snapshot.state})
     names = sorted(file.name for file in beside.iterdir())
     write_json(beside / CHECKSUMS, {name: _digest(beside / name) for name in names})

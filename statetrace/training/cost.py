@@ -74,7 +74,10 @@ def estimate(recipe: Recipe) -> Cost:
     """Count parameters on the meta device and time a few real steps where they fit."""
     task = setup.make_task(recipe)
     counted = parameter_count(
-        setup.model_spec(recipe), task.vocabulary.size, setup.max_length(task)
+        setup.model_spec(recipe),
+        task.vocabulary.size,
+        setup.max_length(task),
+        setup.keeps_words(recipe),
     )
     device = pick_device(recipe.training.device)
     memory = counted.total * BYTES_PER_PARAMETER
@@ -101,12 +104,12 @@ def _stage(
     recipe: Recipe, stage: Stage, device: torch.device, parameters: int, fits: bool
 ) -> StageCost:
     settings = stage.training
-    offset = setup.make_task(recipe).vocabulary.offset
+    vocabulary = setup.make_task(recipe).vocabulary
     return StageCost(
         name=stage.name,
         steps=settings.steps,
         batch=settings.batch,
-        tokens_each=stage.length + offset,
+        tokens_each=vocabulary.tokens(stage.length),
         checkpoints=-(-settings.steps // stage.checkpoint.checkpoint_every),
         may_end_early=settings.stop_at is not None or settings.stop_loss is not None,
         step_seconds=_trial(recipe, stage, device, parameters) if fits else None,
@@ -123,7 +126,7 @@ def _trial(recipe: Recipe, stage: Stage, device: torch.device, parameters: int) 
     """Seconds per step: the best of a few after one to warm up, on as many sequences of the batch
     as a few seconds allow, scaled to the whole batch."""
     task = setup.make_task(recipe)
-    each = 6.0 * parameters * (stage.length + task.vocabulary.offset)
+    each = 6.0 * parameters * task.vocabulary.tokens(stage.length)
     batch = max(1, min(stage.training.batch, int(TRIAL_FLOPS / each)))
     few = {"compile": False, "accumulate": 1, "batch": batch, "analysis_fraction": 0.5}
     small = recipe.override(few | {"sequences": max(2, min(task.space, 2 * batch))})

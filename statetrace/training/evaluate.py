@@ -92,10 +92,9 @@ def accuracy(
             right["state"] += (answers == states).sum(0)
             for name, image in maps.items():
                 right[name] += (image[answers] == image[states]).sum(0)
-            offset = task.vocabulary.offset
             flat = logits.flatten(0, 1), made.targets.flatten()
             each = F.cross_entropy(*flat, reduction="none").view(made.targets.shape)  # [B, T]
-            total += each[:, offset:].sum(0)
+            total += each[:, task.vocabulary.reads].sum(0)
     finally:
         model.train(was_training)
     by_length = {what: (count.double() / n).tolist() for what, count in right.items()}

@@ -14,6 +14,7 @@ from statetrace.errors import StatetraceError
 
 SCHEDULES = ("linear", "cosine", "constant", "trapezoid")
 PRECISIONS = ("auto", "float32", "bfloat16")
+FORMS = ("tokens", "text")
 DEVICES = ("auto", "cpu", "cuda")
 PARALLELS = ("ddp", "fsdp")
 SEEDS = 2**20
@@ -59,6 +60,17 @@ class TaskSettings:
     actions: str = setting(
         "all", "Which elements occur as actions: all, transpositions, or labels with commas."
     )
+    form: str = setting(
+        "tokens",
+        "How actions are written: 'tokens' (one each) or 'text' (\"Swap positions 2 and 3.\"; the "
+        "state is asked for at the period; S and A groups alone).",
+    )
+    paraphrases: int = setting(1, "For text: wordings in use for every action, up to 4.")
+    tokenizer: str | None = setting(
+        None,
+        "For text: a folder or Hugging Face id with a tokenizer.json (default the pretrained "
+        "model's own, or one trained on the task's sentences).",
+    )
     start_marker: bool = setting(
         True,
         "A marker token first (default); without it rotary models cannot count equal actions.",
@@ -76,6 +88,14 @@ class TaskSettings:
     def __post_init__(self) -> None:
         at_least("length", self.length, 1)
         one_of("notation", self.notation, ("moves", "receives"))
+        one_of("form", self.form, FORMS)
+        at_least("paraphrases", self.paraphrases, 1)
+        for name in ("paraphrases", "tokenizer"):
+            value = getattr(self, name)
+            need(
+                self.form == "text" or value in (1, None),
+                f"{name} {value} means nothing to form '{self.form}'; set form to 'text' for it",
+            )
         at_least("sequences", self.sequences, 2)
         check_seed("data_seed", self.data_seed)
         need(

@@ -23,7 +23,10 @@ from statetrace.models import (
     layer_count,
     load_checkpoint,
     load_pretrained,
+    locate_tokenizer,
 )
+from statetrace.tasks import tokenizer
+from statetrace.tasks.sentences import sentences
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem, word_problem
 from statetrace.training.objectives import kind, make_objective
@@ -79,11 +82,27 @@ def make_plan(recipe: Recipe, world: World) -> Plan:
     return plan
 
 
-def make_task(recipe: Recipe) -> WordProblem:
+def make_task(recipe: Recipe, trained: Path | None = None) -> WordProblem:
+    """The task; one in words that a checkpoint folder was `trained` on takes its tokenizer."""
     wanted = recipe.task
-    return word_problem(
+    task = word_problem(
         wanted.group, wanted.length, wanted.actions, wanted.start_marker, wanted.notation
     )
+    if wanted.form == "tokens":
+        return task
+    source = wanted.tokenizer or recipe.model.pretrained
+    file = None if source is None else locate_tokenizer(source)
+    if trained is not None and (trained / "tokenizer.json").is_file():
+        file = trained / "tokenizer.json"
+    read = None if file is None else tokenizer.read(file)
+    told = sentences(task.group, wanted.paraphrases, wanted.start_marker, read)
+    return replace(task, vocabulary=told)
+
+
+def keeps_words(recipe: Recipe) -> bool:
+    """Whether the words of a pretrained model mean the same in the task."""
+    source, own = recipe.task.tokenizer, recipe.model.pretrained
+    return recipe.task.form == "text" and own is not None and source in (None, own)
 
 
 def make_splits(recipe: Recipe, task: WordProblem) -> tuple[Sequences, Sequences]:
@@ -107,7 +126,7 @@ def model_spec(recipe: Recipe) -> ModelSpec:
 
 def max_length(task: WordProblem) -> int:
     """Tokens a model for this task must have positions for."""
-    return POSITIONS_AHEAD * task.length + task.vocabulary.offset
+    return task.vocabulary.tokens(POSITIONS_AHEAD * task.length)
 
 
 def make_model(plan: Plan, before: Path | None = None) -> Any:
@@ -121,7 +140,8 @@ def make_model(plan: Plan, before: Path | None = None) -> Any:
     seed = plan.recipe.training.seed if wanted is None else wanted
     size = make_objective(plan, stage).vocabulary.size
     if before is None:
-        return build(model_spec(plan.recipe), size, max_length(task), seed)
+        keep = keeps_words(plan.recipe) and kind(stage.wanted.objective).words == "elements"
+        return build(model_spec(plan.recipe), size, max_length(task), seed, keep)
     names = [one.wanted.objective for one in plan.recipe.stages]
     if kind(names[stage.number - 1]).words == kind(names[stage.number]).words:
         return load_checkpoint(before)

@@ -196,6 +196,7 @@ class Trainer:
             weights={name: whole(tensor) for name, tensor in self.model.state_dict().items()},
             moments=export(self.optimizer, self.named_parameters()),
             auxiliary={} if self.reader is None else {n: whole(p) for n, p in self.reader.named()},
+            files=self.objective.vocabulary.files(),
             state={
                 "schedule": {"kind": stage.training.schedule, "step": step},
                 "random": {"seed": stage.seed, "step": step},

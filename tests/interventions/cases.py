@@ -87,7 +87,7 @@ def one_cell_at_a_time(
     """[rows, columns, pairs, V], written from the definitions and not from `windows`."""
     run = Hooked(model)
     length = clean.shape[1]
-    columns = {"prefix": length - offset, "suffix": length - offset - 1}.get(
+    columns = {"prefix": length - offset, "suffix": length - offset - 1, "context": 1}.get(
         spec.where, length - offset - spec.window + 1
     )
     rows = []
@@ -99,6 +99,7 @@ def one_cell_at_a_time(
             positions = {
                 "prefix": range(offset + t + 1),
                 "suffix": range(offset + t, length - 1),
+                "context": range(length - 1),
                 "window": range(offset + t, offset + t + spec.window),
             }[spec.where]
 

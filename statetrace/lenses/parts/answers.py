@@ -32,9 +32,9 @@ def check_fits(model: Any, task: WordProblem, length: int) -> None:
             "leave out the start marker (--no-start-marker)"
         )
     positions = anatomy(model).max_length
-    needed = length + task.vocabulary.offset
+    needed = task.vocabulary.tokens(length)
     if positions is not None and needed > positions:
-        most = positions - task.vocabulary.offset
+        most = task.vocabulary.fitting(positions)
         raise StatetraceError(
             f"length {length} needs {needed} positions, but the model has {positions}; "
             f"ask for at most length {most}"

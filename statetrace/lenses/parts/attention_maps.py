@@ -30,10 +30,13 @@ PIECE_BYTES = 2**28
 
 def maps_of(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor:
     """The attention weights [L, B, H, T, T] from action (row) to action (column); what a start
-    marker receives is what is missing from 1 in the sum of a row."""
+    marker receives is what is missing from 1 in the sum of a row. Of an action of several tokens
+    the last one looks, as it does for the answer, and all of them are looked at."""
     tokens = task.encode(torch.from_numpy(actions.astype(np.int64)).to(device_of(model)))
-    offset = task.vocabulary.offset
-    return anatomy(model).attention_weights(tokens)[..., offset:, offset:]
+    weights = anatomy(model).attention_weights(tokens)
+    stride, reads = task.vocabulary.stride, task.vocabulary.reads
+    weights = weights[..., reads, task.vocabulary.offset :]
+    return weights if stride == 1 else weights.unflatten(-1, (-1, stride)).sum(-1)
 
 
 def maps_or_reason(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor | str:
@@ -134,6 +137,7 @@ def read_maps(
             drawings[f"tree{i}_edges"], drawings[f"tree{i}_weights"] = grown.drawing(i - start)
             drawings[f"tree{i}_actions"] = actions[i].astype(np.int32)
 
-    for_each_piece(model, task, actions, 4 * example.numel(), work, progress)
+    whole_maps = 4 * example.numel() * task.vocabulary.stride**2
+    for_each_piece(model, task, actions, whole_maps, work, progress)
     pieces = [trees[start] for start in sorted(trees)]
     return MapReading(scores, TreeMeasures.joined(pieces) if pieces else None, drawings)

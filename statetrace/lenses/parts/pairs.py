@@ -37,7 +37,7 @@ class Pairs:
     def tokens(
         self, task: WordProblem, device: torch.device | str
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Clean and corrupted tokens [P, T + offset]."""
+        """Clean and corrupted tokens [P, tokens], alike but for those of the corrupted action."""
         clean, corrupted = (
             task.encode(torch.from_numpy(actions.astype(np.int64)).to(device))
             for actions in (self.clean, self.corrupted)

@@ -198,7 +198,8 @@ def features(
     together = max(1, free_bytes(tokens.device) // 3 // each)
     for start in range(0, len(places), together):
         some = places[start : start + together]
-        at = torch.stack([place.at for place in some], dim=1) + task.vocabulary.offset  # [N, k]
+        actions = torch.stack([place.at for place in some], dim=1)  # [N, k]
+        at = task.vocabulary.tokens(1) - 1 + task.vocabulary.stride * actions
         begin, middle, end = (
             (start + share * len(some)) / len(places) for share in (0.0, 0.5, 1.0)
         )

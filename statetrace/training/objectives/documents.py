@@ -67,4 +67,5 @@ def _next_token(plan: Plan, stage: Stage, device: torch.device | str, draw: Draw
         vocabulary=plan.task.vocabulary,
         what="next token",
         held_out=held_out(source, stage.seed, stage.evaluation.evaluate_sequences),
+        fingerprint=plan.task.vocabulary.fingerprint,
     )

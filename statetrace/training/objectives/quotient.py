@@ -37,6 +37,7 @@ def quotient(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
         loss=cosets.loss,
         right=cosets.right,
         held_out=analysis.batches(ROWS, stage.length),
+        fingerprint=task.vocabulary.fingerprint,
     )
 
 
@@ -44,22 +45,27 @@ class Cosets:
     """Which tokens stand for states of the same coset.
 
     Attributes:
-        alike: [vocab, vocab], True where both tokens stand for states with the same image; tokens
-            that stand for no state are like nothing.
+        alike: [order, vocab], True where a token stands for a state with the same image as that
+            element; tokens that stand for no state are like nothing.
+        number: [vocab], the element that a token stands for; 0 for tokens that stand for none.
     """
 
     def __init__(self, of: Quotient, vocabulary: Vocabulary, device: torch.device | str) -> None:
         image = torch.full((vocabulary.size,), -1)
         image[list(vocabulary.elements)] = torch.from_numpy(of.map.astype("int64"))
-        self.alike = ((image[:, None] == image[None]) & (image >= 0)).to(device)
+        elements = torch.as_tensor(vocabulary.elements)
+        self.alike = (image[elements, None] == image[None]).to(device)
+        self.number = torch.zeros_like(image)
+        self.number[elements] = torch.arange(len(elements))
+        self.number = self.number.to(device)
 
     def loss(self, logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """-log p(coset of the target), mean over supervised positions. logits [B, T, vocab]."""
         asked = targets >= 0  # [B, T]
-        allowed = self.alike[targets.clamp(min=0)]  # [B, T, vocab]
+        allowed = self.alike[self.number[targets.clamp(min=0)]]  # [B, T, vocab]
         mass = logits.masked_fill(~allowed, -torch.inf).logsumexp(-1)  # [B, T]
         # a position that asks for nothing has a finite loss too, so 0 times it is 0
         return ((logits.logsumexp(-1) - mass) * asked).sum() / asked.sum()
 
     def right(self, answers: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return self.alike[answers, targets.clamp(min=0)]
+        return self.alike[self.number[targets.clamp(min=0)], answers]

@@ -25,6 +25,7 @@ def state(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
         vocabulary=plan.task.vocabulary,
         what="state",
         auxiliary=_auxiliary(plan.task, stage.wanted),
+        fingerprint=plan.task.vocabulary.fingerprint,
     )
 
 
@@ -36,6 +37,11 @@ def _auxiliary(task: WordProblem, wanted: StageSettings) -> Auxiliary | None:
         raise StatetraceError(
             f"auxiliary '{wanted.auxiliary}' cannot be read; use the name of a quotient, such as "
             f"parity, alone or with the action: 'parity,{ACTION}'"
+        )
+    if rest and task.vocabulary.stride > 1:
+        raise StatetraceError(
+            f"auxiliary '{wanted.auxiliary}' needs actions of one token each, and those of text "
+            f'have {task.vocabulary.stride}; use auxiliary = "{name}"'
         )
     (of,) = task.quotients((name,))
     weight = 1.0 if wanted.auxiliary_weight is None else wanted.auxiliary_weight

@@ -1,0 +1,111 @@
+"""Permutations in English: "Swap positions 2 and 3.", "Rotate the last item to the front."
+
+Purpose: the paper's natural-language task (appendix E) for any group of permutations. A sentence
+tells what happens to the objects, so it is read off the physical movement that a label stands for
+and not off the label: under either notation it is right, and the same label is told by inverse
+sentences under the two.
+Cost: none; S7 has 5,040 elements and as many sentences per wording.
+Caveat: every sentence has exactly one period, its last character, where the state is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, arrange
+
+STAY = (
+    "leave every item in place",
+    "change nothing",
+    "keep all items where they are",
+    "do not move any item",
+)
+SWAP = (
+    "swap positions {} and {}",
+    "exchange the items at positions {} and {}",
+    "let positions {} and {} trade places",
+    "switch position {} with position {}",
+)
+LAST_TO_FRONT = (
+    "rotate the last item to the front",
+    "move the last item to the front",
+    "bring the item at the end to the beginning",
+    "take the last item and put it first",
+)
+FIRST_TO_BACK = (
+    "rotate the first item to the back",
+    "move the first item to the back",
+    "bring the item at the beginning to the end",
+    "take the first item and put it last",
+)
+CYCLE = (
+    "move the item at position {}",
+    "send the item at position {}",
+    "shift the item at position {}",
+    "carry the item at position {}",
+)
+WORDINGS = len(SWAP)
+"""How many ways there are to say the same; the first is the paper's."""
+
+Movement = tuple[int, ...]
+"""movement[i] is the position, from 0, that the object at position i moves to."""
+
+
+def movement(label: str, notation: str) -> Movement:
+    """What physically happens to the objects."""
+    sources = arrange(label, range(len(label)), notation)
+    return tuple(sources.index(i) for i in range(len(label)))
+
+
+def sentence(label: str, notation: str, wording: int = 0) -> str:
+    """The movement that a label stands for, told in one of `WORDINGS` ways."""
+    told = _tell(movement(label, notation), wording)
+    return f"{told[0].upper()}{told[1:]}."
+
+
+def check_permutations(group: Group) -> None:
+    """Refuse a group whose elements are not rearrangements of a row of objects."""
+    rest = group.labels[group.identity]
+    digits = list(rest)
+    if "1234567".startswith(rest) and all(sorted(label) == digits for label in group.labels):
+        return
+    raise StatetraceError(
+        f"{group.name} cannot be told as text: its elements, such as '{group.labels[-1]}', are no "
+        "rearrangements of objects in a row; use a group of permutations, such as S3 or A5"
+    )
+
+
+def _tell(move: Movement, wording: int) -> str:
+    n = len(move)
+    cycles = _cycles(move)
+    if not cycles:
+        return STAY[wording]
+    if n > 2 and move == tuple((i + 1) % n for i in range(n)):
+        return LAST_TO_FRONT[wording]
+    if n > 2 and move == tuple((i - 1) % n for i in range(n)):
+        return FIRST_TO_BACK[wording]
+    return ", then ".join(_tell_cycle(cycle, wording) for cycle in cycles)
+
+
+def _tell_cycle(cycle: Sequence[int], wording: int) -> str:
+    places = [position + 1 for position in cycle]
+    if len(places) == 2:
+        return SWAP[wording].format(*places)
+    links = [f"{a} to {b}" for a, b in zip(places, places[1:] + places[:1], strict=True)]
+    return CYCLE[wording].format(f"{', '.join(links[:-1])} and {links[-1]}")
+
+
+def _cycles(move: Movement) -> list[list[int]]:
+    """The cycles of two and more positions, each from its smallest, in the order they are met."""
+    found, seen = [], set()
+    for start in range(len(move)):
+        cycle = []
+        at = start
+        while at not in seen:
+            seen.add(at)
+            cycle.append(at)
+            at = move[at]
+        if len(cycle) > 1:
+            found.append(cycle)
+    return found

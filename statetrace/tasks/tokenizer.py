@@ -1,0 +1,102 @@
+"""The tokenizer of a task in words: trained on the task's own sentences, or read from a file.
+
+Purpose: a standard tokenizer.json, so that AutoTokenizer reads a checkpoint's text as its model
+does. To the words come special tokens: one for each state, which is what the model answers with,
+one to start a text and one to fill sentences up to equal length.
+Cost: milliseconds; a pretrained tokenizer takes as long as its file takes to read.
+Caveat: only tokenizer.json is ever read, which is data; no code comes with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from statetrace.errors import StatetraceError
+
+START, PAD = "<start>", "<pad>"
+MOST_WORDS = 4096
+"""Far more than the sentences of any group have, so that every word becomes one token."""
+
+
+def state_token(label: str) -> str:
+    return f"<{label}>"
+
+
+def trained(sentences: Sequence[str]) -> Tokenizer:
+    """A byte-level BPE tokenizer of these sentences, the same for the same sentences."""
+    tokenizer = Tokenizer(models.BPE())
+    # a text's first word is the same token as it is later on
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=MOST_WORDS,
+        show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )
+    tokenizer.train_from_iterator([" ".join(sentences)], trainer)
+    return tokenizer
+
+
+def read(file: Path) -> Tokenizer:
+    """A tokenizer.json, as transformers and tokenizers write it."""
+    try:
+        return Tokenizer.from_str(file.read_text(encoding="utf-8"))
+    except Exception as error:  # the library raises Exception itself
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StatetraceError(
+            f"the tokenizer in '{file}' cannot be read ({reason}); give a folder with a "
+            "tokenizer.json as save_pretrained writes it"
+        ) from None
+
+
+def with_answers(tokenizer: Tokenizer, labels: Sequence[str]) -> Tokenizer:
+    """The same tokenizer with a token for each state, the start and the padding, where it has
+    none yet."""
+    made: Tokenizer = Tokenizer.from_str(tokenizer.to_str())
+    made.no_truncation()
+    made.no_padding()
+    made.add_special_tokens([PAD, START, *map(state_token, labels)])
+    return made
+
+
+def ids_of(tokenizer: Tokenizer, sentence: str) -> tuple[int, ...]:
+    """The tokens of a sentence that follows another one; its period must be a token."""
+    before = tokenizer.encode(".", add_special_tokens=False).ids
+    both = tokenizer.encode(f". {sentence}", add_special_tokens=False).ids
+    ids = tuple(both[len(before) :])
+    if tuple(both[: len(before)]) != tuple(before) or tokenizer.decode(ids[-1:]).strip() != ".":
+        raise StatetraceError(
+            f"the tokenizer joins periods with what stands beside them in '. {sentence}'; use one "
+            "that keeps them apart, or none to have one trained on the task's own sentences"
+        )
+    return ids
+
+
+def token_id(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a token that is known to be there."""
+    found = tokenizer.token_to_id(token)
+    assert found is not None, token
+    return found
+
+
+def size_of(tokenizer: Tokenizer) -> int:
+    """Rows that a model's embedding needs: one more than the largest id."""
+    return 1 + max(tokenizer.get_vocab(with_added_tokens=True).values())
+
+
+def files(tokenizer: Tokenizer) -> dict[str, str]:
+    """What belongs into a checkpoint folder, by name."""
+    about = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": START,
+        "pad_token": PAD,
+        "clean_up_tokenization_spaces": False,
+    }
+    return {
+        "tokenizer.json": tokenizer.to_str(pretty=True),
+        "tokenizer_config.json": json.dumps(about, indent=2) + "\n",
+    }

@@ -1,0 +1,192 @@
+"""The task in words: it is learned, its checkpoints carry their tokenizer, and it resumes."""
+
+import shutil
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses.subject import from_run
+from statetrace.models import ModelSpec, build, parameter_count
+from statetrace.runs import Run
+from statetrace.training import setup
+from statetrace.training.cost import estimate
+from statetrace.training.loop import train
+from statetrace.training.parallel import World
+from tests.tasks.test_sentences import byte_level
+from tests.training.conftest import Recorder, staged, toy
+from tests.training.test_loop import assert_same_run
+
+TEXT = {"form": "text", "length": 4, "sequences": 1000, "dropout": 0.0, "notation": "receives"}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run that learns something in seconds."""
+    recipe = toy(
+        **(TEXT | {"sequences": 1296}),
+        model="pythia",
+        width=64,
+        heads=4,
+        steps=220,
+        batch=64,
+        learning_rate=3e-3,
+        warmup=10,
+        evaluate_every=110,
+        evaluate_sequences=200,
+        checkpoint_every=110,
+    )
+    run = Run(tmp_path_factory.mktemp("run") / "text")
+    train(recipe, run, Recorder())
+    return recipe, run
+
+
+def test_it_is_learned(trained):
+    """On held-out texts: the state after one sentence, and far more than chance after several."""
+    _, run = trained
+    last = run.metrics("evaluation")[-1]["accuracy_by_length"]
+    assert last["state"][0] > 0.95
+    assert min(last["state"][:3]) > 1 / 3  # parity alone would give that, chance 1/6
+    assert min(last["parity"]) > 0.9
+
+
+def test_the_checkpoint_is_read_by_transformers_alone(trained):
+    """The model answers a text that AutoTokenizer has read, filled up as the task fills it up."""
+    _, run = trained
+    folder = run.checkpoints()[-1][1]
+    model, words = (
+        AutoModelForCausalLM.from_pretrained(folder),
+        AutoTokenizer.from_pretrained(folder),
+    )
+    right = 0
+    for text, state in (
+        ("<start><pad><pad>Swap positions 2 and 3.", "<132>"),
+        ("<start>Rotate the last item to the front.", "<312>"),
+        ("<start>Rotate the first item to the back.", "<231>"),
+    ):
+        ids = words(text, return_tensors="pt")["input_ids"]
+        assert ids.shape == (1, 9)
+        with torch.no_grad():
+            said = model(ids).logits[0, -1].argmax()
+        right += words.convert_ids_to_tokens(int(said)) == state
+    assert right == 3
+
+
+def test_it_resumes_bit_for_bit(tmp_path):
+    recipe = toy(**TEXT, paraphrases=3)
+    train(recipe, Run(tmp_path / "whole"), Recorder())
+    run = Run(tmp_path / "run")
+    train(recipe, run, Recorder(stop_after=[11]))
+    train(recipe, run, Recorder(), resume=True)
+    assert_same_run(run, Run(tmp_path / "whole"))
+
+
+def test_accumulated_parts_are_the_same_texts():
+    plan = setup.make_plan(toy(**TEXT, paraphrases=4), World(0, 1, torch.device("cpu")))
+    split = plan.task.split(plan.splits[0])
+    whole = split.batch(0, 3, 32).tokens
+    halves = [split.batch(0, 3, 32, part).tokens for part in (slice(0, 16), slice(16, 32))]
+    assert torch.equal(torch.cat(halves), whole)
+
+
+def test_the_lenses_take_the_checkpoints_own_tokenizer(trained, tmp_path):
+    _, run = trained
+    subject = from_run(run, None, "cpu")
+    assert subject.task.vocabulary.stride == 8
+    moved = Run(tmp_path / "moved")
+    shutil.copytree(run.path, moved.path)
+    folder = moved.checkpoints()[-1][1]
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(StatetraceError, match="is damaged"):
+        from_run(moved, moved.checkpoints()[-1][0], "cpu")
+
+
+def test_resuming_with_another_tokenizer_is_refused(tmp_path):
+    byte_level(["swap rotate"]).save(str(tmp_path / "tokenizer.json"))
+    recipe, run = toy(**TEXT, tokenizer=str(tmp_path)), Run(tmp_path / "run")
+    train(recipe, run, Recorder(stop_after=[9]))
+    byte_level(["position front"]).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(StatetraceError, match=r"data of stage .* have changed"):
+        train(recipe, run, Recorder(), resume=True)
+
+
+@pytest.fixture(scope="module", params=[0, 3, 40])
+def pretrained(request, tmp_path_factory):
+    """A small GPT-2 of another text, with its own tokenizer and spare rows, as Pythia has."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    words = byte_level(["the quick brown fox swaps positions two and three"] * 3)
+    words.save(str(folder / "tokenizer.json"))
+    spec = ModelSpec("gpt2", layers=2, width=32, heads=2)
+    build(spec, words.get_vocab_size() + request.param, 256, seed=3).save_pretrained(folder)
+    return folder
+
+
+def test_a_pretrained_model_keeps_its_words(pretrained, tmp_path):
+    sizes = dict.fromkeys(("layers", "width", "heads", "dropout"))
+    recipe = toy(**(TEXT | sizes), pretrained=str(pretrained), steps=2)
+    plan = setup.make_plan(recipe, World(0, 1, torch.device("cpu")))
+    old = AutoModelForCausalLM.from_pretrained(pretrained).get_input_embeddings().weight
+    model = setup.make_model(plan)
+    new = model.get_input_embeddings().weight
+    vocabulary = plan.task.vocabulary
+    assert len(new) == max(len(old), vocabulary.size)
+    assert torch.equal(new[: len(old)], old)
+    assert (
+        min(vocabulary.elements)
+        >= Tokenizer.from_file(f"{pretrained}/tokenizer.json").get_vocab_size()
+    )
+    counted = parameter_count(
+        setup.model_spec(recipe), vocabulary.size, setup.max_length(plan.task), keep_words=True
+    )
+    assert counted.total == sum(parameter.numel() for parameter in model.parameters())
+    run = Run(tmp_path / "run")
+    assert train(recipe, run, Recorder()).finished
+    assert from_run(run, None, "cpu").task.vocabulary == vocabulary
+
+
+def test_a_pretrained_model_under_another_tokenizer_gets_new_words(pretrained, tmp_path):
+    byte_level(["swap rotate"]).save(str(tmp_path / "tokenizer.json"))
+    sizes = dict.fromkeys(("layers", "width", "heads", "dropout"))
+    recipe = toy(**(TEXT | sizes), pretrained=str(pretrained), tokenizer=str(tmp_path))
+    plan = setup.make_plan(recipe, World(0, 1, torch.device("cpu")))
+    assert len(setup.make_model(plan).get_input_embeddings().weight) == plan.task.vocabulary.size
+
+
+def test_cost_counts_tokens_not_sentences():
+    cost = estimate(toy(**TEXT))
+    assert cost.stages[0].tokens_each == 1 + 4 * 8
+
+
+@pytest.mark.parametrize("first", [{"objective": "parity"}, {"objective": "control"}])
+def test_stages_before_it_are_told_in_words_too(first, tmp_path):
+    recipe = staged(first | {"steps": 3}, {"objective": "state", "steps": 3}, **TEXT)
+    assert train(recipe, Run(tmp_path / "run"), Recorder()).finished
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"form": "speech"}, "form 'speech' is unknown; use one of tokens, text"),
+        ({"paraphrases": 2}, "paraphrases 2 means nothing to form 'tokens'"),
+        ({"tokenizer": "somewhere"}, "tokenizer somewhere means nothing to form 'tokens'"),
+        ({"form": "text", "paraphrases": 9}, "paraphrases 9 cannot be had; use a number from 1"),
+        ({"form": "text", "group": "Z6"}, "Z6 cannot be told as text"),
+        ({"form": "text", "tokenizer": "/nowhere"}, "there is no folder '/nowhere'"),
+    ],
+)
+def test_nonsense_is_refused(changes, message):
+    with pytest.raises(StatetraceError, match=message):
+        setup.make_plan(toy(**changes), World(0, 1, torch.device("cpu")))
+
+
+def test_an_auxiliary_action_is_refused():
+    recipe = staged({"objective": "state", "auxiliary": "parity,action"}, **TEXT)
+    with pytest.raises(StatetraceError, match="needs actions of one token each"):
+        setup.make_plan(recipe, World(0, 1, torch.device("cpu")))
+
+
+def test_a_folder_without_tokenizer_is_refused(tmp_path):
+    with pytest.raises(StatetraceError, match=r"has no tokenizer\.json"):
+        setup.make_task(toy(**TEXT, tokenizer=str(tmp_path)))
