@@ -37,9 +37,11 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--compile", action="store_true", help="the batched program alone")
+    parser.add_argument("--batches", type=int, default=len(SHAPES), help="how many of them")
     wanted = parser.parse_args()
     print(f"{SEEDS} seeds on {wanted.device}, {wanted.threads} threads; ms per step of all seeds")
-    for batch, length in SHAPES:
+    for batch, length in SHAPES[: wanted.batches]:
         apart, together = measure(batch, length, wanted)
         print(
             f"batch {batch:>3} x {length}: one after the other {1000 * apart:8.1f}, together "
@@ -60,7 +62,7 @@ def measure(batch: int, length: int, wanted: argparse.Namespace) -> tuple[float,
             return [Trainer(plan, Run(Path(folder)), setup.make_model(plan)) for plan in plans]
 
         alone = trainers()
-        stack = Stack(trainers())
+        stack = Stack(trainers(), compiled=wanted.compile)
 
         def apart(index: int) -> None:
             for trainer in alone:

@@ -23,7 +23,8 @@ def table(states: Sequence[CellState], most: int | None = None) -> Table:
     made = Table(title=None, pad_edge=False, box=None)
     for name in ("cell", "state", "step", "accuracy", "early", "verdict", "why"):
         right = name in ("step", "accuracy")
-        made.add_column(name, justify="right" if right else "left", overflow="fold")
+        whole = name in ("cell", "state", "step")
+        made.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=whole)
     shown = list(states)
     if most is not None and len(shown) > most:
         shown = sorted(shown, key=lambda one: FIRST.index(one.state))[:most]

@@ -59,7 +59,7 @@ def why_not(recipe: Recipe) -> str | None:
 class Stack:
     """Solo trainers whose parameters are views of stacked ones."""
 
-    def __init__(self, trainers: Sequence[Trainer]) -> None:
+    def __init__(self, trainers: Sequence[Trainer], compiled: bool = False) -> None:
         self.trainers = list(trainers)
         first = self.trainers[0]
         # batched attention has no rule for the fused kernels; plain products have
@@ -83,6 +83,8 @@ class Stack:
             return loss(logits.float(), y)
 
         self._gradients = vmap(grad_and_value(value))
+        if compiled:
+            self._gradients = torch.compile(self._gradients, dynamic=False)
 
     def _make_optimizer(self, named: list[dict[str, Any]]) -> torch.optim.AdamW:
         """AdamW works number by number, so it needs not know that there are several models; only
@@ -184,7 +186,8 @@ def train_together(
             _trainer(plan, run, at) for plan, run, at in zip(plans, runs, found, strict=True)
         ]
         with _books(plans, runs, trainers, start) as books:
-            return _steps(Stack(trainers), books, start, end, stop)
+            stack = Stack(trainers, compiled=setup.wants_compile(first))
+            return _steps(stack, books, start, end, stop)
 
 
 def _trainer(plan: Plan, run: Run, at: tuple[int, Any] | None) -> Trainer:

@@ -1,0 +1,58 @@
+"""What the paper's sweeps would cost in GPU-hours: the shipped studies times a measured step.
+
+A step of Pythia-160M (128 sequences of 100 actions, compiled, bfloat16) takes 22 ms on one H200.
+Other models and lengths are taken to cost in proportion to parameters in their blocks and to
+tokens, which is too little for small models (a step is never free) and about right for large ones.
+
+    python benchmarks/scale.py       # seconds; no GPU needed
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from statetrace.models import parameter_count
+from statetrace.studies.grid import read_study
+from statetrace.training import setup
+from statetrace.training.recipe import Recipe
+
+MEASURED = 0.022
+"""Seconds per step, measured."""
+
+STUDIES = Path(__file__).parents[1] / "recipes" / "studies"
+
+
+def main() -> None:
+    reference = blocks(Recipe().override({"model": "pythia-160m"}).model.name)
+    tokens = 128 * 100
+    print(f"{'study':<12} {'cells':>6} {'early verdict':>14} {'to the end':>11}   (GPU-hours)")
+    totals = [0.0, 0.0]
+    for file in sorted(STUDIES.glob("*.toml")):
+        if file.stem == "toy":
+            continue
+        plan = read_study(file)
+        hours = [0.0, 0.0]
+        for cell in plan.cells:
+            recipe = Recipe.of(dict(cell.recipe))
+            for stage in recipe.stages:
+                share = blocks(recipe.model.name) / reference
+                share *= stage.training.batch * stage.length / tokens
+                steps = stage.training.steps
+                early = min(steps, plan.rules.early) if stage.last else steps
+                for number, count in enumerate((early, steps)):
+                    hours[number] += count * share * MEASURED / 3600
+        totals = [a + b for a, b in zip(totals, hours, strict=True)]
+        print(f"{file.stem:<12} {len(plan.cells):>6} {hours[0]:>14.1f} {hours[1]:>11.1f}")
+    print(f"{'all':<12} {'':>6} {totals[0]:>14.1f} {totals[1]:>11.1f}")
+
+
+@cache
+def blocks(model: str) -> int:
+    """Parameters in the blocks; of a pretrained model those of its published size."""
+    spec = setup.model_spec(Recipe().override({"model": model}))
+    return parameter_count(spec, 7, 201).blocks
+
+
+if __name__ == "__main__":
+    main()
