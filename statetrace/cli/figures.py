@@ -12,7 +12,7 @@ from statetrace.errors import StatetraceError
 
 
 def figures(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Annotated[Path, typer.Argument(help="A run or study folder.")],
     target: Annotated[
         Path | None,
         typer.Option("--out", help="Where to (default: figures in the run folder).", metavar="DIR"),

@@ -13,7 +13,7 @@ from statetrace.errors import StatetraceError
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Run folders, one or several.", metavar="RUN...")
+        list[Path], typer.Argument(help="Run or study folders, one or several.", metavar="RUN...")
     ],
     target: Annotated[
         Path | None,
@@ -27,11 +27,12 @@ def report(
     One file that works offline and can be sent to a colleague. What has not been measured yet is
     named there, with the command that measures it.
     """
-    from statetrace.report.page import write_report
+    from statetrace.report.page import is_study, write_report
     from statetrace.runs import Run
 
     for run in runs:
-        Run.existing(run)
+        if not is_study(run):
+            Run.existing(run)
     target = target or runs[0] / "report.html"
     if target.is_dir():
         raise StatetraceError(f"'{target}' is a folder; --out should name a file")

@@ -54,6 +54,32 @@ def verdict_card(look: Look, name: str) -> str:
     return "\n".join(said)
 
 
+def study_card(path: Path, name: str) -> str:
+    """How a study stands, and which factors mattered."""
+    from statetrace.report.figures.study_shares import study_rows
+    from statetrace.studies.proportions import associations
+
+    rows, factors = study_rows(path)
+    ended = sum(row["state"] == "finished" for row in rows)
+    said = [f'<article class="verdict"><h3>{escape(name)}</h3>']
+    said.append(f'<p class="says">{ended} of {len(rows)} runs have finished.</p>')
+    found = associations(rows, factors)
+    if found:
+        lines = "".join(
+            f'<tr><td>{escape(str(one["factor"]))}</td><td class="n">{one["cramers_v"]:.2f}</td>'
+            f'<td class="n">{one["p"]:.3g}</td></tr>'
+            for one in found
+        )
+        said.append(
+            "<table><caption>Which factors decide what is learned</caption><thead><tr>"
+            '<th scope="col">factor</th><th scope="col" class="n">Cramér\'s V</th>'
+            f'<th scope="col" class="n">p</th></tr></thead><tbody>{lines}</tbody></table>'
+        )
+    else:
+        said.append('<p class="about">Too few runs to say which factors decide.</p>')
+    return "\n".join([*said, "</article>"])
+
+
 def _about(look: Look) -> str:
     step = "" if look.step is None else f", after {look.step:,} steps"
     return look.about + step

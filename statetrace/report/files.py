@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures.catalogue import CATALOGUE, predictions
+from statetrace.report.figures.catalogue import CATALOGUE, STUDY, predictions
 from statetrace.report.figures.chart import Chart
 from statetrace.report.figures.paper import FORMATS
 from statetrace.report.look import Look, newest
@@ -28,6 +28,8 @@ def write_figures(
     for name in only or ():
         if name not in names:
             raise StatetraceError(f"there is no figure '{name}'; there are {', '.join(names)}")
+    if (run / "study.json").is_file():
+        return _of_study(run, folder, kind)
     look = newest(run)
     chosen = list(only or names)
     if only is None and not any(look.lens(entry.lens) for entry in CATALOGUE):
@@ -37,14 +39,27 @@ def write_figures(
     for name in chosen:
         try:
             for called, chart in _charts(look, name):
-                folder.mkdir(parents=True, exist_ok=True)
-                path = folder / f"{called}.{kind.lower()}"
-                chart.save(path)
-                chart.write_csv(path.with_suffix(".csv"))
-                made.append(path)
+                made.append(_written(chart, folder / f"{called}.{kind.lower()}"))
         except StatetraceError as reason:
             missing.append(f"{name}: {reason}")
     return made, missing + look.trouble
+
+
+def _written(chart: Chart, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    chart.save(path)
+    chart.write_csv(path.with_suffix(".csv"))
+    return path
+
+
+def _of_study(study: Path, folder: Path, kind: str) -> tuple[list[Path], list[str]]:
+    made, missing = [], []
+    for name, _, _, draw in STUDY:
+        try:
+            made.append(_written(draw(study), folder / f"{name}.{kind.lower()}"))
+        except StatetraceError as reason:
+            missing.append(f"{name}: {reason}")
+    return made, missing
 
 
 def _charts(look: Look, name: str) -> Iterator[tuple[str, Chart]]:

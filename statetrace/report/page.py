@@ -59,14 +59,15 @@ def write_report(paths: Sequence[Path], out: Path) -> int:
 
 def report(paths: Sequence[Path]) -> str:
     """The page as text."""
-    runs = [looks(Run.existing(path)) for path in paths]
-    if not runs:
+    studies = [path for path in paths if is_study(path)]
+    runs = [looks(Run.existing(path)) for path in paths if path not in studies]
+    if not paths:
         raise StatetraceError("no run folder was given; name at least one")
     if len(runs) > MOST_RUNS:
         raise StatetraceError(f"{len(runs)} runs are too many for one page: give up to {MOST_RUNS}")
     text = ""
     for level in LEVELS:
-        text = _page(runs, level)
+        text = _page(runs, studies, level)
         if len(text.encode()) <= LIMIT:
             return text
     raise StatetraceError(
@@ -75,14 +76,21 @@ def report(paths: Sequence[Path]) -> str:
     )
 
 
-def _page(runs: list[list[Look]], level: Thinning) -> str:
+def is_study(path: Path) -> bool:
+    return (path / "study.json").is_file()
+
+
+def _page(runs: list[list[Look]], studies: list[Path], level: Thinning) -> str:
     kept = [_spread(each, level.checkpoints) for each in runs]
     thinned = level.said if level.said else ""
     if not thinned and any(len(a) < len(b) for a, b in zip(kept, runs, strict=True)):
         thinned = f"all but {level.checkpoints} checkpoints"
     names = cards.names([each[-1].run.path for each in runs])
     pool = plates.Pool()
-    made = compare.comparison(kept, names, pool) + plates.figures(kept, names, pool, level.pairs)
+    made = plates.studies(studies, cards.names(studies), pool)
+    if runs:
+        made += compare.comparison(kept, names, pool)
+        made += plates.figures(kept, names, pool, level.pairs)
     steps = sorted({look.step for each in kept for look in each if look.step is not None})
     data = {
         "figures": [plate.as_json() for plate in made],
@@ -90,14 +98,16 @@ def _page(runs: list[list[Look]], level: Thinning) -> str:
         "steps": steps if any(len(each) > 1 for each in kept) else [],
         "runs": [[look.step for look in each] for each in kept],
     }
-    title = " and ".join(names) if len(names) < 4 else f"{len(names)} runs"
+    called = [*cards.names(studies), *names]
+    title = " and ".join(called) if len(called) < 4 else f"{len(called)} runs"
     parts = {
         "title": escape(f"statetrace: {title}"),
         "css": _asset("page.css"),
         "heading": escape(title),
-        "several": "several" if len(runs) > 1 else "single",
+        "several": "several" if len(called) > 1 else "single",
         "verdicts": "\n".join(
-            cards.verdict_card(each[-1], name) for each, name in zip(kept, names, strict=True)
+            [cards.study_card(path, name) for path, name in zip(studies, called, strict=False)]
+            + [cards.verdict_card(each[-1], name) for each, name in zip(kept, names, strict=True)]
         ),
         "contents": cards.contents([(plate.name, plate.title) for plate in made]),
         "slider": cards.slider(data["steps"]),

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.report.figures import screen
-from statetrace.report.figures.catalogue import CATALOGUE, Entry
+from statetrace.report.figures.catalogue import CATALOGUE, STUDY, Entry
 from statetrace.report.figures.chart import Chart, Heat, Panel
 from statetrace.report.look import Look
 
@@ -119,9 +120,26 @@ def figures(
     return plates
 
 
+def studies(paths: Sequence[Path], names: Sequence[str], pool: Pool) -> list[Plate]:
+    """The figures of study folders, a cell per study."""
+    plates = []
+    for name, title, about, draw in STUDY if paths else ():
+        cells = []
+        for path, called in zip(paths, names, strict=True):
+            try:
+                shot = Shot({"": draw(path)})
+            except StatetraceError as reason:
+                shot = Shot(missing=f"Nothing to draw: {reason}.")
+            cells.append(Cell(called, None, [shot]))
+        plates.append(Plate(name, title, about, {}, cells, pool, linked=False))
+    return plates
+
+
 def _shot(entry: Entry, look: Look, controls: dict[str, list[str]], pairs: bool) -> Shot:
     """All views of one figure of one checkpoint; `controls` learns of the options there are."""
     if look.lens(entry.lens) is None:
+        if entry.lens == "dynamics" and "foreign" in look.run.info:
+            return Shot(missing="It was not trained here, so there is no log of its training.")
         return Shot(missing=f"No {entry.lens} results yet.", command=look.command(entry.lens))
     shot = Shot()
     try:
@@ -136,8 +154,12 @@ def _shot(entry: Entry, look: Look, controls: dict[str, list[str]], pairs: bool)
             next(iter(entry.views(look)))[1]()  # its reason is the line to show
     except StopIteration:
         return Shot(missing=f"The {entry.lens} results hold nothing to draw here.")
-    except (StatetraceError, KeyError, IndexError, ValueError, TypeError) as error:
-        return Shot(missing=_reason(error, entry), command=look.command(entry.lens))
+    except StatetraceError as reason:  # it was measured, and cannot be drawn: no command would help
+        said = str(reason)
+        return Shot(missing=f"{said[:1].upper()}{said[1:]}.")
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        said = f"The {entry.lens} results are not as expected ({type(error).__name__})."
+        return Shot(missing=said, command=look.command(entry.lens))
     for title, made in entry.tables.items():
         try:
             head, rows = made(look)
@@ -154,15 +176,6 @@ def _tried(key: str, draw: Callable[[], Chart]) -> Charts:
         return {key: draw()}
     except StatetraceError:
         return {}
-
-
-def _reason(error: Exception, entry: Entry) -> str:
-    if isinstance(error, StatetraceError):
-        said = str(error)
-        return said[:1].upper() + said[1:] + "."
-    return (
-        f"The {entry.lens} results are not as expected ({type(error).__name__}); make them again."
-    )
 
 
 def _short(rows: list[list[Any]]) -> list[list[Any]]:

@@ -298,11 +298,12 @@
         for (const [k, v] of Object.entries(look)) line.setAttribute(k, v);
         svg.appendChild(line);
       }
-      if (trace.type === "mesh3d" || ((trace.mode || "").includes("markers"))) {
+      const area = ["mesh3d", "bar"].includes(trace.type);
+      if (area || (trace.mode || "").includes("markers")) {
         const mark = document.createElementNS(SVG, "path");
-        mark.setAttribute("d", trace.type === "mesh3d" ? "M4,3h28v10h-28z" : SHAPES[trace.marker.symbol] || SHAPES.circle);
+        mark.setAttribute("d", area ? "M4,3h28v10h-28z" : SHAPES[trace.marker.symbol] || SHAPES.circle);
         mark.setAttribute("fill", colour);
-        mark.setAttribute("opacity", trace.type === "mesh3d" ? 0.25 : trace.marker.opacity ?? 1);
+        mark.setAttribute("opacity", trace.type === "mesh3d" ? 0.25 : trace.marker?.opacity ?? 1);
         svg.appendChild(mark);
       }
       const words = document.createElement("span");

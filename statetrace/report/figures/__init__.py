@@ -12,6 +12,7 @@ from statetrace.report.figures.learning import training
 from statetrace.report.figures.patch_maps import patching
 from statetrace.report.figures.probing import probes, probes_by_length
 from statetrace.report.figures.shape import geometry, measures
+from statetrace.report.figures.study_shares import study_cutoffs, study_proportions
 
 __all__ = [
     "attention_maps",
@@ -23,5 +24,7 @@ __all__ = [
     "patching",
     "probes",
     "probes_by_length",
+    "study_cutoffs",
+    "study_proportions",
     "training",
 ]

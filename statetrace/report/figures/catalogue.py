@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from statetrace.report.figures import (
@@ -19,6 +20,9 @@ from statetrace.report.figures import (
     predicted,
     probing,
     shape,
+    study_cutoffs,
+    study_proportions,
+    study_shares,
 )
 from statetrace.report.figures.chart import Chart
 from statetrace.report.look import Look
@@ -160,6 +164,13 @@ CATALOGUE: tuple[Entry, ...] = (
         attention.tree_choices,
     ),
 )
+
+
+STUDY: tuple[tuple[str, str, str, Callable[[Path], Chart]], ...] = (
+    (study_shares.SHARES, study_shares.SHARES_TITLE, study_shares.SHARES_ABOUT, study_proportions),
+    (study_shares.CUTOFFS, study_shares.CUTOFFS_TITLE, study_shares.CUTOFFS_ABOUT, study_cutoffs),
+)
+"""Figures of a study folder: name, title, how to read it, what draws it."""
 
 
 def predictions(look: Look) -> Iterator[tuple[str, Chart]]:

@@ -11,6 +11,7 @@ Cost: none to speak of. Caveat: what is not among the marks below cannot be draw
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,8 +32,7 @@ COLOURS = {
     "ink": "#1D2127",
     "paper": "#FFFFFF",
 }
-"""Okabe and Ito's palette, two of its lighter colours darkened for white paper. The page has the
-same names with lighter values for dark screens (assets/page.css)."""
+"""Okabe and Ito's palette, darkened for white paper; assets/page.css has it for dark screens."""
 
 TURNS = ("third", "fourth", "fifth", "sixth")
 
@@ -93,6 +93,18 @@ class Dots:
 
 
 @dataclass(frozen=True)
+class Bars:
+    """Upright bars, each from its start on; those of several names stand on each other."""
+
+    name: str
+    x: Numbers
+    y: Numbers
+    start: Numbers
+    texts: Sequence[str]
+    colour: str = "state"
+
+
+@dataclass(frozen=True)
 class Rule:
     """A line across the panel at a value of one axis, with a few words."""
 
@@ -145,7 +157,7 @@ class Plane:
     colour: str = "state"
 
 
-Mark: TypeAlias = Line | Heat | Edges | Dots | Rule | Band | Cloud | Path3 | Plane
+Mark: TypeAlias = Line | Heat | Edges | Dots | Bars | Rule | Band | Cloud | Path3 | Plane
 
 
 @dataclass(frozen=True)
@@ -226,13 +238,13 @@ class Panel:
                 for text, point in zip(mark.texts, mark.points, strict=True):
                     place = dict(zip((self.x, self.y, str(self.z)), point, strict=True))
                     yield about | {"series": mark.name, "what": text} | place
-            elif isinstance(mark, Dots):
+            elif isinstance(mark, Dots | Bars):
                 for i, at in enumerate(mark.x):
                     what = {"what": mark.texts[i]} if mark.texts else {}
                     yield about | {"series": mark.name, self.x: at, self.y: mark.y[i]} | what
             elif isinstance(mark, Edges):
-                for i, (start, end) in enumerate(mark.ends):
-                    row = {"from x": start[0], "from y": start[1], "to x": end[0], "to y": end[1]}
+                for i, (a, b) in enumerate(mark.ends):
+                    row = {"from x": a[0], "from y": a[1], "to x": b[0], "to y": b[1]}
                     what = {"what": mark.texts[i]} if mark.texts else {}
                     yield about | {"series": mark.name} | row | what
             elif isinstance(mark, Rule):
@@ -252,8 +264,6 @@ class Chart:
         return [row for panel in self.panels for row in panel.rows()]
 
     def write_csv(self, path: Path) -> None:
-        import csv
-
         rows = self.rows()
         names = list(dict.fromkeys(name for row in rows for name in row))
         with path.open("w", newline="") as file:
@@ -263,9 +273,9 @@ class Chart:
 
     def plotly(self) -> Any:
         """A plotly Figure with all panels, for notebooks."""
-        from statetrace.report.figures import screen
+        from statetrace.report.figures import notebook
 
-        return screen.figure(self)
+        return notebook.figure(self)
 
     def save(self, path: Path) -> None:
         """A picture file, vector or not by the ending of its name."""
@@ -280,9 +290,7 @@ class Chart:
 def plain(value: Any) -> float | None:
     """A number short enough to embed by the thousand; None for what is not one."""
     number = float(value) if value is not None else math.nan
-    if not math.isfinite(number):
-        return None
-    return float(f"{number:.4g}") if number else 0.0
+    return float(f"{number:.4g}") if math.isfinite(number) else None
 
 
 def numbers(values: Any) -> list[float | None]:

@@ -16,6 +16,7 @@ from statetrace.errors import StatetraceError
 from statetrace.report.figures.chart import (
     COLOURS,
     Band,
+    Bars,
     Chart,
     Cloud,
     Dots,
@@ -181,6 +182,9 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
                 alpha=0.75,
                 label=mark.name if number == 0 else None,
             )
+    elif isinstance(mark, Bars):
+        style = {"bottom": mark.start, "width": 0.7, "color": COLOURS[mark.colour]}
+        axes.bar(mark.x, mark.y, label=mark.name, edgecolor="white", linewidth=0.5, **style)
     elif isinstance(mark, Dots):
         style = {"marker": _MARKS[mark.mark], "s": mark.size**2 / 2.5, "zorder": 3}
         axes.scatter(
@@ -194,7 +198,7 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
         _rule(axes, mark)
     elif isinstance(mark, Band):
         axes.axvspan(mark.start, mark.end, color=COLOURS["faint"], alpha=0.35, linewidth=0)
-        place = {"xy": (mark.end, 0.02), "xycoords": ("data", "axes fraction"), "ha": "right"}
+        place = {"xy": (mark.end, 0.3), "xycoords": ("data", "axes fraction"), "ha": "right"}
         axes.annotate(mark.text, va="bottom", fontsize=6.5, color=COLOURS["grey"], **place)
     else:
         _in_space(axes, mark)

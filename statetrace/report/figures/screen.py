@@ -1,8 +1,8 @@
 """Charts for screens: each panel as a plotly picture, in plain dictionaries.
 
-Colours stay names ("@state") until the last moment: a notebook gets those of light paper from here,
-the page fills in its own, which change with dark mode. So plotly itself is imported by nobody but
-`figure`.
+Colours stay names ("@state") until the last moment: a notebook gets those of light paper
+(notebook.py), the page fills in its own, which change with dark mode. So plotly itself is not
+needed here.
 
 Caveat: plotly reads some HTML in texts; all that comes from outside is put through `escape` first.
 """
@@ -17,7 +17,7 @@ from statetrace.report.figures import screen_space as space
 from statetrace.report.figures.chart import (
     COLOURS,
     Band,
-    Chart,
+    Bars,
     Cloud,
     Dots,
     Edges,
@@ -47,6 +47,7 @@ def picture(panel: Panel) -> dict[str, Any]:
         "margin": {"l": 8, "r": 10, "t": 30 if panel.title else 10, "b": 8},
         "height": round(HEIGHT * panel.tall),
         "showlegend": False,
+        "barmode": "overlay",  # each bar says where it begins
         "hoverlabel": {"font": {"family": FONT}},
     }
     if panel.title:
@@ -83,41 +84,6 @@ def picture(panel: Panel) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
-def figure(chart: Chart) -> Any:
-    """One plotly Figure with the panels side by side, in the colours of light paper."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
-    kinds = [{"type": "scene" if panel.z is not None else "xy"} for panel in chart.panels]
-    made = make_subplots(
-        1, len(kinds), specs=[kinds], subplot_titles=[escape(p.title) for p in chart.panels]
-    )
-    scenes = flats = 0
-    for column, panel in enumerate(chart.panels, start=1):
-        drawn = coloured(picture(panel))
-        made.add_traces(drawn["data"], rows=1, cols=column)
-        layout = drawn["layout"]
-        if panel.z is not None:
-            scenes += 1
-            made.update_layout({f"scene{scenes if scenes > 1 else ''}": layout["scene"]})
-            continue
-        flats += 1
-        number = str(flats) if flats > 1 else ""
-        made.update_layout({f"xaxis{number}": layout["xaxis"], f"yaxis{number}": layout["yaxis"]})
-        for shape in layout["shapes"]:
-            made.add_shape(_moved(shape, number))
-        for words in layout["annotations"]:
-            made.add_annotation(_moved(words, number))
-    height = HEIGHT * max(panel.tall for panel in chart.panels) + 90
-    made.update_layout(
-        title=escape(chart.title), height=height, template="plotly_white", showlegend=True
-    )
-    scales = [trace for trace in made.data if isinstance(trace, go.Heatmap)]
-    for trace in scales[-1:]:
-        trace.showscale = True
-    return made
-
-
 def coloured(value: Any, colours: dict[str, str] = COLOURS) -> Any:
     """The same with names of colours filled in."""
     if isinstance(value, dict):
@@ -127,15 +93,6 @@ def coloured(value: Any, colours: dict[str, str] = COLOURS) -> Any:
     return colours[value[1:]] if isinstance(value, str) and value[:1] == "@" else value
 
 
-def _moved(shape: dict[str, Any], number: str) -> dict[str, Any]:
-    """A shape or a text for the axes of that number."""
-    found = dict(shape)
-    for axis in ("x", "y"):
-        ref = found[f"{axis}ref"]
-        found[f"{axis}ref"] = axis + number + ref[1:]
-    return found
-
-
 def _traces(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
     if isinstance(mark, Line):
         return _line(mark, panel)
@@ -143,6 +100,8 @@ def _traces(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
         return [_heat(mark, panel)]
     if isinstance(mark, Edges):
         return _edges(mark)
+    if isinstance(mark, Bars):
+        return [_bars(mark)]
     if isinstance(mark, Dots):
         return [_dots(mark)]
     if isinstance(mark, Cloud):
@@ -264,6 +223,21 @@ def _dots(mark: Dots) -> dict[str, Any]:
     }
 
 
+def _bars(mark: Bars) -> dict[str, Any]:
+    return {
+        "type": "bar",
+        "name": escape(mark.name),
+        "x": list(mark.x),
+        "y": list(mark.y),
+        "base": list(mark.start),
+        "width": 0.7,
+        "marker": {"color": f"@{mark.colour}", "line": {"color": "@paper", "width": 1}},
+        "text": [escape(text) for text in mark.texts],
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+
 def _axis(title: str, limits: tuple[float, float] | None, whole: bool) -> dict[str, Any]:
     axis: dict[str, Any] = {
         "title": {"text": escape(title), "standoff": 6},
@@ -296,7 +270,7 @@ def _shape(mark: Rule | Band) -> tuple[dict[str, Any], dict[str, Any] | None]:
         shape = {"type": "rect", "xref": "x", "yref": "y domain", "layer": "below", "opacity": 0.35}
         shape |= {"x0": mark.start, "x1": mark.end, "y0": 0, "y1": 1, "fillcolor": "@faint"}
         shape["line"] = {"width": 0}
-        place: dict[str, Any] = {"x": mark.end, "xref": "x", "y": 0.02, "yref": "y domain"}
+        place: dict[str, Any] = {"x": mark.end, "xref": "x", "y": 0.3, "yref": "y domain"}
         place |= {"xanchor": "right", "yanchor": "bottom"}
     else:
         line = {"color": f"@{mark.colour}", "width": 1.3, "dash": mark.dash}

@@ -39,7 +39,7 @@ MEASURES_ABOUT = (
 )
 AXES = {"parity and clusters": "decomposition", "principal components": "pca"}
 EYES = {
-    "aslant": (1.0, 0.95, 0.55),
+    "aslant": (1.2, 1.1, 0.65),
     "from above": (0.01, 0.0, 1.5),
     "from the side": (1.5, 0.01, 0.0),
 }
