@@ -15,7 +15,7 @@ from statetrace.studies.worker import work
 TOY = """
 seeds = {seeds}
 early = 10
-verdict = "quick"
+verdict = "{verdict}"
 {rules}
 
 [settings]
@@ -49,7 +49,15 @@ def study_file(folder: Path, **about) -> Path:
     """A study file; keyword arguments are the fields of TOY."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "toy.toml"
-    usual = {"seeds": 2, "grid": "", "settings": "", "rules": "", "steps": 30, "dropout": 0.1}
+    usual = {
+        "seeds": 2,
+        "grid": "",
+        "settings": "",
+        "rules": "",
+        "steps": 30,
+        "dropout": 0.1,
+        "verdict": "quick",
+    }
     file.write_text(TOY.format(**usual | {"checkpoint_every": 6} | about))
     return file
 

@@ -91,7 +91,7 @@ REFUSED = {
     "has no levels": {"grid": "[grid]\nmodel = []"},
     "no factor; list seeds": {"grid": "[grid]\nseed = [1, 2]"},
     "are no seeds": {"seeds": "[1, 1]"},
-    "verdict 'slow' is unknown": {"rules": 'verdict = "slow"', "twice": True},
+    "verdict 'slow' is unknown": {"verdict": "slow"},
     "leaves out every combination": {
         "grid": '[grid]\nmodel = ["gpt2"]\n[[exclude]]\nmodel = "gpt2"'
     },
@@ -109,12 +109,8 @@ REFUSED = {
 
 @pytest.mark.parametrize(("words", "about"), REFUSED.items())
 def test_nonsense_is_refused_in_a_sentence(tmp_path, words, about):
-    about = dict(about)
-    file = study_file(tmp_path, **{k: v for k, v in about.items() if k != "twice"})
-    if about.get("twice"):
-        file.write_text(file.read_text().replace('verdict = "quick"\n', ""))
     with pytest.raises(StatetraceError, match=words):
-        read_study(file)
+        read_study(study_file(tmp_path, **about))
 
 
 def test_a_study_may_grow_but_not_change(tmp_path):

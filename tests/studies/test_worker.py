@@ -9,7 +9,7 @@ import pytest
 from statetrace.runs import Run
 from statetrace.studies import cell as cells
 from statetrace.studies.survey import Survey
-from statetrace.studies.table import write_results
+from statetrace.studies.table import results, write_results
 from statetrace.studies.worker import work
 from statetrace.training.listener import Quiet
 from statetrace.training.loop import train
@@ -44,6 +44,18 @@ def test_a_cell_is_the_run_that_train_would_make(tmp_path):
             assert file.read_bytes() == (theirs.checkpoint(step) / file.name).read_bytes()
     assert study.early(cell)["step"] == 10
     assert study.outcome(cell)["final"]["step"] == 30
+
+
+def test_the_full_verdict_is_made_at_the_end(tmp_path):
+    study = undisturbed(tmp_path, seeds=1, verdict="full")
+    (cell,) = study.plan.cells
+    outcome = study.outcome(cell)
+    assert "mechanism" not in outcome["early"]
+    assert (outcome["final"]["mechanism"], outcome["final"]["confidence"]) == ("unlearned", 1.0)
+    (row,) = results(study)
+    assert (row["verdict"], row["confidence"], row["early_verdict"]) == (
+        "unlearned", 1.0, "unlearned",
+    )  # fmt: skip
 
 
 def test_what_is_done_is_skipped(tmp_path, monkeypatch):
