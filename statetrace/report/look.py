@@ -29,6 +29,8 @@ class Look:
 
     Attributes:
         step: of training; None where that is not known (a checkpoint from elsewhere).
+        trouble: sentences on what could not be read.
+        kept: what figures have worked out from the tables, for their other views.
     """
 
     run: Run
@@ -36,6 +38,7 @@ class Look:
     step: int | None = None
     _read: dict[str, LensResult | None] = field(default_factory=dict, compare=False, repr=False)
     trouble: list[str] = field(default_factory=list, compare=False, repr=False)
+    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def lens(self, name: str) -> LensResult | None:
         """Its result, None where there is none to read."""

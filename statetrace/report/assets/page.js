@@ -176,29 +176,31 @@
       const style = getComputedStyle(root);
       const ink = style.getPropertyValue("--ink").trim();
       const [w, gap] = [460, 16];
-      let x = 0, height = 0;
+      const shown = this.views().filter(({ view }) => view)
+        .flatMap(({ cell, view }) => view.panels.map((panel, i) => [panel, i ? "" : cell.head]));
+      const each = Math.max(0, ...this.views().map(({ view }) => (view ? view.panels.length : 0)));
+      const across = each > 1 ? each : shown.length > 4 ? 3 : Math.max(1, shown.length);
+      let top = 0, tallest = 0;
       const parts = [];
-      for (const { cell, view } of this.views()) {
-        if (!view) continue;
-        for (const [i, panel] of view.panels.entries()) {
-          const data = colours(panel.data.map((n) => traces[n]), style);
-          data.forEach((trace) => { if (trace.type === "heatmap") trace.showscale = true; });
-          const layout = colours(traces[panel.layout], style);
-          layout.showlegend = data.filter((t) => t.type !== "heatmap" && t.showlegend !== false).length > 1;
-          layout.legend = { orientation: "h", y: -0.25 };
-          const h = layout.height + (layout.showlegend ? 60 : 0);
-          const url = await Plotly.toImage({ data, layout: { ...layout, width: w, height: h } },
-            { format: "svg", width: w, height: h });
-          const inner = decodeURIComponent(url.slice(url.indexOf(",") + 1)).replace(/^<\?xml[^>]*>/, "");
-          const head = i === 0 && this.data.cells.length > 1 ? escapeXml(cell.head) : "";
-          parts.push(`<text x="${x + 8}" y="18" font-size="14" font-weight="600" fill="${ink}" ` +
-            `font-family="system-ui, sans-serif">${head}</text>` +
-            inner.replace("<svg ", `<svg x="${x}" y="26" `));
-          x += w + gap;
-          height = Math.max(height, h + 30);
-        }
+      for (const [number, [panel, heading]] of shown.entries()) {
+        if (number % across === 0) [top, tallest] = [top + tallest, 0];
+        const x = (number % across) * (w + gap);
+        const data = colours(panel.data.map((n) => traces[n]), style);
+        data.forEach((trace) => { if (trace.type === "heatmap") trace.showscale = true; });
+        const layout = colours(traces[panel.layout], style);
+        layout.showlegend = data.filter((t) => t.type !== "heatmap" && t.showlegend !== false).length > 1;
+        layout.legend = { orientation: "h", y: -0.25 };
+        const h = layout.height + (layout.showlegend ? 60 : 0);
+        const url = await Plotly.toImage({ data, layout: { ...layout, width: w, height: h } },
+          { format: "svg", width: w, height: h });
+        const inner = decodeURIComponent(url.slice(url.indexOf(",") + 1)).replace(/^<\?xml[^>]*>/, "");
+        const head = this.data.cells.length > 1 ? escapeXml(heading) : "";
+        parts.push(`<text x="${x + 8}" y="${top + 18}" font-size="14" font-weight="600" fill="${ink}" ` +
+          `font-family="system-ui, sans-serif">${head}</text>` +
+          inner.replace("<svg ", `<svg x="${x}" y="${top + 26}" `));
+        tallest = Math.max(tallest, h + 34);
       }
-      const width = Math.max(x - gap, 1);
+      const [width, height] = [across * (w + gap) - gap, Math.max(1, top + tallest)];
       const paper = style.getPropertyValue("--paper").trim();
       const svg = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ` +
         `width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">` +

@@ -16,7 +16,8 @@ MAPS_TITLE = "Parity heads"
 MAPS_ABOUT = (
     "What the best-scoring heads look at in one example: each row is an action that looks back, "
     "each column what it looks at. Triangles mark odd actions (those outside the quotient's "
-    "kernel). A parity head looks at odd actions and at little else."
+    "kernel). A parity head looks at odd actions and at little else. The "
+    "brightest colour stands for the strongest 3% of weights."
 )
 TREE = "attention-tree"
 TREE_TITLE = "Attention tree"
@@ -27,6 +28,9 @@ TREE_ABOUT = (
 )
 
 
+BRIGHT = 0.97
+"""Quantile of the weights from which on all have the brightest colour: early rows, with few actions
+to look at, would leave the rest dark."""
 NAMED = 14
 """Up to so many actions have their names at the axis of a narrow panel; beyond, their numbers."""
 
@@ -50,7 +54,8 @@ def attention_maps(look: Look) -> Chart:
     name = result.summary["quotient"]
     word = "odd actions" if name == "parity" else f"actions that change {name}"
     at = list(range(1, length + 1))
-    strongest = max(0.2, float(np.max(arrays["top_maps"])))
+    seen = arrays["top_maps"][:, np.tril(np.ones((length, length), dtype=bool))]
+    strongest = max(0.05, float(np.quantile(seen, BRIGHT)))
     ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if length <= NAMED else ()
     panels = []
     for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):

@@ -24,6 +24,8 @@ ABOUT = (
     "parity that is counted first shows as opposite-parity pairs settled early."
 )
 METRICS = {"NLD": "nld", "probability": "probability"}
+KINDS = ("resid", "attn_out", "mlp_out", "head")
+"""As in interventions/sites.py, which needs torch."""
 PAIRS = 4
 """Raw pairs that can be looked at one by one, per split."""
 
@@ -67,7 +69,7 @@ def patching(
         low, high, label = 0.0, 1.0, measure
     else:
         statistic = {"mean": "mean", "deviation": "std"}[show]
-        cells = _cells(result.rows(), name, pairs, metric, rows)
+        cells = _cells(look, name, pairs, metric, rows)
         z, n = cells[statistic], int(np.nanmax(cells["n"]))
         more = tuple(
             (said, grid(cells[key]))
@@ -108,34 +110,37 @@ def _spoken(name: str) -> str:
     return said if rows == ["resid"] or not rows else f"{said} of {'-'.join(rows)}"
 
 
-def _cells(
-    rows: list[dict[str, Any]], name: str, split: str, metric: str, sites: np.ndarray
-) -> dict[str, np.ndarray]:
+def _cells(look: Look, name: str, split: str, metric: str, sites: np.ndarray) -> dict[str, Any]:
     """statistic -> [rows, columns] of one grid."""
     where, what, kind = name.split("-", 2)
     window = int(where.lstrip("abcdefghijklmnopqrstuvwxyz") or 0)
-    where = where.rstrip("0123456789")
-    here = [
-        row
-        for row in rows
-        if (row["where"], row["what"], row["split"], row["metric"]) == (where, what, split, metric)
-        and (row["kind"] == kind or "+" in kind or " " in kind or "_" in kind)
-        and (where != "window" or row["window"] == window)
-    ]
+    here = _rows(look).get((where.rstrip("0123456789"), window, what, split, metric), [])
+    if kind in KINDS:  # else it is a choice of sites, which may be of any kind
+        here = [row for row in here if row["kind"] == kind]
+    if not here:
+        raise StatetraceError(f"the patching table has no rows for '{name}', pairs '{split}'")
     place = {(int(layer), int(head)): i for i, (layer, head) in enumerate(sites)}
-    width = 1 + max((row["position"] for row in here), default=0)
-    found = {
-        key: np.full((len(sites), width), np.nan) for key in ("mean", "std", "low", "high", "n")
-    }
+    width = 1 + max(row["position"] for row in here)
+    keys = ("mean", "std", "low", "high", "n")
+    found = {key: np.full((len(sites), width), np.nan) for key in keys}
     for row in here:
-        head = -1 if row["head"] is None else row["head"]
-        i = place.get((row["layer"], head))
+        i = place.get((row["layer"], -1 if row["head"] is None else row["head"]))
         if i is not None:
             for key, values in found.items():
                 values[i, row["position"]] = np.nan if row[key] is None else row[key]
-    if not here:
-        raise StatetraceError(f"the patching table has no rows for '{name}', pairs '{split}'")
     return found
+
+
+def _rows(look: Look) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """The table by grid, split and metric, gone through once: it may have 100,000 rows."""
+    if "patching rows" not in look.kept:
+        found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in look.need("patching").rows():
+            key = (row["where"], row["window"] or 0, row["what"], row["split"], row["metric"])
+            found.setdefault(key, []).append(row)
+        look.kept["patching rows"] = found
+    kept: dict[tuple[Any, ...], list[dict[str, Any]]] = look.kept["patching rows"]
+    return kept
 
 
 def _pair(
