@@ -60,7 +60,8 @@ class PatchingSpec:
 
     by: str = "action"
     """What a column of a heat map is: action, or token, which differs where actions are sentences.
-    A window is so many of these."""
+    A window is so many of these. By token the result is called patching-by-token and stands beside
+    the other, which verdicts and headlines read."""
 
     quotients: tuple[str, ...] | None = None
     """Split pairs by these quotients of the group; None for all it has, parity first."""
@@ -147,7 +148,7 @@ def patching(
     if task.vocabulary.stride > 1:
         summary["tokens_per_action"] = task.vocabulary.stride
     return LensResult(
-        lens="patching",
+        lens="patching" if spec.by == "action" else "patching-by-token",
         spec=asdict(spec) | {"grid_names": [grid.name for grid in spec.grids]},
         columns=columns,
         arrays=arrays,

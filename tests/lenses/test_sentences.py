@@ -81,6 +81,7 @@ def test_patching_by_token_has_the_sentences_among_its_columns(model, task):
     name = f"{GRIDS[0].name}.nld"
     tokens, actions = by_token.arrays[name], by_action.arrays[name]  # [rows, columns, pairs]
     assert tokens.shape[1] == LENGTH * STRIDE
+    assert (by_action.lens, by_token.lens) == ("patching", "patching-by-token")
     np.testing.assert_allclose(tokens[:, STRIDE - 1 :: STRIDE], actions, atol=2e-3, rtol=2e-3)
     inside = tokens[1, 5 * STRIDE : 6 * STRIDE]  # of the sentence that differs
     assert np.abs(inside - actions[1, 5]).max() > 1e-2
