@@ -10,7 +10,9 @@ demo: $(READY)
 	$(BIN)/statetrace train recipes/demo.toml --out runs/demo --resume
 	$(BIN)/statetrace analyze runs/demo
 	$(BIN)/statetrace show runs/demo
+	$(BIN)/statetrace verdict runs/demo --json > /dev/null
 	$(BIN)/statetrace report runs/demo
+	$(BIN)/statetrace verdict runs/demo
 
 test: lint
 	$(BIN)/pytest -n 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -75,6 +76,10 @@ def _full(run: Run, device: str) -> dict[str, Any]:
             progress.update(bars[lens], completed=share)
 
         results = gather(subject.model, subject.task, have, tell)
+    if "patching" in results and results["patching"].summary["length"] == subject.task.length:
+        for lens, result in results.items():
+            if lens not in have:  # at another length they would be taken for the task's own
+                replace(result, subject=subject.about()).save(run.path / "lenses")
     return judge(results, subject.task.group).as_json()
 
 

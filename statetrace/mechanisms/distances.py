@@ -201,7 +201,8 @@ def parity_kept(
 def depth(evidence: Evidence) -> dict[str, float]:
     """Distance of the layers needed by length to each algorithm's law, in layers: constant where
     it counts, growing by a layer at least with log n up to some length where it composes, linear in
-    n where it goes one by one. Root mean square over lengths and splits."""
+    n where it goes one by one. Root mean square over lengths and splits, each law charged for what
+    it was free to choose, so that a supple one gains nothing by fitting noise."""
     curves = {split: (1.0 - grid).sum(axis=0) for split, grid in evidence.settled.items()}  # [m]
     if not curves:
         return {}
@@ -209,9 +210,9 @@ def depth(evidence: Evidence) -> dict[str, float]:
     both = np.mean(list(curves.values()), axis=0)
     apart = {split: curve - both for split, curve in curves.items()}
     split = float(np.mean([np.mean(difference**2) for difference in apart.values()]))
-    constant = {split: float(np.var(curve)) for split, curve in curves.items()}
+    constant = {split: _charged(float(np.var(curve)), curve, 1) for split, curve in curves.items()}
     found = {
-        "sequential": _misfit(n - 1, both, 1.0) + split,
+        "sequential": _charged(_misfit(n - 1, both, 1.0), both, 2) + split,
         "associative": _composed_misfit(n, both) + split,
         "parallel": float(np.mean(list(constant.values()))),
     }
@@ -226,7 +227,13 @@ def _composed_misfit(n: Array, curve: Array) -> float:
     if len(n) < 2:
         return float(np.var(curve))
     laws = [np.log2(np.minimum(n, m)) for m in n[1:]]
-    return min(_misfit(law, curve, 1.0 / (law[-1] - law[0])) for law in laws)
+    best_law = min(_misfit(law, curve, 1.0 / (law[-1] - law[0])) for law in laws)
+    return _charged(best_law, curve, 3)
+
+
+def _charged(misfit: float, curve: Array, free: int) -> float:
+    """Mean square per degree of freedom left by a law with so many free numbers."""
+    return misfit * len(curve) / max(len(curve) - free, 1)
 
 
 def _misfit(x: Array, curve: Array, least: float) -> float:

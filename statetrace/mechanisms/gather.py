@@ -27,7 +27,7 @@ QUICK: dict[str, Any] = {
     "generalization": GeneralizationSpec(),
     "probing": ProbingSpec(subsets=1, controls=(), train=3000, test=1000, most_lengths=6),
     "patching": PatchingSpec(pairs=100, grids=(GridSpec("prefix", "substitution"),)),
-    "depth": DepthSpec(pairs=100),
+    "depth": DepthSpec(pairs=200),
     "attention": AttentionSpec(ablation_sizes=(1,), controls=1, tree_examples=0),
 }
 

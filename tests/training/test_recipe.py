@@ -12,7 +12,11 @@ from statetrace.training.loop import train
 from statetrace.training.recipe import OPTIONS, Recipe
 from statetrace.training.setup import make_task, model_spec
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").rglob("*.toml"))
+RECIPES = sorted(
+    file
+    for file in (Path(__file__).parents[2] / "recipes").rglob("*.toml")
+    if file.parent.name != "studies"  # grids of runs; tests/studies reads them
+)
 
 
 def name(path: Path) -> str:

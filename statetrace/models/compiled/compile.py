@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from transformers import GPT2LMHeadModel
 
+from statetrace.compile_spec import CompileSpec
 from statetrace.groups import Group, group
 from statetrace.models.compiled.assemble import assemble
 from statetrace.models.compiled.circuit import Block
@@ -15,7 +16,6 @@ from statetrace.models.compiled.draft import Draft
 from statetrace.models.compiled.parallel import parallel
 from statetrace.models.compiled.quotient import parity_associative, parity_only
 from statetrace.models.compiled.scan import associative, sequential
-from statetrace.compile_spec import CompileSpec
 
 WRITERS: dict[str, Callable[[CompileSpec, Group], Draft]] = {
     "sequential": sequential,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from statetrace.compile_spec import CompileSpec
 from statetrace.groups import Group
 from statetrace.models.compiled.circuit import Array, Block, Circuit, Head, Layout, Units
 from statetrace.models.compiled.codes import Code
-from statetrace.compile_spec import CompileSpec
 
 ATTENTION = 25.0
 """Score of the position looked at over all others; exp(-25) is nothing in float32."""

@@ -15,13 +15,13 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
+from statetrace.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.models.compiled.circuit import Block, Units
 from statetrace.models.compiled.codes import one_hot_code
 from statetrace.models.compiled.counting import count_block
 from statetrace.models.compiled.draft import Draft
-from statetrace.compile_spec import CompileSpec
 
 Ints = NDArray[np.int64]
 

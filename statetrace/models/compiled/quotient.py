@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from statetrace.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.models.compiled.circuit import Block, Units
@@ -11,7 +12,6 @@ from statetrace.models.compiled.codes import code_for, margin
 from statetrace.models.compiled.counting import count_block
 from statetrace.models.compiled.draft import Draft
 from statetrace.models.compiled.scan import scan
-from statetrace.compile_spec import CompileSpec
 
 
 def parity_associative(spec: CompileSpec, group: Group) -> Draft:
