@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint venv bench bench-gpu clean
+.PHONY: demo test lint venv bench bench-gpu calibration clean
 
 demo: $(READY)
 	$(BIN)/statetrace train recipes/demo.toml --out runs/demo --resume
@@ -28,6 +28,13 @@ bench: $(READY)
 	$(BIN)/python benchmarks/data_generation.py
 	$(BIN)/python benchmarks/patching.py
 	$(BIN)/python benchmarks/probing.py
+
+# Compiled models, measured once and kept; then weights, and the page that says how good they are
+calibration: $(READY)
+	$(BIN)/python -m statetrace.mechanisms.calibration --out results/calibration --processes 2 \
+		--trained results/calibration/trained.jsonl
+	mv results/calibration/weights.json statetrace/mechanisms/weights.json
+	mv results/calibration/calibration.md docs/calibration.md
 
 bench-gpu: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

@@ -39,7 +39,7 @@ OTHERS = {
     "sequential": ("S4", "A4", "A5"),
     "associative": ("S4", "A4", "A5"),
     "parity-associative": ("S4", "S4", "S5"),
-    "parallel": ("S4", "A4", "D4"),
+    "parallel": ("S4", "A4", "A4"),
 }
 """Groups other than S3, for a quarter of the models."""
 
