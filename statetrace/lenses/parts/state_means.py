@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,23 +85,19 @@ def permuted_grams(
     `states` [n] are 0..V-1, each there at least once. With `among` [n], such as the parity of the
     point's own state, labels are only exchanged among points that have it in common.
     """
-    rng = np.random.default_rng([seed, 1])
     counts = np.bincount(states)
     n, visited = len(states), len(counts)
     chunk = max(1, _NUMBERS_AT_ONCE // max(visited * visited, n))
     centred = points - points.mean(axis=0, dtype=np.float64)
     on_device = torch.as_tensor(centred.astype(np.float32), device=device)  # [n, D]
-    by_state = np.argsort(states, kind="stable")  # the points of state 0, of state 1, ...
-    kinds = np.zeros(n) if among is None else among[by_state]
-    places = [np.flatnonzero(kinds == kind) for kind in np.unique(kinds)]
+    kinds = np.zeros(n, dtype=np.int64) if among is None else among.astype(np.int64)
+    every = _dealt(states.astype(np.int64).tobytes(), kinds.tobytes(), permutations, seed)
     for start in range(0, permutations, chunk):
-        size = min(chunk, permutations - start)
-        dealt = np.empty((size, n), dtype=np.int64)  # which point takes the place of by_state[i]
-        for place in places:
-            dealt[:, place] = rng.permuted(np.tile(by_state[place], (size, 1)), axis=1)
+        dealt = every[start : start + chunk]  # which point takes the place of the i-th by state
+        size = len(dealt)
         firsts = np.cumsum(np.tile(counts, size)) - np.tile(counts, size)
         means = embedding_bag(
-            torch.as_tensor(dealt.ravel(), device=device),
+            torch.as_tensor(dealt.ravel().astype(np.int64), device=device),
             on_device,
             torch.as_tensor(firsts, device=device),
             mode="mean",
@@ -108,6 +105,20 @@ def permuted_grams(
         squares = means.square().sum(-1).double().cpu().numpy()  # about the grand mean, [chunk, V]
         means = means - means.mean(dim=1, keepdim=True)
         yield (means @ means.mT).double().cpu().numpy(), squares @ counts
+
+
+@lru_cache(maxsize=4)  # every layer asks for the same ones, and dealing takes longer than the rest
+def _dealt(states: bytes, kinds: bytes, permutations: int, seed: int) -> NDArray[np.int32]:
+    """[permutations, n]: points by state, then exchanged among those of one kind."""
+    by_state = np.argsort(np.frombuffer(states, dtype=np.int64), kind="stable")
+    kind_of = np.frombuffer(kinds, dtype=np.int64)[by_state]
+    rng = np.random.default_rng([seed, 1])
+    dealt = np.empty((permutations, len(by_state)), dtype=np.int32)
+    for kind in np.unique(kind_of):
+        place = np.flatnonzero(kind_of == kind)
+        dealt[:, place] = rng.permuted(np.tile(by_state[place], (permutations, 1)), axis=1)
+    dealt.setflags(write=False)
+    return dealt
 
 
 def share_explained(means: Array, classes: Labels) -> float:
