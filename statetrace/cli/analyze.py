@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import err, note, out
+from statetrace.cli.console import bars, note, out
 from statetrace.cli.options import NOTATION
 from statetrace.cli.subjects import ZOO, run_named
 from statetrace.errors import StatetraceError
@@ -225,14 +225,7 @@ def _look(
         torch.set_num_threads(subject.threads)
     folder = run.path / "lenses" / ("" if step is None else f"step-{step}")
     failures, done = [], []
-    with Progress(
-        TextColumn("{task.description:15}"),
-        BarColumn(bar_width=None),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not err.is_terminal,
-    ) as progress:
+    with bars() as progress:
         for name in names:
             bar = progress.add_task(name, total=1.0)
 

@@ -21,7 +21,7 @@ def compile_(
     check: Annotated[
         int,
         typer.Option(help="Sequences to check it on: all there are, if they are not more."),
-    ] = 2000,
+    ] = 1000,
     spec: Any,
 ) -> None:
     """Write a transformer that runs a known algorithm.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 out = Console(highlight=False, soft_wrap=True)
@@ -15,3 +16,16 @@ def complain(sentence: str) -> None:
 
 def note(sentence: str) -> None:
     err.print(Text(sentence, style="dim"))
+
+
+def bars(transient: bool = False) -> Progress:
+    """A progress bar per lens, on stderr, and none where nobody watches."""
+    return Progress(
+        TextColumn("{task.description:15}"),
+        BarColumn(bar_width=None),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        console=err,
+        disable=not err.is_terminal,
+        transient=transient,
+    )

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import err, note, out
+from statetrace.cli.console import bars, note, out
 from statetrace.runs import Run
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def _full(run: Run, device: str) -> dict[str, Any]:
     if "foreign" not in run.info and "dynamics" not in have:
         spec = make_spec("dynamics", {"run": str(run.path)})
         have["dynamics"] = LENSES["dynamics"].look(subject.model, subject.task, spec)
-    with _progress() as progress:
-        bars: dict[str, TaskID] = {}
+    with bars(transient=True) as progress:
+        rows: dict[str, TaskID] = {}
 
         def tell(lens: str, share: float) -> None:
-            if lens not in bars:
-                bars[lens] = progress.add_task(lens, total=1.0)
-            progress.update(bars[lens], completed=share)
+            if lens not in rows:
+                rows[lens] = progress.add_task(lens, total=1.0)
+            progress.update(rows[lens], completed=share)
 
         results = gather(subject.model, subject.task, have, tell)
     if "patching" in results and results["patching"].summary["length"] == subject.task.length:
@@ -118,18 +118,6 @@ def _group(run: Run) -> Group:
 def _newest(run: Run) -> int | None:
     steps = [step for step, _ in run.checkpoints()]
     return max(steps) if steps else None
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description:15}"),
-        BarColumn(bar_width=None),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not err.is_terminal,
-        transient=True,
-    )
 
 
 def _show(found: dict[str, Any]) -> None:
