@@ -128,6 +128,7 @@ def report(rows: list[Row], trained: Path | None, folder: Path) -> None:
     }
     if unseen:
         measured["trained, never fitted to"] = quality(unseen, weights)
+        measured["held out and trained together"] = quality([*held_out, *unseen], weights)
     about = {
         "count": {k: round(v, 3) for k, v in weights.count.items()},
         "floor": dict(weights.floor),

@@ -20,7 +20,7 @@ from statetrace.lenses.probing import ProbingSpec
 from statetrace.lenses.registry import LENSES
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.evidence import NEEDED, first_quotient
-from statetrace.mechanisms.learned import LEARNED, able
+from statetrace.mechanisms.learned import LEARNED, LOOKED_THROUGH, able
 from statetrace.tasks.word_problem import WordProblem
 
 QUICK: dict[str, Any] = {
@@ -61,7 +61,7 @@ def gather(
     if length != task.length:
         task = task.at_length(length)
         found = {k: result for k, result in found.items() if k in ("generalization", "dynamics")}
-    for lens in QUICK:
+    for lens in LOOKED_THROUGH:
         if lens not in found:
             look(lens, task)
     return found
