@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec, patch_grid
-from statetrace.lenses.parts.answers import check_fits, device_of, unlearned
+from statetrace.interventions import GridSpec
+from statetrace.lenses.parts.answers import check_fits, unlearned
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.result import LensResult, Progress, no_progress
@@ -105,19 +105,13 @@ def _brought_back(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Probability of the clean answer with the context patched, as a share of the clean run's,
     [layers + 1, P]; which pairs have two answers [P]; and the clean answers [P]."""
-    device = device_of(model)
-    elements = torch.as_tensor(task.vocabulary.elements, device=device)
-    clean, corrupted = pairs.tokens(task, device)
-    found = patch_grid(
+    at = torch.as_tensor(task.vocabulary.elements)
+    found = pairs.patched(
         model,
-        clean,
-        corrupted,
+        task,
         GridSpec("context", "substitution"),
-        offset=task.vocabulary.offset,
-        stride=task.vocabulary.stride,
-        keep=lambda logits, _clean, _corrupted: logits[..., elements.to(logits.device)],
+        keep=lambda logits, _clean, _corrupted: logits[..., at.to(logits.device)],
     )
-    at = elements.cpu()
     said, said_else = found.clean[:, at].argmax(-1), found.corrupted[:, at].argmax(-1)
     log_p = found.grids[0].values[:, 0].double().log_softmax(-1)  # [rows, P, order]
     each = torch.arange(len(said))

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import Grid, GridSpec, patch_grid
+from statetrace.interventions import Grid, GridSpec
 from statetrace.interventions.grid import Keep
 from statetrace.lenses.parts.answers import check_fits, device_of, unlearned
 from statetrace.lenses.parts.intervals import quantile
@@ -94,19 +94,9 @@ def patching(
     length = task.length if spec.length is None else spec.length
     check_fits(model, task, length)
     pairs = draw_pairs(task, spec.pairs, length, spec.corrupt_at, spec.seed)
-    device = device_of(model)
-    elements = torch.as_tensor(task.vocabulary.elements, device=device)
-    clean, corrupted = pairs.tokens(task, device)
-    found = patch_grid(
-        model,
-        clean,
-        corrupted,
-        spec.grids,
-        offset=task.vocabulary.offset,
-        stride=task.vocabulary.stride if spec.by == "action" else 1,
-        keep=_answers_only(elements),
-        progress=progress,
-    )
+    elements = torch.as_tensor(task.vocabulary.elements, device=device_of(model))
+    keep = _answers_only(elements)
+    found = pairs.patched(model, task, spec.grids, keep, spec.by, progress)
     unpatched = torch.stack((found.clean, found.corrupted))  # [2, P, V]
     answers = unpatched[:, :, elements.cpu()].argmax(-1).numpy()  # elements [2, P]
     ends = _answers_only(elements.cpu())(unpatched, found.clean, found.corrupted).double()

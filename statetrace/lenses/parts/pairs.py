@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
+from statetrace.interventions import GridSpec, patch_grid
+from statetrace.interventions.grid import Keep, PatchGrids
+from statetrace.lenses.parts.answers import device_of
 from statetrace.tasks.sequences import scan
 from statetrace.tasks.word_problem import WordProblem
 
@@ -43,6 +48,27 @@ class Pairs:
             for actions in (self.clean, self.corrupted)
         )
         return clean, corrupted
+
+    def patched(
+        self,
+        model: Any,
+        task: WordProblem,
+        grids: GridSpec | Sequence[GridSpec],
+        keep: Keep,
+        by: str = "action",
+        progress: Callable[[float], None] = lambda share: None,
+    ) -> PatchGrids:
+        """Heat maps over these pairs; columns are actions, or tokens where `by` says so."""
+        words = task.vocabulary
+        return patch_grid(
+            model,
+            *self.tokens(task, device_of(model)),
+            grids,
+            offset=words.offset,
+            stride=words.stride if by == "action" else 1,
+            keep=keep,
+            progress=progress,
+        )
 
     def splits(self, quotients: tuple[Quotient, ...]) -> dict[str, np.ndarray]:
         """Name -> which pairs [P]: all of them, and those whose two final states have the same or
