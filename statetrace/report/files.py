@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures.catalogue import CATALOGUE, STUDY, predictions
+from statetrace.report.figures.catalogue import CATALOGUE, STUDY, Entry, predictions
 from statetrace.report.figures.chart import Chart
 from statetrace.report.figures.paper import FORMATS
 from statetrace.report.look import Look, newest
@@ -32,7 +32,9 @@ def write_figures(
         return _of_study(run, folder, kind)
     look = newest(run)
     chosen = list(only or names)
-    if only is None and not any(look.lens(entry.lens) for entry in CATALOGUE):
+    if only is None:
+        chosen = [name for name in names if name == PREDICTED or _entry(name).applies(look)]
+    if only is None and not any(entry.lens and look.lens(entry.lens) for entry in CATALOGUE):
         chosen = []  # predictions alone would look like results
     made: list[Path] = []
     missing: list[str] = []
@@ -54,11 +56,13 @@ def _written(chart: Chart, path: Path) -> Path:
 
 def _of_study(study: Path, folder: Path, kind: str) -> tuple[list[Path], list[str]]:
     made, missing = [], []
-    for name, _, _, draw in STUDY:
+    for entry in STUDY:
+        if not entry.applies(study):
+            continue
         try:
-            made.append(_written(draw(study), folder / f"{name}.{kind.lower()}"))
+            made.append(_written(entry.draw(study), folder / f"{entry.name}.{kind.lower()}"))
         except StatetraceError as reason:
-            missing.append(f"{name}: {reason}")
+            missing.append(f"{entry.name}: {reason}")
     return made, missing
 
 
@@ -66,4 +70,8 @@ def _charts(look: Look, name: str) -> Iterator[tuple[str, Chart]]:
     if name == PREDICTED:
         yield from predictions(look)
         return
-    yield from next(entry for entry in CATALOGUE if entry.name == name).papers(look)
+    yield from _entry(name).papers(look)
+
+
+def _entry(name: str) -> Entry:
+    return next(entry for entry in CATALOGUE if entry.name == name)

@@ -109,11 +109,13 @@ def figures(
     """Every figure of the catalogue, a cell per run; without `pairs`, no single pairs."""
     plates = []
     for entry in CATALOGUE:
+        if not any(entry.applies(each[-1]) for each in runs):
+            continue
         controls: dict[str, list[str]] = {}
         cells = []
         for number, (each, name) in enumerate(zip(runs, names, strict=True)):
-            # dynamics reads the log, which is one for all checkpoints
-            looked_at = each[-1:] if entry.lens == "dynamics" else each
+            # the log is one for all checkpoints
+            looked_at = each[-1:] if entry.lens in ("dynamics", "") else each
             shots = [_shot(entry, look, controls, pairs) for look in looked_at]
             cells.append(Cell(name, number, shots))
         plates.append(Plate(entry.name, entry.title, entry.about, controls, cells, pool))
@@ -123,21 +125,26 @@ def figures(
 def studies(paths: Sequence[Path], names: Sequence[str], pool: Pool) -> list[Plate]:
     """The figures of study folders, a cell per study."""
     plates = []
-    for name, title, about, draw in STUDY if paths else ():
+    for entry in STUDY:
+        if not any(entry.applies(path) for path in paths):
+            continue
         cells = []
         for path, called in zip(paths, names, strict=True):
             try:
-                shot = Shot({"": draw(path)})
+                shot = Shot({"": entry.draw(path)})
+                for title, made in entry.tables.items():
+                    head, rows = made(path)
+                    shot.tables.append({"title": title, "head": head, "rows": _short(rows)})
             except StatetraceError as reason:
                 shot = Shot(missing=f"Nothing to draw: {reason}.")
             cells.append(Cell(called, None, [shot]))
-        plates.append(Plate(name, title, about, {}, cells, pool, linked=False))
+        plates.append(Plate(entry.name, entry.title, entry.about, {}, cells, pool, len(paths) > 1))
     return plates
 
 
 def _shot(entry: Entry, look: Look, controls: dict[str, list[str]], pairs: bool) -> Shot:
     """All views of one figure of one checkpoint; `controls` learns of the options there are."""
-    if look.lens(entry.lens) is None:
+    if entry.lens and look.lens(entry.lens) is None:
         if entry.lens == "dynamics" and "foreign" in look.run.info:
             return Shot(missing="It was not trained here, so there is no log of its training.")
         return Shot(missing=f"No {entry.lens} results yet.", command=look.command(entry.lens))
@@ -158,6 +165,8 @@ def _shot(entry: Entry, look: Look, controls: dict[str, list[str]], pairs: bool)
         said = str(reason)
         return Shot(missing=f"{said[:1].upper()}{said[1:]}.")
     except (KeyError, IndexError, ValueError, TypeError) as error:
+        if not entry.lens:
+            return Shot(missing=f"The log is not as expected ({type(error).__name__}).")
         said = f"The {entry.lens} results are not as expected ({type(error).__name__})."
         return Shot(missing=said, command=look.command(entry.lens))
     for title, made in entry.tables.items():

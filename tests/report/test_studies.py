@@ -1,80 +1,105 @@
-"""Figures of a study: shares of mechanisms by factor, and cutoffs."""
+"""Figures of a study: shares of mechanisms by factor and size, cutoffs, the length curriculum."""
 
 from itertools import pairwise
 
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures import study_cutoffs, study_proportions, study_shares
+from statetrace.report.figures import (
+    study_cutoffs,
+    study_lengths,
+    study_proportions,
+    study_sizes,
+)
 from statetrace.report.files import write_figures
 from statetrace.report.page import report
+from tests.report.made_studies import CURRICULA, LENGTH, SIZES, make_study
 from tests.report.test_page import numbers
 
 
-def row(family, regime, seed, verdict, cutoff, parity):
-    return {
-        "cell": f"{family}_{regime}_{seed}",
-        "state": "finished",
-        "family": family,
-        "regime": regime,
-        "seed": seed,
-        "verdict": verdict,
-        "cutoff": cutoff,
-        "parity_cutoff": parity,
-        "longest": 48,
-        "parity_accuracy": 0.9,
-    }
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    return make_study(tmp_path_factory.mktemp("studies") / "curricula")
 
 
-ROWS = [
-    row("gpt2", "plain", 0, "associative", 26, 26),
-    row("gpt2", "plain", 1, "parity-associative", 25, None),
-    row("gpt2", "<b>topic", 0, "associative", 30, 30),
-    row("pythia", "plain", 0, "parity-associative", 20, 40),
-]
-
-
-@pytest.fixture
-def study(tmp_path, monkeypatch):
-    folder = tmp_path / "study"
-    folder.mkdir()
-    (folder / "study.json").write_text("{}")
-    monkeypatch.setattr(study_shares, "study_rows", lambda path: (ROWS, ["family", "regime"]))
-    return folder
+@pytest.fixture(scope="module")
+def sizes(tmp_path_factory):
+    return make_study(tmp_path_factory.mktemp("studies") / "sizes", SIZES)
 
 
 def test_bars_stand_on_each_other_and_fill_the_whole(study):
     chart = study_proportions(study)
-    assert [panel.title for panel in chart.panels] == ["family: gpt2", "family: pythia"]
+    assert [panel.title for panel in chart.panels] == ["model: gpt2", "model: pythia"]
     first = chart.panels[0]
-    assert [name for _, name in first.ticks] == ["plain", "<b>topic"]
-    for i in range(2):
+    assert [name for _, name in first.ticks] == ["plain", "<b>topic", "length"]
+    for i in range(3):
         bars = sorted((bar.start[i], bar.start[i] + bar.y[i]) for bar in first.marks)
         assert bars[0][0] == 0
         assert bars[-1][1] == pytest.approx(1)
         assert all(low[1] == pytest.approx(high[0]) for low, high in pairwise(bars))
     assert "1 of 2" in first.marks[0].texts[0]
+    assert "2 of 2" in first.marks[0].texts[1]
 
 
 def test_a_cutoff_beyond_what_was_tried_is_shown_there(study):
     marks = {mark.name: mark for mark in study_cutoffs(study).panels[0].marks}
-    assert sorted(marks["parity-associative"].y) == [40, 49]
+    assert set(marks["parity-associative"].y) == {17}
     assert marks["associative"].x == marks["associative"].y
 
 
-def test_the_page_and_the_files(study, tmp_path):
+def test_shares_by_size_keep_families_apart(sizes):
+    panels = {panel.title: panel for panel in study_sizes(sizes).panels}
+    assert list(panels) == ["gpt2", "pythia"]
+    lines = {line.name: line for line in panels["gpt2"].marks}
+    assert lines["associative"].x == [82_000_000, 1_558_000_000]
+    assert lines["associative"].y == pytest.approx([2 / 3, 2 / 3], rel=1e-3)
+    assert [text for _, text in panels["pythia"].ticks] == ["70M", "1.01B"]
+    assert panels["gpt2"].x_range == panels["pythia"].x_range
+    by_name = {line.name: line for line in panels["pythia"].marks}
+    assert by_name["parity-associative"].y == [1, 1]
+
+
+def test_the_length_curriculum_by_mechanism(study):
+    chart = study_lengths(study)
+    told = [panel.title for panel in chart.panels]
+    assert told == [f"after {n} actions, 4 runs" for n in (2, 4, LENGTH)]
+    lines = {mark.name: mark for mark in chart.panels[1].marks if hasattr(mark, "name")}
+    # by association from 4 to 8, and not otherwise
+    assert lines["associative: state"].y == [1] * 8
+    assert lines["parity-associative: state"].y == [1] * 4 + [0.3] * 4
+    assert lines["parity-associative: parity"].dash == "dash"
+
+
+def test_what_a_study_does_not_vary_is_not_drawn(study, sizes):
+    with pytest.raises(StatetraceError, match="differ in size alone"):
+        study_sizes(study)
+    with pytest.raises(StatetraceError, match="trained on growing lengths"):
+        study_lengths(sizes)
+
+
+def test_the_page_and_the_files(study, sizes, tmp_path):
     html = report([study])
-    assert "4 of 4 runs have finished" in html
+    assert "12 of 12 runs have finished" in html
     assert "<b>topic" not in html
-    names = [figure["name"] for figure in numbers(html)["figures"]]
-    assert names == ["study-proportions", "study-cutoffs"]
+    figures = {figure["name"]: figure for figure in numbers(html)["figures"]}
+    assert list(figures) == ["study-proportions", "study-cutoffs", "study-lengths"]
+    table = figures["study-lengths"]["cells"][0]["shots"][0]["tables"][0]
+    assert table["head"][2:] == [f"after {n} actions: state / parity" for n in (2, 4, LENGTH)]
+    rows = {row[0]: row[1:] for row in table["rows"]}
+    far = "beyond 8 / beyond 8"
+    assert rows["gpt2_length_seed-0"] == ["associative", "5 / 5", far, far]
     made, missing = write_figures(study, tmp_path / "out", "pdf")
-    assert [path.name for path in made] == ["study-proportions.pdf", "study-cutoffs.pdf"]
+    names = [f"study-{name}.pdf" for name in ("proportions", "cutoffs", "lengths")]
+    assert [path.name for path in made] == names
     assert not missing
+    made, _ = write_figures(sizes, tmp_path / "sizes", "svg")
+    assert "study-sizes.svg" in [path.name for path in made]
 
 
-def test_a_study_without_verdicts_says_so(study, monkeypatch):
-    monkeypatch.setattr(study_shares, "study_rows", lambda path: ([], ["family"]))
+def test_a_study_without_verdicts_says_so(tmp_path):
+    empty = make_study(tmp_path / "empty", CURRICULA, unfinished=12)
     with pytest.raises(StatetraceError, match="has a verdict yet"):
-        study_proportions(study)
-    assert not any(f["cells"][0]["shots"][0]["views"] for f in numbers(report([study]))["figures"])
+        study_proportions(empty)
+    plates = numbers(report([empty]))["figures"]
+    assert [plate["name"] for plate in plates] == ["study-proportions", "study-cutoffs"]
+    assert not any(plate["cells"][0]["shots"][0]["views"] for plate in plates)

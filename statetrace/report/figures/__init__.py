@@ -5,6 +5,7 @@ from statetrace.report.figures import patching
 patching(newest(Path("runs/demo")), pairs="same parity")      # shows itself in a notebook
 """
 
+from statetrace.report.figures.after_stages import stages
 from statetrace.report.figures.attention import attention_maps, attention_tree
 from statetrace.report.figures.by_length import generalization
 from statetrace.report.figures.layers_needed import depth
@@ -12,7 +13,9 @@ from statetrace.report.figures.learning import training
 from statetrace.report.figures.patch_maps import patching
 from statetrace.report.figures.probing import probes, probes_by_length
 from statetrace.report.figures.shape import geometry, measures
+from statetrace.report.figures.study_parameters import study_sizes
 from statetrace.report.figures.study_shares import study_cutoffs, study_proportions
+from statetrace.report.figures.study_stages import study_lengths
 
 __all__ = [
     "attention_maps",
@@ -24,7 +27,10 @@ __all__ = [
     "patching",
     "probes",
     "probes_by_length",
+    "stages",
     "study_cutoffs",
+    "study_lengths",
     "study_proportions",
+    "study_sizes",
     "training",
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.report.figures import (
+    after_stages,
     attention,
     by_length,
     layers_needed,
@@ -20,9 +21,9 @@ from statetrace.report.figures import (
     predicted,
     probing,
     shape,
-    study_cutoffs,
-    study_proportions,
+    study_parameters,
     study_shares,
+    study_stages,
 )
 from statetrace.report.figures.chart import Chart
 from statetrace.report.look import Look
@@ -40,11 +41,12 @@ class Entry:
     """A figure of the catalogue.
 
     Attributes:
-        lens: whose result it draws.
+        lens: whose result it draws; "" for a figure that reads the log.
         draw: look and one option per control -> chart.
         choices: look -> control -> options, the first one being shown first.
         on_paper: control -> how many of its options get a file; others only their first.
         tables: title -> the table that belongs to it.
+        applies: whether a run can have it at all.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Entry:
     choices: Callable[[Look], Options] = _nothing
     on_paper: dict[str, int] = field(default_factory=dict)
     tables: dict[str, Callable[[Look], Table]] = field(default_factory=dict)
+    applies: Callable[[Look], bool] = lambda look: True
 
     def views(self, look: Look) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
         """(options chosen, what draws it) for every combination."""
@@ -145,6 +148,15 @@ CATALOGUE: tuple[Entry, ...] = (
         learning.choices,
     ),
     Entry(
+        after_stages.NAME,
+        after_stages.TITLE,
+        after_stages.ABOUT,
+        "",
+        after_stages.stages,
+        tables={"Cutoffs after each stage": after_stages.cutoff_table},
+        applies=after_stages.staged,
+    ),
+    Entry(
         attention.MAPS,
         attention.MAPS_TITLE,
         attention.MAPS_ABOUT,
@@ -166,11 +178,47 @@ CATALOGUE: tuple[Entry, ...] = (
 )
 
 
-STUDY: tuple[tuple[str, str, str, Callable[[Path], Chart]], ...] = (
-    (study_shares.SHARES, study_shares.SHARES_TITLE, study_shares.SHARES_ABOUT, study_proportions),
-    (study_shares.CUTOFFS, study_shares.CUTOFFS_TITLE, study_shares.CUTOFFS_ABOUT, study_cutoffs),
+@dataclass(frozen=True)
+class StudyEntry:
+    """A figure of a study folder; one that does not apply is not spoken of."""
+
+    name: str
+    title: str
+    about: str
+    draw: Callable[[Path], Chart]
+    applies: Callable[[Path], bool] = lambda path: True
+    tables: dict[str, Callable[[Path], Table]] = field(default_factory=dict)
+
+
+STUDY: tuple[StudyEntry, ...] = (
+    StudyEntry(
+        study_shares.SHARES,
+        study_shares.SHARES_TITLE,
+        study_shares.SHARES_ABOUT,
+        study_shares.study_proportions,
+    ),
+    StudyEntry(
+        study_parameters.NAME,
+        study_parameters.TITLE,
+        study_parameters.ABOUT,
+        study_parameters.study_sizes,
+        study_parameters.sizes_vary,
+    ),
+    StudyEntry(
+        study_shares.CUTOFFS,
+        study_shares.CUTOFFS_TITLE,
+        study_shares.CUTOFFS_ABOUT,
+        study_shares.study_cutoffs,
+    ),
+    StudyEntry(
+        study_stages.NAME,
+        study_stages.TITLE,
+        study_stages.ABOUT,
+        study_stages.study_lengths,
+        study_stages.grows,
+        {"Where accuracy falls below 98%": study_stages.length_table},
+    ),
 )
-"""Figures of a study folder: name, title, how to read it, what draws it."""
 
 
 def predictions(look: Look) -> Iterator[tuple[str, Chart]]:

@@ -64,7 +64,7 @@ def study_proportions(path: Path) -> Chart:
         names = list(dict.fromkeys(_levels(row, others) for row in here))
         base = dict.fromkeys(names, 0.0)
         bars = []
-        for mechanism in sorted({row["mechanism"] for row in here}, key=_order):
+        for mechanism in sorted({row["mechanism"] for row in here}, key=order):
             mine = {_levels(row, others): row for row in here if row["mechanism"] == mechanism}
             found = [mine[name] for name in names]
             texts = [
@@ -101,13 +101,12 @@ def study_cutoffs(path: Path) -> Chart:
     if not ended:
         raise StatetraceError(f"no run of the study '{path}' has cutoffs of state and parity yet")
     marks: list[Any] = []
-    for mechanism in sorted({row["verdict"] for row in ended}, key=_order):
+    for mechanism in sorted({row["verdict"] for row in ended}, key=order):
         mine = [row for row in ended if row["verdict"] == mechanism]
-        colour, mark = STYLES.get(mechanism, ("fifth", "circle"))
+        colour, mark = style(mechanism)
         state, parity = ([_reach(row, key) for row in mine] for key in ("cutoff", "parity_cutoff"))
         texts = [f"{row['cell']}: {mechanism}" for row in mine]
-        ink = "grey" if colour == "faint" else colour
-        marks.append(Dots(mechanism, state, parity, texts, ink, mark, 9))
+        marks.append(Dots(mechanism, state, parity, texts, colour, mark, 9))
     ends = [0.0, max(row["longest"] for row in ended) + 1.0]
     marks.insert(0, Line("equal", ends, ends, "faint", "dash", mark=None))
     limits = (0.0, max(row["longest"] for row in ended) + 2.0)
@@ -120,8 +119,15 @@ def _levels(row: Row, factors: Sequence[str]) -> str:
     return ", ".join(str(row[factor]) for factor in factors) or "all"
 
 
-def _order(mechanism: str) -> int:
+def order(mechanism: str) -> int:
+    """Where it stands among others."""
     return list(STYLES).index(mechanism) if mechanism in STYLES else len(STYLES)
+
+
+def style(mechanism: str) -> tuple[str, str]:
+    """Colour and mark of thin things; what is pale as a bar would not be seen."""
+    colour, mark = STYLES.get(mechanism, ("fifth", "circle"))
+    return ("grey" if colour == "faint" else colour), mark
 
 
 def _reach(row: Row, key: str) -> float:
