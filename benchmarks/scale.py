@@ -9,6 +9,7 @@ tokens, which is too little for small models (a step is never free) and about ri
 
 from __future__ import annotations
 
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -20,17 +21,20 @@ from statetrace.training.recipe import Recipe
 MEASURED = 0.022
 """Seconds per step, measured."""
 
-STUDIES = Path(__file__).parents[1] / "recipes" / "studies"
+WORDS = 8
+"""Tokens of an action of S3 told in words."""
+
+RECIPES = Path(__file__).parents[1] / "recipes"
 
 
 def main() -> None:
     reference = blocks(Recipe().override({"model": "pythia-160m"}).model.name)
     tokens = 128 * 100
-    print(f"{'study':<12} {'cells':>6} {'early verdict':>14} {'to the end':>11}   (GPU-hours)")
+    print(f"{'study':<28} {'cells':>6} {'early verdict':>14} {'to the end':>11}   (GPU-hours)")
     totals = [0.0, 0.0]
-    for file in sorted(STUDIES.glob("*.toml")):
-        if file.stem == "toy":
-            continue
+    for file in (*RECIPES.glob("studies/*.toml"), *sorted(RECIPES.glob("paper/*.toml"))):
+        if "base" not in tomllib.loads(file.read_text()):
+            continue  # the toy, a run, or a study that shares the cells of another
         plan = read_study(file)
         hours = [0.0, 0.0]
         for cell in plan.cells:
@@ -38,13 +42,14 @@ def main() -> None:
             for stage in recipe.stages:
                 share = blocks(recipe.model.name) / reference
                 share *= stage.training.batch * stage.length / tokens
+                share *= WORDS if recipe.task.form == "text" else 1
                 steps = stage.training.steps
                 early = min(steps, plan.rules.early) if stage.last else steps
                 for number, count in enumerate((early, steps)):
                     hours[number] += count * share * MEASURED / 3600
         totals = [a + b for a, b in zip(totals, hours, strict=True)]
-        print(f"{file.stem:<12} {len(plan.cells):>6} {hours[0]:>14.1f} {hours[1]:>11.1f}")
-    print(f"{'all':<12} {'':>6} {totals[0]:>14.1f} {totals[1]:>11.1f}")
+        print(f"{file.stem:<28} {len(plan.cells):>6} {hours[0]:>14.1f} {hours[1]:>11.1f}")
+    print(f"{'all':<28} {'':>6} {totals[0]:>14.1f} {totals[1]:>11.1f}")
 
 
 @cache

@@ -1,5 +1,5 @@
 """What attention looks at: parity heads, what is lost without them, and the attention tree
-(section 4.5, appendix F; Figures 9 and 10, Table 2).
+(section 4.5, appendix F; Figures 15 and 16, Table 2).
 
 Layers are counted 1..L (layer l writes the residual stream l of the other lenses) and heads from
 0; the paper's Table 2 counts layers from 0.

@@ -34,9 +34,9 @@ from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.tasks.word_problem import WordProblem
 
 PAPER = (
-    GridSpec("prefix", "substitution"),  # Figures 3, 6A, 6B and 7
-    GridSpec("suffix", "deletion"),  # Figure 6C
-    GridSpec("window", "deletion", window=1),  # Figure 6D
+    GridSpec("prefix", "substitution"),  # Figures 2, 8A, 8B and 9
+    GridSpec("suffix", "deletion"),  # Figure 8C
+    GridSpec("window", "deletion", window=1),  # Figure 8D
 )
 METRICS = ("nld", "probability")
 BY = ("action", "token")

@@ -18,6 +18,7 @@
     model = "gpt2"
     regime = "topic"
 
+A study that says `extends = "other.toml"` has the tables of that one where it says nothing itself.
 Where levels mean different things for different models, several [[grid]] tables with the same
 factors stand one after the other; the study has the cells of all of them.
 
@@ -31,7 +32,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,7 @@ from typing import Any
 from statetrace.errors import StatetraceError
 from statetrace.training.recipe import OPTIONS, Recipe, known
 from statetrace.training.settings import need
+from statetrace.training.tables import Tables, read_tables
 
 DATA_ORDERS = 12
 """As in the paper (section 5.2)."""
@@ -129,14 +130,7 @@ Level = tuple[dict[str, Any], list[dict[str, Any]] | None]
 def read_study(path: Path) -> Plan:
     """The plan of a study file; refuses, before any work, what cannot be done."""
     source = f"study '{path}'"
-    try:
-        tables = tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise StatetraceError(f"there is no study '{path}'") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise StatetraceError(f"{source} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise StatetraceError(f"{source} is not valid TOML: {error}") from None
+    tables = read_tables(path, "study", _settled)
     rules = {f.name for f in dataclasses.fields(Rules)}
     for name in tables:
         known(name, ["base", "seeds", "settings", "grid", "exclude", *sorted(rules)], "key", source)
@@ -158,13 +152,26 @@ def read_study(path: Path) -> Plan:
     return Plan(tuple(cells), Rules(**{k: v for k, v in tables.items() if k in rules}))
 
 
+def _settled(tables: Tables, path: Path) -> Tables:
+    """With the recipes it names as seen from anywhere, as another study may extend this one."""
+    if isinstance(tables.get("base"), str):
+        tables["base"] = str(path.parent / tables["base"])
+    grid = tables.get("grid", {})
+    for factors in grid if isinstance(grid, list) else [grid]:
+        for levels in factors.values() if isinstance(factors, dict) else ():
+            for level in levels.values() if isinstance(levels, dict) else ():
+                if isinstance(level, dict) and isinstance(level.get(STAGES), str):
+                    level[STAGES] = str(path.parent / level[STAGES])
+    return tables
+
+
 def _base(given: Any, path: Path) -> Recipe:
     if given is None:
         return Recipe()
     if isinstance(given, dict):
         return Recipe.of(given, f"[base] of study '{path}'")
     need(isinstance(given, str), f"base {given!r} in study '{path}' is no recipe; give its path")
-    return Recipe.read(path.parent / given)
+    return Recipe.read(Path(given))
 
 
 def _settings(table: Any, where: str) -> dict[str, Any]:
@@ -218,7 +225,7 @@ def _level(table: Any, where: str, path: Path) -> Level:
     stages = table.get(STAGES)
     settings = _settings({k: v for k, v in table.items() if k != STAGES}, where)
     if isinstance(stages, str):
-        return settings, Recipe.read(path.parent / stages).to_dict().get("stage", [])
+        return settings, Recipe.read(Path(stages)).to_dict().get("stage", [])
     if stages is not None:
         Recipe.of({"stage": stages}, where)  # refuses what is no list of stages
     return settings, stages

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import tomllib
 import types
 import typing
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from statetrace.training.settings import (
     need,
 )
 from statetrace.training.stages import Stage, StageSettings, resolve
+from statetrace.training.tables import read_tables
 
 STAGE = "stage"
 
@@ -49,16 +49,8 @@ class Recipe:
 
     @staticmethod
     def read(path: Path) -> Recipe:
-        """From a TOML file whose tables are the sections."""
-        try:
-            tables = tomllib.loads(path.read_text())
-        except FileNotFoundError:
-            raise StatetraceError(f"there is no recipe '{path}'") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise StatetraceError(f"recipe '{path}' cannot be read: {error}") from None
-        except tomllib.TOMLDecodeError as error:
-            raise StatetraceError(f"recipe '{path}' is not valid TOML: {error}") from None
-        return Recipe.of(tables, f"recipe '{path}'")
+        """From a TOML file whose tables are the sections, or that extends another."""
+        return Recipe.of(read_tables(path, "recipe"), f"recipe '{path}'")
 
     @staticmethod
     def of(tables: dict[str, Any], source: str = "recipe") -> Recipe:

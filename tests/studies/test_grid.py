@@ -126,6 +126,29 @@ def test_a_study_may_grow_but_not_change(tmp_path):
     assert small.path == large.path
 
 
+def test_a_study_may_extend_another(tmp_path):
+    """Recipes it names are found from where they are named; lists replace, tables grow."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "recipe.toml").write_text("[task]\nlength = 7\n[training]\nsteps = 9")
+    (there / "stages.toml").write_text('[[stage]]\nobjective = "control"\n[[stage]]')
+    (there / "a.toml").write_text(
+        'base = "recipe.toml"\nseeds = 2\n[grid]\nlayers = [1, 2]\n'
+        '[grid.regime.first]\nstages = "stages.toml"'
+    )
+    (tmp_path / "b.toml").write_text(
+        'extends = "there/a.toml"\nseeds = 1\n[settings]\nwidth = 16\n'
+        "[grid]\nlayers = [3]\n[grid.regime.plain]"
+    )
+    cells = read_study(tmp_path / "b.toml").cells
+    assert [cell.name for cell in cells] == ["3_first_seed-0", "3_plain_seed-0"]
+    for cell, stages in zip(cells, (2, 1), strict=True):
+        recipe = Recipe.of(dict(cell.recipe))
+        assert (recipe.task.length, recipe.training.steps, recipe.model.width) == (7, 9, 16)
+        assert len(recipe.stages) == stages
+    assert len(read_study(there / "a.toml").cells) == 4
+
+
 STUDIES = sorted((Path(__file__).parents[2] / "recipes" / "studies").glob("*.toml"))
 
 

@@ -1,4 +1,4 @@
-"""The attention tree (appendix F, Figure 10): along which edges actions reach the last answer.
+"""The attention tree (appendix F, Figure 16): along which edges actions reach the last answer.
 
 Nodes are (t, l): action t after layer l, l = 0 being the embedding. There is an edge from
 (t1, l-1) to (t2, l) when the largest attention weight of any head of layer l from t2 to t1
