@@ -230,6 +230,8 @@ def _arrays(
         "means_layers": np.array([layer.layer for layer in kept]),
         "within": np.stack([layer.within for layer in found]).astype(np.float32),  # [L', S]
     }
+    if setting.arrangements:  # [2n, S], in the order of the summary's names
+        arrays["arrangements"] = np.stack(list(setting.arrangements.values())).astype(np.int16)
     for name in found[0].arrays:
         arrays[name] = np.stack([layer.arrays[name] for layer in found]).astype(np.float32)
     return arrays
@@ -252,6 +254,7 @@ def _summary(found: list[LayerGeometry], setting: Setting) -> dict[str, Any]:
         summary["irrep_share"] = last.irrep_share
     if last.arrangement_share:
         summary["arrangement_share"] = last.arrangement_share
+        summary["arrangements"] = list(setting.arrangements)
     prisms = [layer for layer in found if layer.prism is not None]
     if prisms:
         best = max(prisms, key=lambda layer: layer.prism["score"] if layer.prism else 0.0)

@@ -6,6 +6,7 @@ Everything that comes from a file name, a recipe or a result passes `escape`.
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -62,7 +63,8 @@ def study_card(path: Path, name: str) -> str:
     rows, factors = study_rows(path)
     ended = sum(row["state"] == "finished" for row in rows)
     said = [f'<article class="verdict"><h3>{escape(name)}</h3>']
-    said.append(f'<p class="says">{ended} of {len(rows)} runs have finished.</p>')
+    said.append(f'<p class="says">{escape(_most(rows))}</p>')
+    said.append(f'<p class="about">{ended} of {len(rows)} runs have finished.</p>')
     found = associations(rows, factors)
     if found:
         lines = "".join(
@@ -78,6 +80,15 @@ def study_card(path: Path, name: str) -> str:
     else:
         said.append('<p class="about">Too few runs to say which factors decide.</p>')
     return "\n".join([*said, "</article>"])
+
+
+def _most(rows: Sequence[dict[str, Any]]) -> str:
+    """What the runs of a study learned, the most frequent first."""
+    judged = [str(row["verdict"]) for row in rows if row["verdict"]]
+    if not judged:
+        return "No run has a verdict yet."
+    told = [f"{name} {n} of {len(judged)}" for name, n in Counter(judged).most_common()]
+    return f"Learned: {', '.join(told)}."
 
 
 def _about(look: Look) -> str:
@@ -125,8 +136,7 @@ def _evidence(evidence: dict[str, Any], algorithms: list[str]) -> str:
         cells = ""
         for name in scored:
             lost = scores[name] - best if name in scores else None
-            shown = "" if lost is None else "best" if lost == 0 else f"{lost:.1f}".replace("-", "−")
-            cells += f'<td class="n{" top" if lost == 0 else ""}">{shown}</td>'
+            cells += f'<td class="n{" top" if lost == 0 else ""}">{_lost(lost)}</td>'
         sentence = part.get("says", "") if isinstance(part, dict) else str(part)
         rows.append(
             f"<tr><td><strong>{escape(str(lens))}</strong><br>{escape(str(sentence))}</td>{cells}</tr>"
@@ -138,6 +148,13 @@ def _evidence(evidence: dict[str, Any], algorithms: list[str]) -> str:
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         + (f'<p class="fine">{note}</p>' if scored else "")
     )
+
+
+def _lost(score: float | None) -> str:
+    if score is None or score == 0:
+        return "" if score is None else "best"
+    shown = f"{score:.1f}" if score < -0.05 else f"{score:.1g}"
+    return shown.replace("-", "−")
 
 
 def _scores(part: Any) -> dict[str, float]:

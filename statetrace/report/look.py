@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -117,6 +118,8 @@ class Look:
         where = f"{self.group.name}, length {self.length}"
         if "compiled" in info:
             return f"compiled by hand: {info['compiled'].get('algorithm', 'a program')} on {where}"
+        if "zoo" in info:
+            return f"{info['zoo']} of the zoo, trained on {where}"
         if "foreign" in info:
             return f"a checkpoint from elsewhere on {where}"
         model = self.run.recipe.get("model", {})
@@ -127,8 +130,7 @@ class Look:
             said.insert(1, "(pretrained)")
         stages = self.run.recipe.get("stage") or self.run.recipe.get("stages")
         if isinstance(stages, list) and len(stages) > 1:
-            names = " then ".join(str(stage.get("objective", "?")) for stage in stages)
-            said[-1] += f", trained on {names}"
+            said[-1] += f", trained on {' then '.join(stage_names(stages, self.length))}"
         return " ".join(said)
 
 
@@ -163,3 +165,18 @@ def _step(folder: Path) -> int | None:
         if isinstance(step, int):
             return step
     return None
+
+
+def stage_names(chain: Sequence[dict[str, Any]], longest: int) -> list[str]:
+    """ "10 actions", "25 actions"; or "topic", "state"; or both, where both change."""
+    lengths = [f"{stage_length(stage, longest)} actions" for stage in chain]
+    objectives = [str(stage.get("objective", "?")) for stage in chain]
+    parts = [words for words in (objectives, lengths) if len(set(words)) > 1]
+    told = [" of ".join(words) for words in zip(*parts, strict=True)] or objectives
+    unique = len(set(told)) == len(told)
+    return told if unique else [f"stage {n}: {words}" for n, words in enumerate(told, start=1)]
+
+
+def stage_length(stage: dict[str, Any], longest: int) -> int:
+    """Of its sequences."""
+    return int(stage.get("length") or longest)

@@ -7,10 +7,9 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.report.figures import stages
-from statetrace.report.figures.after_stages import spoken
 from statetrace.report.figures.chart import Band, Line, Rule
 from statetrace.report.files import write_figures
-from statetrace.report.look import newest
+from statetrace.report.look import newest, stage_names
 from statetrace.report.page import report
 from tests.report.made_studies import make_study
 from tests.report.test_page import numbers
@@ -52,7 +51,7 @@ def test_a_panel_for_each_stage_and_one_over_all_steps(cells):
 )
 def test_stages_are_told_apart(chain, told):
     given = [{"objective": objective, "length": length} for objective, length in chain]
-    said = spoken(given, 100)
+    said = stage_names(given, 100)
     assert said[: len(told)] == told
     assert len(set(said)) == len(chain)
 

@@ -43,8 +43,8 @@ def test_bars_stand_on_each_other_and_fill_the_whole(study):
 
 def test_a_cutoff_beyond_what_was_tried_is_shown_there(study):
     marks = {mark.name: mark for mark in study_cutoffs(study).panels[0].marks}
-    assert set(marks["parity-associative"].y) == {17}
-    assert marks["associative"].x == marks["associative"].y
+    assert set(marks["parity-associative (6)"].y) == {17}
+    assert marks["associative (6)"].x == marks["associative (6)"].y
 
 
 def test_shares_by_size_keep_families_apart(sizes):
@@ -80,6 +80,7 @@ def test_what_a_study_does_not_vary_is_not_drawn(study, sizes):
 def test_the_page_and_the_files(study, sizes, tmp_path):
     html = report([study])
     assert "12 of 12 runs have finished" in html
+    assert "Learned: associative 6 of 12, parity-associative 6 of 12." in html
     assert "<b>topic" not in html
     figures = {figure["name"]: figure for figure in numbers(html)["figures"]}
     assert list(figures) == ["study-proportions", "study-cutoffs", "study-lengths"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.report.figures.chart import TURNS, Band, Chart, Line, Panel, Rule, numbers
-from statetrace.report.look import Look
+from statetrace.report.look import Look, stage_length, stage_names
 from statetrace.runs import Run
 
 NAME = "stages"
@@ -59,23 +59,15 @@ def ended(run: Run, recipe: dict[str, Any]) -> list[Ended]:
     """The stages that have been evaluated, in turn."""
     last = {record.get("stage"): record for record in run.metrics("evaluation")}
     chain = recipe.get("stage") or ()
-    names = [f"{n}-{stage['objective']}" for n, stage in enumerate(chain, start=1)]
-    told = spoken(chain, recipe["task"]["length"])
+    names = [f"{n}-{stage.get('objective')}" for n, stage in enumerate(chain, start=1)]
+    told = stage_names(chain, recipe["task"]["length"])
     return [
-        Ended(words, _length(stage, recipe["task"]["length"]), last[name]["accuracy_by_length"])
+        Ended(
+            words, stage_length(stage, recipe["task"]["length"]), last[name]["accuracy_by_length"]
+        )
         for name, words, stage in zip(names, told, chain, strict=True)
         if name in last
     ]
-
-
-def spoken(chain: Sequence[dict[str, Any]], longest: int) -> list[str]:
-    """ "10 actions", "25 actions"; or "topic", "state"; or both, where both change."""
-    lengths = [f"{_length(stage, longest)} actions" for stage in chain]
-    objectives = [str(stage["objective"]) for stage in chain]
-    parts = [words for words in (objectives, lengths) if len(set(words)) > 1]
-    told = [" of ".join(words) for words in zip(*parts, strict=True)] or objectives
-    unique = len(set(told)) == len(told)
-    return told if unique else [f"stage {n}: {words}" for n, words in enumerate(told, start=1)]
 
 
 def stages(look: Look) -> Chart:
@@ -108,10 +100,10 @@ def style(what: str, spare: Any) -> tuple[str, str]:
 
 
 def beyond(trained: int, longest: int) -> list[Any]:
-    """The shading of lengths that a stage does not train on."""
+    """The shading of lengths that a stage does not train on; panels are too small for words."""
     if longest <= trained:
         return []
-    return [Band(trained + 0.5, longest + 0.5, "longer than trained on")]
+    return [Band(trained + 0.5, longest + 0.5)]
 
 
 def by_length(marks: Sequence[Any], title: str, longest: int) -> Panel:
@@ -164,7 +156,3 @@ def cutoff_table(look: Look) -> tuple[list[str], list[list[Any]]]:
 
 def cutoff_said(end: int | None, shares: Sequence[float]) -> str:
     return f"beyond {len(shares)}" if end is None else str(end)
-
-
-def _length(stage: dict[str, Any], longest: int) -> int:
-    return int(stage.get("length") or longest)

@@ -170,6 +170,7 @@ class Panel:
         whole: axes ("x", "y", "xy") that only have whole numbers.
         ticks: (value, text) along x instead of numbers.
         eye: where a panel in space is looked at from.
+        box: from, to along each of its axes; None to fit.
         tall: its height, as a multiple of the usual one.
         bare: without grid lines.
     """
@@ -186,6 +187,7 @@ class Panel:
     ticks: tuple[tuple[float, str], ...] = ()
     log_x: bool = False
     eye: tuple[float, float, float] = (1.5, 1.5, 0.9)
+    box: tuple[tuple[float, float], ...] | None = None
     tall: float = 1.0
     bare: bool = False
 

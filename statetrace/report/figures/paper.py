@@ -131,6 +131,8 @@ def _draw(axes: Any, panel: Panel) -> None:
     axes.set_title(panel.title, loc="left", color=COLOURS["ink"])
     if panel.z is not None:
         axes.set(xlabel=panel.x, ylabel=panel.y, zlabel=panel.z)
+        if panel.box is not None:
+            axes.set(**dict(zip(("xlim", "ylim", "zlim"), panel.box, strict=True)))
         axes.set_box_aspect(None, zoom=0.8)
         axes.set_aspect("equal")
         x, y, z = panel.eye
@@ -201,7 +203,7 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
         place = {"xy": (mark.end, 0.3), "xycoords": ("data", "axes fraction"), "ha": "right"}
         axes.annotate(mark.text, va="bottom", fontsize=6.5, color=COLOURS["grey"], **place)
     else:
-        _in_space(axes, mark)
+        _in_space(axes, mark, panel)
 
 
 def _line(axes: Any, mark: Line) -> None:
@@ -254,10 +256,13 @@ def _rule(axes: Any, mark: Rule) -> None:
         axes.annotate(mark.text, **place, **words)
 
 
-def _in_space(axes: Any, mark: Cloud | Path3 | Plane) -> None:
+def _in_space(axes: Any, mark: Cloud | Path3 | Plane, panel: Panel) -> None:
     colour = COLOURS[mark.colour]
     if isinstance(mark, Cloud):
         points = np.array(mark.points, dtype=float).reshape(-1, 3)
+        if panel.box is not None and not mark.strong:  # matplotlib does not clip in space
+            low, high = np.array(panel.box).T
+            points = points[((points >= low) & (points <= high)).all(1)]
         shown = {"s": mark.size**2 * (0.9 if mark.strong else 0.6), "linewidths": 0}
         axes.scatter(
             *points.T,

@@ -19,7 +19,16 @@ def scene(panel: Panel) -> dict[str, Any]:
     names = zip(("xaxis", "yaxis", "zaxis"), (panel.x, panel.y, str(panel.z)), strict=True)
     axes = {name: plain | {"title": {"text": escape(text)}} for name, text in names}
     eye = dict(zip("xyz", panel.eye, strict=True))
-    return axes | {"aspectmode": "data", "camera": {"eye": eye}}
+    # a little lower than the middle, as the axes' names stand below
+    camera = {"eye": eye, "center": {"x": 0, "y": 0, "z": -0.1}}
+    if panel.box is None:
+        return axes | {"aspectmode": "data", "camera": camera}
+    sides = [high - low for low, high in panel.box]
+    for axis, limits in zip(axes.values(), panel.box, strict=True):
+        axis["range"] = list(limits)
+    # the longest side is 1, so that flat and slender things fit as well as cubes
+    ratio = dict(zip("xyz", (round(side / max(sides), 4) for side in sides), strict=True))
+    return axes | {"aspectmode": "manual", "aspectratio": ratio, "camera": camera}
 
 
 def cloud(mark: Cloud) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.errors import StatetraceError
+from statetrace.report.figures import shape_places as places
 from statetrace.report.figures.chart import (
     TURNS,
     Chart,
@@ -28,38 +29,57 @@ SPACE_ABOUT = (
     "along the parity direction and the two largest directions across it, or along principal "
     "components. Solid edges join states that differ in parity and lie nearest (the prism's "
     "upright edges), dashed ones those of equal parity; the two planes are even and odd. "
-    "Drag to turn."
+    "Permutations of four and more objects are coloured by the position of one of them, which "
+    "stands at the middle of each cluster; even ones are round, odd ones pointed. A few of the "
+    "outermost points may lie outside. Drag to turn."
 )
 MEASURES = "geometry-measures"
 MEASURES_TITLE = "Measures of the shape, by layer"
 MEASURES_ABOUT = (
     "Prism score (1 is a perfect triangular prism with parity as its axis), the share of variance "
     "between states, and of that the shares of parity and of each irreducible representation. "
-    "Grey: the prism score of permuted states."
+    "Grey: the prism score of permuted states. For four and more objects also the share that the "
+    "position of each object explains."
 )
 AXES = {"parity and clusters": "decomposition", "principal components": "pca"}
 EYES = {
-    "aslant": (1.2, 1.1, 0.65),
+    "aslant": (1.25, 1.15, 0.7),
     "from above": (0.01, 0.0, 1.5),
     "from the side": (1.5, 0.01, 0.0),
 }
+BY_PARITY = "parity"
 LABELLED = 24
 """With more states than this, means are neither labelled nor joined."""
 POINTS = 180
 """Single activations that are drawn."""
+STRAY = 0.04
+"""Share of the points at either end of an axis for which no room is made."""
 
 
 def choices(look: Look) -> dict[str, list[str]]:
     result = look.need("geometry")
     layers = ["last", *(str(layer) for layer in result.arrays["layers"])]
     known = [name for name, key in AXES.items() if f"{key}_means" in result.arrays]
-    return {"along": known, "layer": layers, "seen": list(EYES)}
+    offered = {"along": known, "layer": layers, "seen": list(EYES)}
+    objects = places.objects(result)
+    if not objects:
+        return offered
+    plain_ = [BY_PARITY] if look.group.parity is not None else []
+    return offered | {"coloured by": [*objects, *plain_]}
 
 
-def geometry(look: Look, along: str = "", layer: str = "last", seen: str = "aslant") -> Chart:
-    """States in space at one layer, by default the last."""
+def geometry(
+    look: Look, along: str = "", layer: str = "last", seen: str = "aslant", coloured_by: str = ""
+) -> Chart:
+    """States in space at one layer, by default the last; those of S4 and beyond coloured by the
+    position of object 1, or of another one."""
     result = look.need("geometry")
-    along = along or choices(look)["along"][0]
+    offered = choices(look)
+    along = along or offered["along"][0]
+    colours = offered.get("coloured by", [BY_PARITY])
+    coloured_by = coloured_by or colours[0]
+    if coloured_by not in colours:
+        raise StatetraceError(f"cannot colour by '{coloured_by}'; use one of {', '.join(colours)}")
     key = AXES[along]
     layers = [str(one) for one in result.arrays["layers"]]
     layer = layers[-1] if layer == "last" else layer
@@ -80,14 +100,35 @@ def geometry(look: Look, along: str = "", layer: str = "last", seen: str = "asla
     parity = look.group.parity
     odd = np.zeros(len(means), dtype=bool) if parity is None else parity.astype(bool)
     marks: list[Any] = []
-    few = len(means) <= LABELLED
     if key == "decomposition":
         marks += _planes(means, odd)
-    if few and parity is not None:
+    if len(means) <= LABELLED and parity is not None and coloured_by == BY_PARITY:
         marks += _edges(look, means, odd)
+    if coloured_by == BY_PARITY:
+        marks += _by_parity(look, means, points, states, odd)
+    else:
+        marks += places.clouds(look, coloured_by, means, points, states, odd)
+    panel = Panel(
+        names[0],
+        names[1],
+        tuple(marks),
+        title=f"layer {layer}" + ("" if coloured_by == BY_PARITY else f", by {coloured_by}"),
+        z=names[2],
+        eye=EYES[seen],
+        box=_box(means, points, marks),
+        tall=1.6,
+    )
+    return Chart(SPACE, f"States at layer {layer}, {along}", (panel,), SPACE_ABOUT)
+
+
+def _by_parity(
+    look: Look, means: np.ndarray, points: np.ndarray, states: np.ndarray, odd: np.ndarray
+) -> list[Cloud]:
+    """Even and odd, in two colours."""
     label = look.group.labels
+    marks = []
     for is_odd, name, colour, mark in (
-        (False, "even" if parity is not None else "state", "state", "circle"),
+        (False, "state" if look.group.parity is None else "even", "state", "circle"),
         (True, "odd", "parity", "diamond"),
     ):
         chosen = np.flatnonzero((odd == is_odd) & np.isfinite(means).all(1))
@@ -97,7 +138,7 @@ def geometry(look: Look, along: str = "", layer: str = "last", seen: str = "asla
         marks.append(
             Cloud(
                 f"{name} activations",
-                _rows(points[single]),
+                places.rows(points[single]),
                 [label[int(states[i])] for i in single],
                 colour,
                 mark,
@@ -105,27 +146,42 @@ def geometry(look: Look, along: str = "", layer: str = "last", seen: str = "asla
             )
         )
         texts = [label[int(i)] for i in chosen]
-        marks.append(Cloud(name, _rows(means[chosen]), texts, colour, mark, 6.0, strong=few))
-    panel = Panel(
-        names[0],
-        names[1],
-        tuple(marks),
-        title=f"layer {layer}",
-        z=names[2],
-        eye=EYES[seen],
-        tall=1.6,
-    )
-    return Chart(SPACE, f"States at layer {layer}, {along}", (panel,), SPACE_ABOUT)
+        marks.append(
+            Cloud(
+                name,
+                places.rows(means[chosen]),
+                texts,
+                colour,
+                mark,
+                6.0,
+                strong=len(means) <= LABELLED,
+            )
+        )
+    return marks
+
+
+def _box(
+    means: np.ndarray, points: np.ndarray, marks: list[Any]
+) -> tuple[tuple[float, float], ...] | None:
+    """Room for all means and planes and most points, so that a stray one does not make the rest
+    small; None where there is nothing finite."""
+    inner = points[np.isfinite(points).all(1)]
+    corners = [corner for mark in marks if isinstance(mark, Plane) for corner in mark.corners]
+    held = [means[np.isfinite(means).all(1)], np.array(corners, dtype=float).reshape(-1, 3)]
+    if len(inner):
+        held.append(np.quantile(inner, [STRAY, 1 - STRAY], axis=0))
+    everything = np.concatenate(held)
+    if not len(everything):
+        return None
+    low, high = everything.min(0), everything.max(0)
+    margin = 0.06 * (high - low).max() or 1.0
+    return tuple((float(a - margin), float(b + margin)) for a, b in zip(low, high, strict=True))
 
 
 def _spatial(values: np.ndarray) -> np.ndarray:
     """[n, 3]; missing components (fewer were asked for) are 0."""
     missing = max(0, 3 - values.shape[-1])
     return np.pad(np.asarray(values, dtype=float), ((0, 0), (0, missing)))[:, :3]
-
-
-def _rows(points: np.ndarray) -> list[list[float]]:
-    return [[plain(value) or 0.0 for value in point] for point in points]
 
 
 def _planes(means: np.ndarray, odd: np.ndarray) -> list[Plane]:
@@ -151,11 +207,11 @@ def _edges(look: Look, means: np.ndarray, odd: np.ndarray) -> list[Path3]:
     marks = []
     if prism and prism.get("pairs"):
         pairs = [(number[a], number[b]) for a, b in prism["pairs"] if a in number and b in number]
-        ends = [tuple(_rows(means[[a, b]])) for a, b in pairs]
+        ends = [tuple(places.rows(means[[a, b]])) for a, b in pairs]
         marks.append(Path3("pairs", ends, "ink"))  # type: ignore[arg-type]
     if len(means) <= 6:
         sides = [
-            tuple(_rows(means[[a, b]]))
+            tuple(places.rows(means[[a, b]]))
             for a, b in combinations(range(len(means)), 2)
             if odd[a] == odd[b]
         ]
@@ -184,10 +240,11 @@ def measures(look: Look) -> Chart:
     spare = iter(TURNS * 99)
     irreps = list(dict.fromkeys(r["name"] for r in rows if r["measure"] == "irrep_share"))
     lines = []
-    for name in irreps:
+    for number, name in enumerate(irreps):
         x, y = series("irrep_share", name)
-        colour = "parity" if name == "sign" else next(spare)
-        lines.append(Line(name, x, y, colour, mark="square" if name == "sign" else "circle"))
+        colour, mark = ("parity", "square") if name == "sign" else (next(spare), "circle")
+        dash = "solid" if number <= len(TURNS) else "dash"  # colours come round again
+        lines.append(Line(name, x, y, colour, dash, mark))
     if lines:
         title = "irreducible representations"
         panels.append(
@@ -195,6 +252,9 @@ def measures(look: Look) -> Chart:
         )
     if not rows:
         raise StatetraceError(f"'{look.folder}' has an empty geometry table")
+    objects = places.objects(look.need("geometry"))
+    if objects:
+        panels.append(places.shares(objects, series))
     return Chart(MEASURES, "Measures of the shape by layer", tuple(panels), MEASURES_ABOUT)
 
 

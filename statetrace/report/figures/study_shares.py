@@ -24,8 +24,9 @@ SHARES_ABOUT = (
 CUTOFFS = "study-cutoffs"
 CUTOFFS_TITLE = "How far state and parity reach"
 CUTOFFS_ABOUT = (
-    "The first length below 98% for the state and for its parity, one mark per run. Runs above the "
-    "diagonal know parity where they no longer know the state."
+    "The first length below 98% for the state and for its parity, one mark per run; in brackets "
+    "how many runs there are, as marks may lie on each other. Runs above the diagonal know parity "
+    "where they no longer know the state."
 )
 STYLES = {
     "associative": ("state", "circle"),
@@ -106,7 +107,8 @@ def study_cutoffs(path: Path) -> Chart:
         colour, mark = style(mechanism)
         state, parity = ([_reach(row, key) for row in mine] for key in ("cutoff", "parity_cutoff"))
         texts = [f"{row['cell']}: {mechanism}" for row in mine]
-        marks.append(Dots(mechanism, state, parity, texts, colour, mark, 9))
+        called = f"{mechanism} ({len(mine)})"  # marks may lie on each other
+        marks.append(Dots(called, state, parity, texts, colour, mark, 9))
     ends = [0.0, max(row["longest"] for row in ended) + 1.0]
     marks.insert(0, Line("equal", ends, ends, "faint", "dash", mark=None))
     limits = (0.0, max(row["longest"] for row in ended) + 2.0)

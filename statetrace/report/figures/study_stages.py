@@ -21,10 +21,10 @@ NAME = "study-lengths"
 TITLE = "Length curriculum"
 ABOUT = (
     "Accuracy by length after each stage, by the mechanism that was learned in the end: the mean "
-    "over runs, and from the lowest to the highest. Solid: state; dashed: parity. Runs "
-    "that reach beyond what a stage has trained them on, for parity and state alike, compose "
-    "associatively already. In the paper 2 of 5 such runs learned the associative mechanism, so "
-    "that growing lengths decide nothing."
+    "over runs, and from the lowest to the highest. Solid: state; dashed: parity; shaded: longer "
+    "than the stage has trained on. Runs whose state reaches into the shading as far as their "
+    "parity compose associatively already. In the paper 2 of 5 such runs learned the associative "
+    "mechanism, so that growing lengths decide nothing."
 )
 Found = list[tuple[str, str, list[Ended]]]  # run, mechanism, stages
 
