@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
 
+from statetrace.cli import foreign
 from statetrace.cli.console import bars, note, out
 from statetrace.cli.options import NOTATION
 from statetrace.cli.subjects import ZOO, run_named
@@ -58,14 +59,15 @@ def analyze(
         str | None,
         typer.Option(
             help="Token id of each element, in the order of the group's labels, with commas "
-            "(default 0,1,2,...).",
+            "(default 0,1,2,...; for text the tokens that spell the states).",
             rich_help_panel=_FOREIGN,
         ),
     ] = None,
     start_token: Annotated[
         int | None,
         typer.Option(
-            help="Token id of the start marker (default the one after the last element).",
+            help="Token id of the start marker (default the one after the last element; for text "
+            "<start>, if there is one).",
             rich_help_panel=_FOREIGN,
         ),
     ] = None,
@@ -77,6 +79,35 @@ def analyze(
             rich_help_panel=_FOREIGN,
         ),
     ] = False,
+    form: Annotated[
+        str,
+        typer.Option(
+            help="How it was told actions: tokens (one each), or text, read with its own "
+            "tokenizer.json; the state is asked for at each period.",
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = "tokens",
+    paraphrases: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="text: wordings in use, of `train`'s own.", rich_help_panel=_FOREIGN
+        ),
+    ] = None,
+    phrases: Annotated[
+        Path | None,
+        typer.Option(
+            help='text: its own sentences, as JSON: {"132": "Swap positions 2 and 3.", ...}.',
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = None,
+    padding: Annotated[
+        str | None,
+        typer.Option(
+            help="text: whether it sees what fills sentences up to one length: hidden (plain text, "
+            "the default) or visible (as models of `train` do).",
+            rich_help_panel=_FOREIGN,
+        ),
+    ] = None,
 ) -> None:
     """Look at a trained model through the lenses of the paper.
 
@@ -89,8 +120,9 @@ def analyze(
     for each lens. Settings of a lens are the fields of its spec, for instance
     --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
 
-    A checkpoint from elsewhere is read with --model, --group, --length and --out; models that come
-    with statetrace are zoo:s3-associative, zoo:s3-parity-associative and others.
+    A checkpoint from elsewhere is read with --model, --group, --length and --out, one that reads
+    English also with --form text; models that come with statetrace are zoo:s3-associative,
+    zoo:s3-parity-associative and others.
     """
     from statetrace.lenses.registry import LENSES, chosen
 
@@ -98,12 +130,17 @@ def analyze(
     settings = _settings(setting or [], names)
     theirs = {"--group": group, "--length": length, "--out": out_, "--tokens": tokens}
     theirs |= {"--start-token": start_token, "--no-start-marker": no_start_marker or None}
+    theirs |= {"--form": None if form == "tokens" else form, "--paraphrases": paraphrases}
+    theirs |= {"--phrases": phrases, "--padding": padding}
     if no_start_marker and start_token is not None:
         raise StatetraceError(f"--start-token {start_token} contradicts --no-start-marker")
     if model is not None:
         if run is not None:
             raise StatetraceError(f"give a run folder ('{run}') or --model ('{model}'), not both")
-        target = _adopt(model, group, length, out_, notation, tokens, start_token, no_start_marker)
+        how = {"notation": notation, "tokens": foreign.ids(tokens), "start_token": start_token}
+        how |= {"start_marker": not no_start_marker}
+        how |= foreign.words(model, form, paraphrases, phrases, padding)
+        target = foreign.adopt(model, group, length, out_, how)
     elif run is not None:
         if run.startswith(ZOO):
             theirs.pop("--out")
@@ -144,45 +181,6 @@ def _settings(words: list[str], names: list[str]) -> dict[str, dict[str, str]]:
             raise StatetraceError(f"--set '{word}' has no effect: --only leaves {lens} out")
         found.setdefault(lens, {})[field] = value
     return found
-
-
-def _adopt(
-    model: Path,
-    group: str | None,
-    length: int | None,
-    target: Path | None,
-    notation: str,
-    tokens: str | None,
-    start_token: int | None,
-    no_start_marker: bool,
-) -> Run:
-    """Write a run.json that says how to read someone else's checkpoint."""
-    from statetrace.lenses.subject import Foreign
-
-    if group is None or length is None or target is None:
-        given = {"--group": group, "--length": length, "--out": target}
-        missing = ", ".join(name for name, value in given.items() if value is None)
-        raise StatetraceError(f"--model '{model}' also needs {missing}")
-    run = Run(target)
-    ids = None
-    if tokens is not None:
-        try:
-            ids = tuple(int(word) for word in tokens.split(","))
-        except ValueError:
-            raise StatetraceError(f"--tokens '{tokens}' should be numbers with commas") from None
-    reading = Foreign(group, length, notation, ids, not no_start_marker, start_token)
-    about = dataclasses.asdict(reading) | {"folder": str(model.resolve())}
-    if run.exists() and run.info.get("foreign") != _as_json(about):
-        raise StatetraceError(f"'{target}' already holds another run; choose another --out")
-    from statetrace.lenses.subject import from_checkpoint
-
-    from_checkpoint(model, reading, "cpu")  # refuses before anything is written
-    run.write_info({"format": 1, "foreign": _as_json(about)})
-    return run
-
-
-def _as_json(about: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in about.items()}
 
 
 def _steps(run: Run, wanted: str) -> list[int | None]:

@@ -12,14 +12,21 @@ import torch
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.parts.answers import check_fits
-from statetrace.models import load_checkpoint
+from statetrace.lenses.parts.hidden_padding import HiddenPadding, check_hidden
+from statetrace.models import load_checkpoint, locate_tokenizer
 from statetrace.runs import Run
+from statetrace.tasks import tokenizer
+from statetrace.tasks.plain_text import PlainText, own_wordings, plain_text
+from statetrace.tasks.sentences import sentences
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem
 from statetrace.training import checkpoint, setup
 from statetrace.training.evaluate import predict
 from statetrace.training.parallel import pick_device
 from statetrace.training.recipe import Recipe
+from statetrace.training.settings import FORMS, one_of
+
+HIDDEN, VISIBLE = PADDINGS = ("hidden", "visible")
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,16 @@ class Foreign:
     """How to read a checkpoint that statetrace did not train.
 
     Attributes:
-        tokens: tokens[g] is the token id of element g; None for token i = element i.
+        tokens: tokens[g] is the token id of element g; None for token i = element i. Where actions
+            are told in words, these are the answers; None for tokens that spell the states.
         start_marker: whether a marker comes first; left out by itself where the vocabulary has no
-            token to spare.
-        start_token: its id; None for the one after the last element.
+            token to spare, in words where it has no <start>.
+        start_token: its id; None for the one after the last element, in words for <start>.
+        form: tokens, or text, which the tokenizer in the checkpoint's folder reads.
+        paraphrases: wordings in use for every action, of statetrace's own.
+        phrases: sentences for every element instead, by label.
+        padding: of sentences of different lengths: hidden from the model, or visible to it, as it
+            is to models that statetrace trains.
     """
 
     group: str
@@ -59,6 +72,14 @@ class Foreign:
     tokens: tuple[int, ...] | None = None
     start_marker: bool = True
     start_token: int | None = None
+    form: str = "tokens"
+    paraphrases: int = 1
+    phrases: dict[str, list[str]] | None = None
+    padding: str = HIDDEN
+
+    def __post_init__(self) -> None:
+        one_of("form", self.form, FORMS)
+        one_of("padding", self.padding, PADDINGS)
 
 
 def from_run(
@@ -105,8 +126,11 @@ def _checkpoint(run: Run, step: int | None, tell: Callable[[str], None]) -> tupl
 
 
 def from_checkpoint(folder: Path, reading: Foreign, device: str = "auto") -> Subject:
-    """Any Hugging Face causal language model whose vocabulary holds the actions."""
+    """Any Hugging Face causal language model whose vocabulary holds the actions, or that was told
+    them in words."""
     model = load_checkpoint(folder).to(pick_device(device))
+    if reading.form == "text":
+        return _in_words(model, folder, reading)
     of = group(reading.group, reading.notation)
     elements = reading.tokens or tuple(range(of.order))
     known_tokens = int(model.get_input_embeddings().weight.shape[0])
@@ -121,13 +145,35 @@ def from_checkpoint(folder: Path, reading: Foreign, device: str = "auto") -> Sub
     return Subject(model, task, folder)
 
 
+def _in_words(model: Any, folder: Path, reading: Foreign) -> Subject:
+    """A model that reads text with the tokenizer in its folder."""
+    of = group(reading.group, reading.notation)
+    read = tokenizer.read(locate_tokenizer(str(folder)))
+    if reading.padding == VISIBLE:
+        told: Vocabulary = sentences(of, reading.paraphrases, reading.start_marker, read)
+    else:
+        wordings = reading.phrases or own_wordings(of, reading.paraphrases)
+        start = reading.start_token
+        if start is None and reading.start_marker:
+            start = read.token_to_id(tokenizer.START)
+        told = plain_text(of, wordings, read, reading.tokens, start)
+    task = WordProblem(of, reading.length, told)
+    check_fits(model, task, reading.length)
+    if isinstance(told, PlainText):
+        model = HiddenPadding(model, told.pad).eval()
+        check_hidden(model, task, str(folder))
+    _check_causal(model, task, folder)
+    return Subject(model, task, folder)
+
+
 def _check_causal(model: Any, task: WordProblem, folder: Path) -> None:
     """Refuse a model whose earlier answers change with the last action: it looks ahead."""
     actions = torch.zeros(2, max(2, task.length), dtype=torch.long)
     actions[1, -1] = task.group.order - 1
     tokens = task.encode(actions.to(next(model.parameters()).device))
+    earlier = task.vocabulary.tokens(actions.shape[1] - 1)
     with torch.no_grad():
-        before = predict(model, tokens)[:, :-1]
+        before = predict(model, tokens)[:, :earlier]
     if (before[0] - before[1]).abs().max() > 1e-5 * (1 + before.abs().max()):  # beyond rounding
         raise StatetraceError(
             f"the model in '{folder}' ({model.config.model_type}) looks ahead: its answers change "

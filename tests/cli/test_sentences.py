@@ -8,6 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
+from statetrace.lenses.parts.answers import answers
+from statetrace.lenses.subject import from_run
+from statetrace.runs import Run
 from tests.training.conftest import flags
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "natural-language.toml"
@@ -44,3 +47,14 @@ def test_analyze_by_sentence_and_by_token(run, by, name):
 
 def test_verdict(run):
     assert "unlearned" in statetrace("verdict", run, "--device", "cpu")
+
+
+def test_a_checkpoint_of_ours_is_read_as_it_was_trained(run, tmp_path):
+    """By itself, without its run: padding is visible to it, and its answers are the same."""
+    words = ("--group", "S3", "--length", 4, "--notation", "receives", "--form", "text")
+    words += ("--paraphrases", 2, "--only", "generalization", "--out", tmp_path, "--device", "cpu")
+    statetrace("analyze", "--model", run / "checkpoints" / "step-6", *words)
+    theirs, ours = (from_run(Run(folder), None, "cpu") for folder in (tmp_path, run))
+    drawn = ours.task.draw(100, seed=0)
+    said = [answers(one.model, one.task, drawn).tolist() for one in (theirs, ours)]
+    assert said[0] == said[1]

@@ -24,6 +24,7 @@ from statetrace.errors import StatetraceError
 from statetrace.interventions.memory import free_bytes
 from statetrace.lenses.parts.activations import bytes_needed, residuals
 from statetrace.lenses.parts.answers import device_of
+from statetrace.lenses.parts.hidden_padding import HiddenPadding
 from statetrace.lenses.parts.probes import standardise
 from statetrace.lenses.result import Progress
 from statetrace.tasks.sequences import Sequences
@@ -219,6 +220,8 @@ def features(
 def untrained_twin(model: Any, seed: int) -> Any:
     """A model of the same class and configuration with fresh weights, on the same device; the same
     seed gives the same weights, and no global random state is touched."""
+    if isinstance(model, HiddenPadding):
+        return model.around(untrained_twin(model.inner, seed))
     parameter = next(model.parameters())
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)

@@ -1,0 +1,196 @@
+"""Someone else's checkpoint that reads English, made with transformers and tokenizers alone."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+    PreTrainedTokenizerFast,
+)
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import group
+from statetrace.lenses.parts.answers import answers
+from statetrace.lenses.subject import Foreign, from_checkpoint
+from statetrace.runs import Run
+from statetrace.tasks.phrases import sentence
+from tests.cli.test_analyze import analyze, lens_files
+
+S3 = group("S3", "receives")
+LENGTH = 4
+TEXTS = {label: [sentence(label, "receives")] for label in S3.labels}
+OWN = {
+    "123": ["Wait.", "Do nothing at all, please."],
+    "132": ["Right pair.", "Cross the two on the right."],
+    "213": ["Left pair.", "Cross the two on the left."],
+    "231": ["Roll left.", "Everyone moves one to the left."],
+    "312": ["Roll right.", "Everyone moves one to the right."],
+    "321": ["Outer pair.", "Cross the two outer ones over the middle."],
+}
+
+
+def checkpoint(folder, texts, family="gpt2", states="<{}>", start=None, prefix=False, seed=0):
+    """As a stranger might make it: untrained, since only how it is read is tested."""
+    words = Tokenizer(models.BPE())
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    words.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        special_tokens=[
+            *(states.format(label) for label in S3.labels),
+            *([start] if start else []),
+        ],
+    )
+    words.train_from_iterator([" ".join(one for ways in texts.values() for one in ways)], trainer)
+    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(folder)
+    size = words.get_vocab_size()
+    torch.manual_seed(seed)
+    if family == "gpt2":
+        config = GPT2Config(vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=128)
+        model = GPT2LMHeadModel(config)
+    elif family == "llama":
+        config = LlamaConfig(
+            vocab_size=size,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=64,
+        )
+        model = LlamaForCausalLM(config)
+    else:
+        model = MambaForCausalLM(MambaConfig(vocab_size=size, hidden_size=32, num_hidden_layers=2))
+    for parameter in model.parameters():
+        if parameter.ndim > 1:
+            parameter.data *= 8  # answers that depend on everything before
+    model.save_pretrained(folder)
+    return folder
+
+
+def as_transformers_reads_it(folder, texts, labels, states="<{}>", start=""):
+    """The states said at every period of a plain text, no padding anywhere."""
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    words = AutoTokenizer.from_pretrained(folder)
+    ids = words(start + " ".join(texts), add_special_tokens=False, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        logits = model(ids).logits[0]
+    periods = ids[0] == words.convert_tokens_to_ids(".")
+    answer = words.convert_tokens_to_ids([states.format(label) for label in labels])
+    return logits[periods][:, answer].argmax(-1).tolist()
+
+
+CASES = {
+    "plain": {},
+    "llama": {"family": "llama"},
+    "start": {"start": "<start>"},
+    "prefix": {"prefix": True},
+    "labels": {"states": "{}"},
+}
+
+
+@pytest.mark.parametrize("about", CASES.values(), ids=CASES)
+def test_it_is_asked_at_the_periods_of_the_plain_text(tmp_path, about):
+    folder = checkpoint(tmp_path, TEXTS, **about)
+    reading = Foreign("S3", LENGTH, "receives", form="text")
+    subject = from_checkpoint(folder, reading, "cpu")
+    drawn = subject.task.sample(40, seed=1)
+    said = answers(subject.model, subject.task, drawn)
+    told = [[TEXTS[S3.labels[action]][0] for action in row] for row in drawn.actions]
+    states, start = about.get("states", "<{}>"), about.get("start", "")
+    expected = [as_transformers_reads_it(folder, t, S3.labels, states, start) for t in told]
+    assert said.tolist() == expected
+    assert len({tuple(row) for row in expected}) > 5  # or it would prove nothing
+
+
+def test_other_sentences_in_several_wordings(tmp_path):
+    folder = checkpoint(tmp_path, OWN)
+    reading = Foreign("S3", LENGTH, "receives", form="text", phrases=OWN)
+    subject = from_checkpoint(folder, reading, "cpu")
+    drawn = subject.task.sample(40, seed=1)
+    said = answers(subject.model, subject.task, drawn)
+    words = AutoTokenizer.from_pretrained(folder)
+    tokens = subject.task.encode(torch.from_numpy(drawn.actions.astype(np.int64)))
+    used = set()
+    for row, mine, actions in zip(tokens, said, drawn.actions, strict=True):
+        text = words.decode(subject.task.vocabulary.unpadded(row))
+        told = [f"{one.strip()}." for one in text.split(".")[:-1]]
+        used |= set(told)
+        assert all(one in OWN[S3.labels[a]] for one, a in zip(told, actions, strict=True))
+        assert mine.tolist() == as_transformers_reads_it(folder, told, S3.labels)
+    assert len(used) == 12
+
+
+def test_all_lenses_by_command(tmp_path):
+    folder = checkpoint(tmp_path / "theirs", OWN)
+    file = tmp_path / "phrases.json"
+    file.write_text(json.dumps(OWN))
+    words = ["--group", "S3", "--length", LENGTH, "--out", tmp_path / "run", "--form", "text"]
+    done = analyze("--model", folder, *words, "--phrases", file)
+    assert done.exit_code == 0, done.exception
+    run = Run(tmp_path / "run")
+    assert lens_files(run) == {
+        "generalization",
+        "probing",
+        "patching",
+        "depth",
+        "attention",
+        "geometry",
+    }
+    file.unlink()  # run.json says how to read it
+    again = analyze(run.path, "--only", "patching", "--set", "patching.by=token")
+    assert again.exit_code == 0, again.exception
+    assert "patching-by-token" in lens_files(run)
+
+
+REFUSED = {
+    "has no single token for each state, such as '123'": ({"states": "s{}"}, {}),
+    r"padding cannot be hidden from the model in .* \(mamba": ({"family": "mamba"}, {}),
+    "paraphrases 9 cannot be had": ({}, {"paraphrases": 9}),
+    "no sentence for '321'": ({}, {"phrases": {k: v for k, v in OWN.items() if k != "321"}}),
+    "'456', which is no element of S3": ({}, {"phrases": OWN | {"456": ["Hop."]}}),
+    "'Wait' for '123' is no sentence": ({}, {"phrases": OWN | {"123": ["Wait", "Rest."]}}),
+    "'123' is told in 1 ways and '321' in 2": ({}, {"phrases": OWN | {"123": ["Wait."]}}),
+    "Z6 cannot be told as text": ({}, {"group": "Z6"}),
+}
+
+
+@pytest.mark.parametrize(("words", "about"), REFUSED.items())
+def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, words, about):
+    made, read = about
+    folder = checkpoint(tmp_path, OWN, **made)
+    how = {"group": "S3", "length": LENGTH, "form": "text"} | read
+    with pytest.raises(StatetraceError, match=words):
+        from_checkpoint(folder, Foreign(**how), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--paraphrases", 2], "--paraphrases 2 is for --form text"),
+        (["--form", "speech"], "form 'speech' is unknown; use one of tokens, text"),
+        (["--form", "text", "--phrases", "gone.json"], "phrases 'gone.json' cannot be read"),
+        (
+            ["--form", "text", "--phrases", "a.json", "--paraphrases", 2],
+            "--phrases 'a.json' contradicts --paraphrases 2",
+        ),
+        (["--form", "text"], "has no tokenizer.json"),
+    ],
+)
+def test_options_that_make_no_sense(tmp_path, words, complaint):
+    folder = checkpoint(tmp_path / "theirs", TEXTS)
+    (folder / "tokenizer.json").unlink()
+    places = ["--group", "S3", "--length", LENGTH, "--out", tmp_path / "run"]
+    done = analyze("--model", folder, *places, *words)
+    assert complaint in str(done.exception)
+    assert not (tmp_path / "run").exists()
