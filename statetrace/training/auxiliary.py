@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import Quotient
+from statetrace.groups import Group, Quotient
 from statetrace.models import anatomy
 from statetrace.tasks.batch import UNSUPERVISED, Batch
 from statetrace.tasks.vocabulary import Vocabulary
@@ -35,6 +35,7 @@ class Auxiliary:
     """What is read, and where.
 
     Attributes:
+        group: whose elements are actions and states.
         quotient: of the state.
         action: whether the action is read too, in one class with the quotient.
         layer: the block behind which it is read, from 1; None for a quarter of the depth.
@@ -42,6 +43,7 @@ class Auxiliary:
         vocabulary: tokens of actions and states.
     """
 
+    group: Group
     quotient: Quotient
     action: bool
     layer: int | None
@@ -50,7 +52,7 @@ class Auxiliary:
 
     @property
     def classes(self) -> int:
-        return self.quotient.image.order * (len(self.vocabulary.elements) if self.action else 1)
+        return self.quotient.image.order * (self.group.order if self.action else 1)
 
     def layer_of(self, layers: int) -> int:
         """The block, from 1, in a model of so many."""
@@ -65,26 +67,37 @@ class Auxiliary:
 
 
 class Labels(nn.Module):
-    """Which class a position has. The two tables wait on the device: copying them there in every
-    step would make the processor wait for the GPU."""
+    """Which class a position has. The tables wait on the device: copying them there in every step
+    would make the processor wait for the GPU.
 
-    image: torch.Tensor  # token -> class that the state's image makes, [vocab]
-    action: torch.Tensor  # token -> what the action adds to it, [vocab]
+    The action is what leads from one state to the next, so the states tell it, whether actions are
+    tokens or sentences."""
+
+    image: torch.Tensor  # token -> image of the state, [vocab]
+    number: torch.Tensor  # token -> the state, [vocab]
+    between: torch.Tensor  # state before, state after -> the action between them, [order, order]
 
     def __init__(self, auxiliary: Auxiliary) -> None:
         super().__init__()
-        tokens, order = list(auxiliary.vocabulary.elements), len(auxiliary.vocabulary.elements)
-        image, action = torch.zeros(2, auxiliary.vocabulary.size, dtype=torch.long)
+        self.auxiliary = auxiliary
+        of, words = auxiliary.group, auxiliary.vocabulary
+        tokens = list(words.elements)
+        image, number = torch.zeros(2, words.size, dtype=torch.long)
         image[tokens] = torch.from_numpy(auxiliary.quotient.map.astype("int64"))
-        if auxiliary.action:
-            image *= order
-            action[tokens] = torch.arange(order)
-        self.register_buffer("image", image, persistent=False)
-        self.register_buffer("action", action, persistent=False)
+        number[tokens] = torch.arange(of.order)
+        between = torch.from_numpy(of.table[of.inverse].astype("int64"))
+        for name, table in (("image", image), ("number", number), ("between", between)):
+            self.register_buffer(name, table, persistent=False)
 
-    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def forward(self, targets: torch.Tensor) -> torch.Tensor:
         """Classes [B, T] of a batch, UNSUPERVISED where no state is asked for."""
-        classes = self.image[targets.clamp(min=0)] + self.action[tokens]
+        classes = self.image[targets.clamp(min=0)]
+        if self.auxiliary.action:
+            reads, of = self.auxiliary.vocabulary.reads, self.auxiliary.group
+            after = self.number[targets[:, reads].clamp(min=0)]  # [B, actions]
+            before = F.pad(after[:, :-1], (1, 0), value=of.identity)
+            classes = classes * of.order
+            classes[:, reads] += self.between[before, after]
         return classes.masked_fill(targets < 0, UNSUPERVISED)
 
 
@@ -119,7 +132,7 @@ class Reader(nn.Module):
 
     def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Of the latest call, weighted."""
-        labels = self.labels(tokens, targets)
+        labels = self.labels(targets)
         return self.auxiliary.weight * F.cross_entropy(self.read.flatten(0, 1), labels.flatten())
 
     def named(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -138,7 +151,7 @@ def reading(
     both. `module` is the reader or its wrapper."""
     auxiliary = reader.auxiliary
     name = f"{auxiliary.quotient.name} at layer {reader.layer}"
-    order = len(auxiliary.vocabulary.elements)
+    order = auxiliary.group.order
     right = {name: 0}
     asked = 0
     was_training = module.training
@@ -147,7 +160,7 @@ def reading(
         for batch in batches:
             with autocast:
                 module(input_ids=batch.tokens, use_cache=False)
-            labels = reader.labels(batch.tokens, batch.targets)[batch.mask]
+            labels = reader.labels(batch.targets)[batch.mask]
             said = reader.read.argmax(-1)[batch.mask]
             asked += len(labels)
             if auxiliary.action:

@@ -144,13 +144,22 @@ def test_parity_and_action_in_one_class(tmp_path):
     run = trained(tmp_path, STATE | wanted)
     last = accuracy(run, "auxiliary")[-1]
     assert last["parity at layer 2"] >= last["parity, action at layer 2"] > 0.8
-    vocabulary = Vocabulary.plain(6)
-    of = group("S3").quotient("parity")
-    actions, states = torch.tensor([[6, 4, 5]]), torch.tensor([[UNSUPERVISED, 4, 1]])
-    both = Labels(Auxiliary(of, True, 1, 1.0, vocabulary))(actions, states)
-    assert both.tolist() == [[UNSUPERVISED, of.map[4] * 6 + 4, of.map[1] * 6 + 5]]
-    alone = Labels(Auxiliary(of, False, 1, 1.0, vocabulary))(actions, states)
-    assert alone.tolist() == [[UNSUPERVISED, of.map[4], of.map[1]]]
+
+
+@pytest.mark.parametrize("form", ["tokens", "text"])
+def test_the_classes_are_those_of_state_and_action(form):
+    """Of actions that are tokens and of sentences, whose last token is the same for all."""
+    task = setup.make_task(staged(**QUICK | {"form": form}))
+    drawn = task.sample(50, seed=3)
+    batch = task.split(drawn).rows(slice(None))
+    of = task.group.quotient("parity")
+    for action in (True, False):
+        found = Labels(Auxiliary(task.group, of, action, 1, 1.0, task.vocabulary))(batch.targets)
+        assert torch.equal(found == UNSUPERVISED, ~batch.mask)
+        wanted = of.map[drawn.states].astype("int64")
+        if action:
+            wanted = wanted * 6 + drawn.actions
+        assert found[batch.mask].tolist() == wanted.ravel().tolist()
 
 
 def test_a_run_with_an_auxiliary_loss_resumes_exactly(tmp_path):

@@ -181,10 +181,14 @@ def test_nonsense_is_refused(changes, message):
         setup.make_plan(toy(**changes), World(0, 1, torch.device("cpu")))
 
 
-def test_an_auxiliary_action_is_refused():
-    recipe = staged({"objective": "state", "auxiliary": "parity,action"}, **TEXT)
-    with pytest.raises(StatetraceError, match="needs actions of one token each"):
-        setup.make_plan(recipe, World(0, 1, torch.device("cpu")))
+def test_an_auxiliary_loss_reads_parity_and_action_at_the_periods(tmp_path):
+    stage = {"objective": "state", "auxiliary": "parity,action", "auxiliary_layer": 2}
+    about = TEXT | {"length": 3, "sequences": 216, "model": "pythia", "width": 64, "heads": 4}
+    about |= {"steps": 100, "batch": 64, "learning_rate": 3e-3, "warmup": 10, "evaluate_every": 100}
+    run = Run(tmp_path / "run")
+    train(staged(stage, **about), run, Recorder())
+    last = run.metrics("auxiliary")[-1]["accuracy"]
+    assert last["parity, action at layer 2"] > 0.6  # 1/12 by chance, 1/2 without the parity
 
 
 def test_a_folder_without_tokenizer_is_refused(tmp_path):

@@ -38,11 +38,6 @@ def _auxiliary(task: WordProblem, wanted: StageSettings) -> Auxiliary | None:
             f"auxiliary '{wanted.auxiliary}' cannot be read; use the name of a quotient, such as "
             f"parity, alone or with the action: 'parity,{ACTION}'"
         )
-    if rest and task.vocabulary.stride > 1:
-        raise StatetraceError(
-            f"auxiliary '{wanted.auxiliary}' needs actions of one token each, and those of text "
-            f'have {task.vocabulary.stride}; use auxiliary = "{name}"'
-        )
     (of,) = task.quotients((name,))
     weight = 1.0 if wanted.auxiliary_weight is None else wanted.auxiliary_weight
-    return Auxiliary(of, bool(rest), wanted.auxiliary_layer, weight, task.vocabulary)
+    return Auxiliary(task.group, of, bool(rest), wanted.auxiliary_layer, weight, task.vocabulary)
