@@ -12,6 +12,7 @@ from statetrace.cli import (
     analyze,
     compile,
     data,
+    explore,
     figures,
     report,
     show,
@@ -50,6 +51,7 @@ app.command("train")(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("verdict")(verdict.verdict)
 app.command("compile")(compile.compile_)
+app.command("explore")(explore.explore)
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("figures")(figures.figures)

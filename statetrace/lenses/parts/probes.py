@@ -142,9 +142,11 @@ def fit(
     return Probes(tuple(classes), theta[..., :-1], theta[..., -1], iterations, converged)
 
 
-def standardise(train: Tensor, *others: Tensor) -> None:
+def standardise(train: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
     """Centre and scale every feature of [L, N, D] by the training rows of its layer, in place, and
-    the others ([L, M, D]) by the same numbers. A feature that does not vary becomes 0."""
+    the others ([L, M, D]) by the same numbers, which are returned: what was subtracted, and what
+    was multiplied with, [L, 1, D] each. A feature that does not vary becomes 0."""
+    means, scales = [], []
     # one layer at a time: var_mean works on a copy
     for layer in range(len(train)):
         deviation, mean = torch.std_mean(train[layer], dim=0, correction=0)
@@ -153,6 +155,9 @@ def standardise(train: Tensor, *others: Tensor) -> None:
         scale = torch.where(deviation > least, 1 / deviation, 0.0)
         for tensor in (train, *others):
             tensor[layer].sub_(mean).mul_(scale)
+        means.append(mean)
+        scales.append(scale)
+    return torch.stack(means)[:, None], torch.stack(scales)[:, None]
 
 
 def _problems(features: Tensor, block: slice) -> Tensor:

@@ -1,0 +1,307 @@
+// The page: what is on show lives in the address, the server answers, the parts draw.
+import { announce, choice, make } from "./dom.js";
+import { arrangements, replay, Stage } from "./objects.js";
+import { Heads, headline, Says } from "./panels.js";
+import { Score } from "./score.js";
+import { fresh, read, setPrefix, toggleCell, write } from "./state.js";
+
+const $ = (id) => document.getElementById(id);
+const root = document.documentElement;
+let models, state, stage, parts;
+const texts = [];
+let playing = false;
+
+// Colours: as the system has them, until someone presses the button.
+const system = matchMedia("(prefers-color-scheme: dark)");
+function setTheme(name) {
+  root.dataset.theme = name;
+  $("theme").textContent = name === "dark" ? "Light" : "Dark";
+  $("theme").setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colours`);
+  parts?.forEach((part) => part.data && part.draw());
+}
+setTheme(system.matches ? "dark" : "light");
+system.addEventListener("change", (event) => setTheme(event.matches ? "dark" : "light"));
+$("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
+
+async function talk(path, body) {
+  const options = body && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  let answer;
+  try {
+    answer = await fetch(path, options);
+  } catch {
+    throw new Error("the explorer does not answer; is it still running?");
+  }
+  const found = await answer.json().catch(() => ({ error: `the explorer answered ${answer.status}` }));
+  if (!answer.ok) throw new Error(found.error);
+  return found;
+}
+
+function trouble(text = "") {
+  $("trouble").textContent = text;
+}
+
+// One model's part of the page. A newer question overtakes older ones.
+class Part {
+  constructor(number) {
+    this.number = number;
+    this.about = models[number];
+    const own = () => state.models[number];
+    this.score = new Score(this.about, {
+      select: (t) => change(() => { state.at = t; }),
+      patch: (layer, t) => {
+        if (t < state.source.length) change(() => toggleCell(own(), layer, t));
+        else trouble(`the source ends with action ${state.source.length}; make it longer to patch action ${t + 1}`);
+      },
+      prefix: (layer, last, done) => change(() => setPrefix(own(), layer, last), done),
+    });
+    this.says = new Says(this.about);
+    this.heads = new Heads(this.about, number, {
+      head: (head) => change(() => { own().head = head; }),
+      ablate: ([l, h]) => change(() => {
+        const there = own().without.some(([a, b]) => a === l && b === h);
+        own().without = there ? own().without.filter(([a, b]) => a !== l || b !== h) : [...own().without, [l, h]];
+      }),
+      instead: (how) => change(() => { state.instead = how; }),
+    });
+    this.reset = make("button", { type: "button", class: "reset", onclick: () => change(() => {
+      Object.assign(own(), { ...fresh(), head: own().head });
+    }) }, "Undo all changes");
+    this.notes = make("p", { class: "fine notes" });
+    const title = models.length > 1 ? make("h2", {}, this.about.name) : null;
+    this.box = make("section", { class: "model", data: { model: String(number) }, "aria-label": this.about.name },
+      title,
+      make("div", { class: "columns" }, this.score.box,
+        make("aside", {}, this.says.box, this.heads.box, make("div", { class: "below" }, this.reset, this.notes))));
+  }
+
+  ask() {  // at most one question is under way, and the last one asked is answered last
+    if (this.waiting) this.again = true;
+    else this.work = this.answer();
+    return this.work;
+  }
+
+  async answer() {
+    this.waiting = true;
+    const own = state.models[this.number];
+    const shown = structuredClone(state);
+    try {
+      const data = await talk("api/look", { model: this.number, actions: state.actions, source: own.patches.length ? state.source : [],
+        patches: own.patches, without: own.without, instead: state.instead,
+        at: state.at < state.actions.length ? state.at : -1, head: own.head, maps: true });
+      this.data = data;
+      this.shown = shown;
+      trouble();
+      this.draw();
+      $("speed").textContent = `Answered in ${data.ms} ms.`;
+    } catch (error) {
+      trouble(error.message);
+    } finally {
+      this.waiting = false;
+      this.count = (this.count || 0) + 1;
+      this.box.dataset.answers = String(this.count);
+    }
+    if (this.again) { this.again = false; await this.answer(); }
+  }
+
+  draw() {
+    const own = this.shown.models[this.number];
+    this.score.show(this.shown, own, this.data);
+    this.says.show(this.shown, own, this.data);
+    this.heads.show(this.shown, own, this.data);
+    this.reset.hidden = !this.data.changed;
+    this.notes.textContent = this.data.notes.join("; ");
+    texts[this.number] = this.data.python;
+  }
+}
+
+// Everything a person does goes through here: state, address, question.
+function change(act, keep = true) {
+  playing = false;
+  act();
+  clip();
+  const address = write(state);
+  if (address !== location.hash) history[keep && location.hash !== address ? "pushState" : "replaceState"](null, "", address);
+  show();
+}
+
+// Patches and the chosen column end where the shorter sequence ends.
+function clip() {
+  const end = Math.min(state.actions.length, state.source.length) - 1;
+  for (const own of state.models) {
+    own.patches = own.patches.filter(([, a]) => a <= end).map(([l, a, b]) => [l, a, Math.min(b, end)]);
+  }
+  if (state.at >= state.actions.length) state.at = -1;
+}
+
+function show() {
+  for (const name of ["actions", "source"]) {
+    const field = $(name);
+    if (document.activeElement !== field) field.value = state[name].join(" ");
+    field.parentElement.classList.toggle("editing", state.edit === name);
+  }
+  controls();
+  pose();
+  parts.forEach((part) => part.ask());
+}
+
+function pose() {
+  if (!stage.discs) return;
+  const rows = arrangements(models[0], state[state.edit]);
+  const last = state[state.edit].length;
+  const where = state.edit === "source" ? " of the source" : "";
+  stage.show(rows[last], models[0].swaps
+    ? `after ${last} actions${where}; click two objects to swap them`
+    : `after ${last} actions${where}`);
+}
+
+// A source as long as the sequence grows with it, so that there is something to patch from.
+function follow(name, words) {
+  if (name === "actions" && state.source.length >= state.actions.length && words.length > state.source.length) {
+    state.source = [...state.source, ...words.slice(state.source.length)];
+  }
+  state[name] = words;
+}
+
+const longest = () => Math.min(...models.map((about) => about.longest));
+
+function add(label) {
+  if (state.click === "replace" && state.at >= 0 && state.at < state[state.edit].length) {
+    change(() => { state[state.edit] = state[state.edit].with(state.at, label); });
+    return;
+  }
+  if (state[state.edit].length >= longest()) {
+    trouble(`${longest() + 1} actions are too many; this model takes up to ${longest()}`);
+    return;
+  }
+  change(() => { follow(state.edit, [...state[state.edit], label]); state.at = -1; });
+}
+
+// Words as they are typed; the sequence changes as soon as all of them are elements.
+function typed(name) {
+  const words = $(name).value.split(/[\s,]+/).filter(Boolean);
+  const bad = words.find((word) => !models[0].labels.includes(word));
+  $(name).setAttribute("aria-invalid", String(bad !== undefined));
+  if (bad !== undefined) trouble(`${models[0].group} has no element '${bad}'; write elements such as ${models[0].labels.slice(0, 3).join(", ")}`);
+  else if (!words.length) trouble("an empty sequence shows nothing; write at least one action");
+  else if (words.length > longest()) trouble(`${words.length} actions are too many; this model takes up to ${longest()}`);
+  else { trouble(); change(() => { follow(name, words); state.edit = name; }, false); }
+}
+
+function controls() {
+  const button = (text, act, label) => make("button", { type: "button", onclick: act, "aria-label": label, data: { key: text } }, text);
+  const held = document.activeElement?.dataset?.key || document.activeElement?.name;
+  const value = document.activeElement?.value;
+  const set = (key) => (v) => change(() => { state[key] = v; });
+  const own = (name) => state[name];
+  $("controls").replaceChildren(
+    choice("edit", "edit", [["actions", "sequence"], ["source", "source"]], state.edit, set("edit")),
+    choice("click", "a click", [["add", "adds"], ["replace", "replaces the chosen"]], state.click, set("click")),
+    make("div", { class: "buttons" },
+      button("⌫", () => own(state.edit).length > 1 && change(() => { state[state.edit] = state[state.edit].slice(0, -1); }), "remove the last action"),
+      button("Random", () => change(() => { state[state.edit] = random(state[state.edit].length); })),
+      button("Swap", () => change(() => { [state.actions, state.source] = [state.source, state.actions]; }), "swap sequence and source"),
+      models[0].moves ? button("▶ Play", play, "play the sequence") : null));
+  const ramp = (hue) => make("span", { class: `ramp ${hue}` });
+  $("view").replaceChildren(
+    choice("reader", "read by", [["probe", "probes"], ["unembedding", "unembedding"]], state.reader, set("reader")),
+    state.models.some((m) => m.patches.length || m.without.length)
+      ? choice("when", "show the model", [["after", "as changed"], ["before", "as it is"]], state.when, set("when")) : "",
+    make("span", { class: "scale" }, "no better than chance", ramp("parity"), ramp("state"), "certain of the truth"));
+  if (!held) return;
+  const again = [...document.querySelectorAll("#controls input, #controls button, #view input")]
+    .find((e) => e.dataset.key === held || (e.name === held && e.value === value));
+  again?.focus();
+}
+
+function random(n) {
+  const among = models[0].actions;
+  return Array.from({ length: n }, () => models[0].labels[among[Math.floor(Math.random() * among.length)]]);
+}
+
+async function play() {
+  if (playing) { playing = false; return; }
+  playing = true;
+  const actions = state[state.edit];
+  await replay(stage, models[0], actions, (t) => parts.forEach((part) => part.score.spot(t)), () => !playing);
+  playing = false;
+  parts.forEach((part) => { part.score.spot(-2); part.score.mark(part.data?.at); });
+  pose();
+}
+
+function palette() {
+  const about = models[0];
+  const few = about.actions.length <= 24;
+  const one = (i) => make("button", { type: "button", class: about.parity?.[i] ? "odd" : "",
+    title: about.told?.[i] || (about.parity ? (about.parity[i] ? "odd" : "even") : ""),
+    onclick: () => add(about.labels[i]) }, about.labels[i]);
+  if (few) { $("palette").replaceChildren(...about.actions.map(one)); return; }
+  const found = make("span", { class: "found" });
+  const search = make("input", { type: "search", placeholder: `find one of ${about.actions.length} elements`, "aria-label": "find an element",
+    oninput: () => filter(), onkeydown: (event) => {
+      if (event.key === "Enter" && found.firstChild?.click) { event.preventDefault(); found.firstChild.click(); search.select(); }
+    } });
+  const filter = () => {
+    const fits = about.actions.filter((i) => about.labels[i].startsWith(search.value.trim()));
+    found.replaceChildren(...fits.slice(0, 12).map(one),
+      ...(fits.length > 12 ? [make("span", { class: "fine" }, ` and ${fits.length - 12} more: type on`)] : []),
+      ...(fits.length ? [] : [make("span", { class: "fine" }, `${about.group} has no element '${search.value}'`)]));
+  };
+  $("palette").replaceChildren(search, found);
+  filter();
+}
+
+async function copy(text, done) {
+  try {
+    await navigator.clipboard.writeText(text);
+    announce(done);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+$("share").addEventListener("click", async () => {
+  if (!(await copy(location.href, "The address of this view was copied"))) announce("Copy the address from the browser's address bar");
+});
+$("python").addEventListener("click", async () => {
+  const text = texts.join("\n");
+  $("code-text").textContent = text;
+  await copy(text, "Copied");
+  $("code").showModal();
+});
+$("code-close").addEventListener("click", () => $("code").close());
+addEventListener("popstate", () => { state = read(location.hash, models); show(); });
+for (const name of ["actions", "source"]) {
+  $(name).addEventListener("input", () => typed(name));
+  $(name).addEventListener("focus", () => { if (state.edit !== name) { state.edit = name; show(); } });
+  $(name).addEventListener("blur", () => { $(name).removeAttribute("aria-invalid"); trouble(); $(name).value = state[name].join(" "); });
+}
+
+(async function open() {
+  try {
+    ({ models } = await talk("api/about"));
+  } catch (error) {
+    $("loading").textContent = error.message;
+    return;
+  }
+  $("loading").remove();
+  $("title").textContent = models.length > 1 ? `${models[0].name} beside ${models[1].name}` : `${models[0].name}: ${models[0].about}`;
+  document.title = `statetrace: ${models.map((m) => m.name).join(" and ")}`;
+  document.body.classList.toggle("two", models.length > 1);
+  state = read(location.hash, models);
+  clip();
+  history.replaceState(null, "", write(state));
+  $("editor").hidden = false;
+  stage = new Stage($("stage"), models[0], add);
+  palette();
+  parts = models.map((_, i) => new Part(i));
+  $("headlines").replaceChildren(...models.map((about) => {
+    const said = headline(about);
+    if (models.length > 1) said.prepend(make("span", { class: "whose" }, `${about.name}: ${about.about}`));
+    return said;
+  }));
+  $("models").replaceChildren(...parts.map((part) => part.box));
+  show();
+  await Promise.all(parts.map((part) => part.ask()));
+  root.dataset.ready = "true";
+})();

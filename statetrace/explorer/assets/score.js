@@ -1,0 +1,231 @@
+// The score: a column for every action, and under it what is true, what is read at every layer, and
+// what the model says. It is built anew when its shape changes and otherwise filled in place, so
+// that whoever holds a cell by mouse or keyboard keeps it.
+import { draw, make, percent, shade, tip } from "./dom.js";
+import { braid } from "./objects.js";
+import { Handle } from "./handle.js";
+
+const HUES = { state: "state", parity: "parity" };
+const MORE = ["third", "fourth"];
+
+export class Score {
+  // on: { select(t), patch(layer, t), prefix(layer, last) }
+  constructor(about, on) {
+    this.about = about;
+    this.on = on;
+    this.box = make("div", { class: "score", role: "group", "aria-label": `what ${about.name} knows` });
+    this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "score, scrolls sideways" });
+    this.box.append(this.scroll);
+    this.targets = [...about.targets].sort((a, b) => (a.name === "state") - (b.name === "state"));
+    this.targets.forEach((t, i) => { t.hue = HUES[t.name] || MORE[i % 2]; });
+    this.shape = "";
+    this.box.addEventListener("pointerleave", () => tip(null));
+    new ResizeObserver(() => this.fit()).observe(this.box);
+  }
+
+  show(state, own, data) {
+    this.state = state;
+    this.own = own;
+    this.data = data;
+    const shape = `${state.actions.length} ${state.reader} ${Boolean(data.changed)}`;
+    if (shape !== this.shape) { this.build(); this.shape = shape; }
+    this.fill();
+  }
+
+  build() {
+    const held = document.activeElement?.dataset?.key;
+    const T = this.state.actions.length;
+    const row = (name, title, cells, start = "") => make("div", { class: `line ${name}` },
+      make("div", { class: "head" }, ...title), make("div", { class: "start" }, start), ...cells);
+    const many = (cls, tag = "div", props = () => ({})) =>
+      Array.from({ length: T }, (_, t) => make(tag, { class: cls, ...props(t) }));
+    const pick = (what) => (t) => ({ type: "button", onclick: () => this.on.select(t),
+      data: { key: `${what}-${t}` } });
+
+    this.numbers = many("number", "button", pick("n"));
+    this.actions = many("action", "button", pick("a"));
+    this.truths = many("truth");
+    this.sourced = many("sourced");
+    this.svg = draw("svg", { class: "braid", "aria-hidden": "true" });
+    this.before = many("answer");
+    this.after = this.data.changed ? many("answer") : null;
+    const rows = [
+      row("numbers", ["after"], this.numbers),
+      row("actions", ["actions"], this.actions),
+      make("div", { class: "line strands" }, make("div", { class: "head" }, this.about.moves ? "objects" : ""), this.svg),
+      row("truths", ["true state"], this.truths),
+    ];
+    this.grids = this.targets.filter((t) => this.readings(t, "base")).map((t) => this.grid(t, T));
+    rows.push(...this.grids.map((g) => g.box));
+    if (!this.grids.length) rows.push(make("p", { class: "missing" }, this.missing()));
+    rows.push(row("answers", [this.after ? "it said" : "it says"], this.before));
+    if (this.after) rows.push(row("answers changed", ["it now says"], this.after));
+    rows.push(row("sources", ["source"], this.sourced));
+    this.scroll.replaceChildren(...rows);
+    this.fit();
+    if (held) this.scroll.querySelector(`[data-key="${held}"]`)?.focus();
+  }
+
+  missing() {
+    return this.state.reader === "probe"
+      ? `${this.about.group} has too many elements to be probed; choose the unembedding.`
+      : `The unembedding cannot be asked at every layer: ${this.about.no_unembedding}.`;
+  }
+
+  readings(target, run) {
+    const from = this.data[run]?.[this.state.reader];
+    return from ? from[target.name] : null;
+  }
+
+  grid(target, T) {
+    const cells = [], lines = [];
+    const by = this.state.reader === "probe" ? "read by a probe" : "read by the unembedding";
+    const body = make("div", { class: "lattice", role: "grid", "aria-label": `${target.name}, ${by}` });
+    for (let layer = 0; layer <= this.about.layers; layer++) {
+      const accuracy = this.state.reader === "probe" ? target.accuracy?.[layer] : null;
+      const head = make("div", { class: "head", role: "rowheader" },
+        make("span", { class: "layer" }, layer ? `layer ${layer}` : "input"));
+      if (accuracy !== null && accuracy !== undefined) {
+        const bar = make("span", { class: "level", title: `this probe is right on ${percent(accuracy)} of other sequences` },
+          make("span", { class: `fill ${target.hue}` }));
+        bar.firstChild.style.width = `${100 * Math.max(0, (accuracy - target.chance) / (1 - target.chance))}%`;
+        head.append(bar, make("span", { class: "n" }, `${Math.floor(100 * accuracy)}%`));
+      }
+      const line = Array.from({ length: T }, (_, t) => make("button", {
+        type: "button", class: "cell", role: "gridcell", tabindex: layer || t ? "-1" : "0",
+        data: { key: `${target.name}-${layer}-${t}` },
+        onclick: () => this.on.patch(layer, t),
+        onpointerenter: (event) => this.tell(event.currentTarget, layer, t),
+        onfocus: (event) => { if (event.currentTarget.matches(":focus-visible")) this.tell(event.currentTarget, layer, t); },
+        onblur: () => tip(null),
+        onkeydown: (event) => this.move(event, cells, layer, t),
+      }));
+      cells.push(line);
+      lines.push(make("div", { class: "line", role: "row" }, head, make("div", { class: "start" }), ...line));
+    }
+    body.append(...lines);
+    const handle = new Handle(body, this.about, `${target.name}-handle`, this.on.prefix);
+    const title = make("h3", {}, make("span", { class: `dot ${target.hue}` }), target.name, " ", make("span", { class: "by" }, by));
+    return { target, cells, handle, box: make("div", { class: "grid", data: { target: target.name } }, title, body) };
+  }
+
+  move(event, cells, layer, t) {
+    const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const next = cells[layer + step[0]]?.[t + step[1]];
+    if (!next) return;
+    cells.flat().forEach((cell) => cell.setAttribute("tabindex", "-1"));
+    next.setAttribute("tabindex", "0");
+    next.focus();
+  }
+
+  run() {
+    return this.data.changed && this.state.when === "after" ? "changed" : "base";
+  }
+
+  patched(layer, t) {
+    return this.own.patches.some(([l, a, b]) => l === layer && a <= t && t <= b);
+  }
+
+  tell(cell, layer, t) {
+    const lines = [`${layer ? `layer ${layer}` : "input"}, after ${t + 1} actions`];
+    for (const reader of ["probe", "unembedding"]) {
+      for (const target of this.targets) {
+        const from = this.data[this.run()][reader]?.[target.name];
+        if (!from) continue;
+        const said = from.said[layer][t], true_ = target.map[this.data.states[t]];
+        const right = said === true_ ? "right" : `truth: ${target.labels[true_]}`;
+        lines.push(`${target.name}, ${reader}: ${target.labels[said]} ${percent(from.sure[layer][t])} (${right})`);
+      }
+    }
+    lines.push(this.patched(layer, t) ? "patched from the source; click to undo" : "click to patch from the source");
+    tip(cell, lines);
+  }
+
+  fill() {
+    const { state, about, data, own } = this;
+    const at = data.at;
+    const labels = about.labels;
+    const told = (label) => about.told?.[labels.indexOf(label)];
+    const parity = about.targets.find((t) => t.name === "parity");
+    state.actions.forEach((label, t) => {
+      const here = t === at;
+      this.numbers[t].textContent = t + 1;
+      this.numbers[t].setAttribute("aria-label", `look after ${t + 1} actions`);
+      this.numbers[t].setAttribute("aria-pressed", String(here));
+      this.actions[t].textContent = label;
+      this.actions[t].title = told(label) || label;
+      this.actions[t].setAttribute("aria-label", `action ${t + 1}: ${told(label) || label}`);
+      this.actions[t].classList.toggle("odd", Boolean(about.parity?.[labels.indexOf(label)]));
+      const name = labels[data.states[t]];
+      const sign = parity ? parity.labels[parity.map[data.states[t]]] : "";
+      this.truths[t].replaceChildren(make("b", {}, name), make("span", { class: `sign ${sign}` }, sign));
+      const other = state.source[t];
+      this.sourced[t].textContent = other ?? "";
+      this.sourced[t].classList.toggle("differs", other !== undefined && other !== label);
+      for (const line of [this.numbers, this.actions, this.truths, this.sourced, this.before, this.after]) {
+        line?.[t].classList.toggle("here", here);
+      }
+    });
+    const mark = (line, run) => line.forEach((cell, t) => {
+      const from = data[run].answers.state;
+      const right = from.said[t] === data.states[t];
+      cell.replaceChildren(make("b", {}, labels[from.said[t]]), make("span", { class: right ? "right" : "wrong" }, right ? "✓" : "✗"));
+      cell.title = `${percent(from.sure[t])} sure`;
+    });
+    mark(this.before, "base");
+    if (this.after) mark(this.after, "changed");
+    for (const grid of this.grids) this.paint(grid, own);
+    this.fit();
+  }
+
+  paint({ target, cells, handle }, own) {
+    const from = this.readings(target, this.run());
+    const plain = this.readings(target, "base");
+    const short = target.name === "parity" && this.width < 34;
+    cells.forEach((line, layer) => line.forEach((cell, t) => {
+      const said = from.said[layer][t], right = said === target.map[this.data.states[t]];
+      const know = Math.max(0, (from.truth[layer][t] - target.chance) / (1 - target.chance));
+      [cell.style.backgroundColor, cell.style.color] = shade(target.hue, know);
+      const label = target.labels[said].replace(/[[\]]/g, "");
+      cell.textContent = short ? label[0] : label;
+      cell.classList.toggle("right", right);
+      cell.classList.toggle("patched", this.patched(layer, t));
+      cell.classList.toggle("moved", said !== plain.said[layer][t]);
+      cell.classList.toggle("here", t === this.data.at);
+      cell.setAttribute("aria-label", `${layer ? `layer ${layer}` : "input"}, after ${t + 1}: ${label} ` +
+        `${percent(from.sure[layer][t])}, ${right ? "right" : "wrong"}${this.patched(layer, t) ? ", patched" : ""}`);
+    }));
+    handle.show(own, Math.min(this.state.actions.length, this.state.source.length));
+  }
+
+  // Columns share the width there is, but stay wide enough for a label.
+  fit() {
+    if (!this.state) return;
+    const T = this.state.actions.length;
+    const longest = Math.max(3, ...this.about.labels.slice(0, 200).map((l) => l.length));
+    const least = Math.max(28, 7.4 * longest + 4);
+    const narrow = this.box.clientWidth < 520;
+    const head = narrow ? 74 : 132, start = narrow ? 22 : 30;
+    this.width = Math.floor(Math.max(least, Math.min(56, (this.box.clientWidth - head - start - 2) / T)));
+    this.box.style.setProperty("--w", `${this.width}px`);
+    this.box.style.setProperty("--head", `${head}px`);
+    this.box.style.setProperty("--start", `${start}px`);
+    this.box.style.setProperty("--columns", T);
+    if (!this.svg) return;
+    const x = (t) => (t < 0 ? start / 2 : start + (t + 0.5) * this.width);
+    braid(this.svg, this.about, this.state.actions, x, start + T * this.width);
+    this.mark(this.data?.at);
+  }
+
+  mark(at) {
+    this.svg.querySelectorAll(".knot").forEach((k) => k.classList.toggle("here", Number(k.dataset.t) === at));
+  }
+
+  // For the replay: one column stands out.
+  spot(at) {
+    this.mark(at);
+    this.actions.forEach((cell, t) => cell.classList.toggle("now", t === at));
+  }
+}

@@ -1,0 +1,155 @@
+"""Models and views as plain JSON for the page: small numbers, and of large arrays what is shown."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from statetrace.explorer.look import View, look
+from statetrace.explorer.objects import movements, why_not
+from statetrace.explorer.opened import OpenModel
+from statetrace.explorer.readers import targets_of
+from statetrace.tasks import phrases
+from statetrace.tasks.sentences import Sentences
+
+SHOWN = 16
+"""Actions in the sequence that the page begins with."""
+
+MOST_MAP_BYTES = 1_500_000
+"""All heads' maps are sent as small pictures up to this size, else only the chosen head's."""
+
+
+def about(model: OpenModel) -> dict[str, Any]:
+    """Everything the page needs to know of a model before anything is asked."""
+    task, reader, group = model.task, model.anatomy, model.task.group
+    moves = movements(group)
+    heads = "" if reader.heads is None else f", {reader.heads} heads"
+    kind = model.model.config.model_type
+    told = None
+    if isinstance(task.vocabulary, Sentences):
+        told = [phrases.sentence(label, group.notation) for label in group.labels]
+    return {
+        "name": model.name,
+        "about": f"{kind}, {reader.layers} layers of width {reader.width}{heads}; {group.name}, "
+        f"trained on {task.length} actions",
+        "group": group.name,
+        "labels": group.labels,
+        "identity": group.identity,
+        "parity": None if group.parity is None else group.parity.tolist(),
+        "actions": list(range(group.order)) if task.actions is None else list(task.actions),
+        "layers": reader.layers,
+        "heads": None if model.no_attention and model.no_heads else reader.heads,
+        "no_attention": model.no_attention,
+        "no_heads": model.no_heads,
+        "no_unembedding": None if model.unembeds else "its final norm was not found",
+        "marker": task.vocabulary.offset,
+        "length": task.length,
+        "longest": model.longest,
+        "moves": moves,
+        "no_moves": None if moves else why_not(group),
+        "swaps": moves is not None and group.name[0] in "SA",
+        "told": told,
+        "targets": _targets(model),
+        "start": start(model),
+    }
+
+
+def _targets(model: OpenModel) -> list[dict[str, Any]]:
+    """What can be read: the state, and quotients, with how good their probes are by layer."""
+    found = []
+    accuracy = model.readers.accuracy if model.readers else {}
+    for target in targets_of(model.task):
+        image = (
+            model.task.group
+            if target.name == "state"
+            else model.task.group.quotient(target.name).image
+        )
+        found.append(
+            {
+                "name": target.name,
+                "labels": image.labels,
+                "map": target.map.tolist(),
+                "accuracy": accuracy.get(target.name),
+                "chance": 1 / target.classes,
+            }
+        )
+    return found
+
+
+def start(model: OpenModel) -> dict[str, list[str]]:
+    """A sequence to begin with, on which the model is right if possible, and a source that differs
+    from it in its first action: in parity too, where there is one."""
+    task, group = model.task, model.task.group
+    drawn = task.draw(32, 3, min(task.length, SHOWN, model.longest)).actions.tolist()
+    actions = next((one for one in drawn if _right(model, one)), drawn[0])
+    allowed = list(range(group.order)) if task.actions is None else list(task.actions)
+    others = [a for a in allowed if a != actions[0]] or allowed
+    if (parity := group.parity) is not None:
+        others.sort(key=lambda a: int(parity[a] == parity[actions[0]]))
+    source = [others[0], *actions[1:]]
+    labels = group.labels
+    return {"actions": [labels[a] for a in actions], "source": [labels[a] for a in source]}
+
+
+def _right(model: OpenModel, actions: list[int]) -> bool:
+    view = look(model, actions)
+    return bool((view.answers.argmax(-1) == view.states).all())
+
+
+def reading(
+    model: OpenModel, view: View, at: int, head: tuple[int, int] | None, maps: bool
+) -> dict[str, Any]:
+    """One run: what is read in every cell, the answer after action `at`, and attention."""
+    targets = targets_of(model.task)
+    probes, unembedded = {}, {}
+    for target in targets:
+        image = target.map.numpy()
+        true = image[view.states]
+        if target.name in view.probes:
+            probes[target.name] = _cells(view.probes[target.name], true)
+        if view.unembedding is not None:
+            unembedded[target.name] = _cells(_gather(view.unembedding, image), true)
+    found: dict[str, Any] = {
+        "answers": {
+            target.name: _cells(
+                _gather(view.answers, target.map.numpy()), target.map.numpy()[view.states]
+            )
+            for target in targets
+        },
+        "probe": probes,
+        "unembedding": unembedded or None,
+        "distribution": _round(view.answers[at]),
+        "attention": None,
+        "maps": None,
+    }
+    if view.attention is not None:
+        if head is not None:
+            found["attention"] = _round(view.attention[head[0] - 1, head[1]])
+        if maps and view.attention.size <= MOST_MAP_BYTES:
+            small = np.rint(view.attention * 255).astype(np.uint8)
+            found["maps"] = base64.b64encode(small.tobytes()).decode()
+    return found
+
+
+def _gather(probabilities: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """[..., order] -> the same for the classes that the elements belong to, [..., classes]."""
+    classes = int(image.max()) + 1
+    if classes == len(image):
+        return probabilities
+    member = image[:, None] == np.arange(classes)
+    return probabilities @ member.astype(probabilities.dtype)
+
+
+def _cells(probabilities: np.ndarray, true: np.ndarray) -> dict[str, Any]:
+    """[..., T, classes] and [T] -> the likeliest class, its probability and that of the truth."""
+    said = probabilities.argmax(-1)
+    sure = np.take_along_axis(probabilities, said[..., None], -1)[..., 0]
+    right = np.broadcast_to(true, said.shape)[..., None]
+    truth = np.take_along_axis(probabilities, right, -1)[..., 0]
+    return {"said": said.tolist(), "sure": _round(sure), "truth": _round(truth)}
+
+
+def _round(numbers: np.ndarray) -> Any:
+    return np.round(numbers.astype(np.float64), 6).tolist()

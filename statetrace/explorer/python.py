@@ -1,0 +1,49 @@
+"""A view as the library call that reproduces it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statetrace.explorer.opened import OpenModel
+from statetrace.explorer.question import Question
+
+WIDTH = 88
+
+
+def as_python(
+    model: OpenModel, asked: Question, at: int, head: tuple[int, int] | None, number: int = 1
+) -> str:
+    """Runs as it stands, where the model's folder is found; `number` tells two models apart."""
+    own = "" if number == 1 else str(number)
+    model_name, view = f"model{own}", f"view{own}"
+    opened = ", ".join([repr(model.name), *(f"{k}={v!r}" for k, v in model.asked.items())])
+    given: dict[str, Any] = {}
+    if asked.patches:
+        given["source"] = repr(_labels(model, asked.source))
+        patches = [f"Patch({p.layer}, {p.first}, {p.last})" for p in asked.patches]
+        given["patches"] = f"[{', '.join(patches)}]"
+    if asked.heads:
+        given["without"] = repr([(site.layer, site.head) for site in asked.heads])
+        given["instead"] = repr(asked.instead)
+    patch = "Patch, " if asked.patches else ""
+    lines = [
+        f"from statetrace.explorer import {patch}look, open_model",
+        "",
+        f"{model_name} = open_model({opened})",
+        f"{view} = look(",
+        f"    {model_name},",
+        f"    {_labels(model, asked.actions)!r},",
+        *(f"    {name}={value}," for name, value in given.items()),
+        ")",
+        f"print({view}.answer({at}))  # after {at + 1} actions, the most probable state first",
+    ]
+    if model.readers is not None:
+        name = model.readers.targets[-1].name
+        lines.append(f"print({view}.probes[{name!r}][:, {at}])  # what each layer knows of it")
+    if head is not None and model.no_attention is None:
+        lines.append(f"print({view}.attention[{head[0] - 1}, {head[1]}])  # head {head[1]}")
+    return "\n".join(lines) + "\n"
+
+
+def _labels(model: OpenModel, elements: tuple[int, ...]) -> str:
+    return ",".join(model.task.group.labels[element] for element in elements)
