@@ -11,6 +11,7 @@ from statetrace.report.figures.by_length import generalization
 from statetrace.report.figures.layers_needed import depth
 from statetrace.report.figures.learning import training
 from statetrace.report.figures.patch_maps import patching
+from statetrace.report.figures.predicted import signatures
 from statetrace.report.figures.probing import probes, probes_by_length
 from statetrace.report.figures.shape import geometry, measures
 from statetrace.report.figures.study_parameters import study_sizes
@@ -27,6 +28,7 @@ __all__ = [
     "patching",
     "probes",
     "probes_by_length",
+    "signatures",
     "stages",
     "study_cutoffs",
     "study_lengths",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -259,7 +259,7 @@ class Chart:
 
     name: str
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[Panel, ...] = field(repr=False)  # thousands of numbers
     about: str = ""
 
     def rows(self) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ LONGEST = 128
 
 SPLITS = {"all": "all", "same parity": "same", "opposite parity": "opposite"}
 
-__all__ = ["ALGORITHMS", "Predicted", "depth", "patching", "probes"]
+__all__ = ["ALGORITHMS", "Predicted", "depth", "patching", "probes", "signatures"]
 
 
 class Predicted:
@@ -95,13 +95,33 @@ def _splits(of: Group, clean: np.ndarray, corrupted: np.ndarray) -> dict[str, np
 
 def patching(look: Look, name: str, pairs: str = "all") -> Chart | None:
     """The prefix patching that an algorithm predicts; None where it predicts nothing."""
-    found = Predicted.of(look).signature(name)
+    panel = _map(Predicted.of(look), name, pairs)
+    if panel is None:
+        return None
+    return Chart(f"predicted-patching-{name}", f"{name}: prefix substitution", (panel,))
+
+
+def _map(of: Predicted, name: str, pairs: str, title: str = "") -> Panel | None:
+    found = of.signature(name)
     if isinstance(found, str) or ("prefix", SPLITS.get(pairs, "")) not in found.patching:
         return None
     z = found.patching["prefix", SPLITS[pairs]]
     heat = Heat(list(range(1, z.shape[1] + 1)), list(range(len(z))), grid(z), "NLD")
-    panel = Panel("prefix length", "layer", (heat,), down=True, whole="xy", tall=0.8)
-    return Chart(f"predicted-patching-{name}", f"{name}: prefix substitution", (panel,))
+    return Panel("prefix length", "layer", (heat,), title, down=True, whole="xy", tall=0.8)
+
+
+def signatures(
+    group: str = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
+) -> Chart:
+    """The prefix patching that each algorithm predicts (Figure 1 B), before there is any run."""
+    if pairs not in SPLITS:
+        raise StatetraceError(f"there are no pairs '{pairs}'; there are {', '.join(SPLITS)}")
+    of = _predicted(group, notation, length)
+    panels = [_map(of, name, pairs, title=name) for name in of.names()]
+    shown = tuple(panel for panel in panels if panel is not None)
+    if not shown:
+        raise StatetraceError(f"{group} has no pairs of '{pairs}': it has no parity")
+    return Chart("signatures", f"What each algorithm would show on {group} ({pairs})", shown)
 
 
 def probes(look: Look, name: str) -> Chart | None:
