@@ -11,20 +11,34 @@ from typing import Any
 from statetrace.report.figures.chart import Chart
 from statetrace.report.figures.screen import HEIGHT, coloured, picture
 
+ACROSS = 3
+"""Panels side by side; four make a square."""
+BAR = 70
+"""Pixels for a colour bar."""
+
 
 def figure(chart: Chart) -> Any:
-    """One plotly Figure with the panels side by side, in the colours of light paper."""
+    """One plotly Figure with the panels in rows, a legend below and colour bars at the right."""
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    kinds = [{"type": "scene" if panel.z is not None else "xy"} for panel in chart.panels]
+    count = len(chart.panels)
+    across = 2 if count == 4 else min(ACROSS, count)
+    rows = -(-count // across)
+    kinds: list[Any] = [{"type": "scene" if p.z is not None else "xy"} for p in chart.panels]
+    kinds += [None] * (rows * across - count)
     made = make_subplots(
-        1, len(kinds), specs=[kinds], subplot_titles=[escape(p.title) for p in chart.panels]
+        rows,
+        across,
+        specs=[kinds[i * across : (i + 1) * across] for i in range(rows)],
+        subplot_titles=[escape(p.title) for p in chart.panels],
+        vertical_spacing=0.3 / rows,
     )
     scenes = flats = 0
-    for column, panel in enumerate(chart.panels, start=1):
+    for place, panel in enumerate(chart.panels):
         drawn = coloured(picture(panel))
-        made.add_traces(drawn["data"], rows=1, cols=column)
+        row, column = divmod(place, across)
+        made.add_traces(drawn["data"], rows=row + 1, cols=column + 1)
         layout = drawn["layout"]
         if panel.z is not None:
             scenes += 1
@@ -37,14 +51,45 @@ def figure(chart: Chart) -> Any:
             made.add_shape(_moved(shape, number))
         for words in layout["annotations"]:
             made.add_annotation(_moved(words, number))
-    height = HEIGHT * max(panel.tall for panel in chart.panels) + 90
+    bars = _one_bar_each([trace for trace in made.data if isinstance(trace, go.Heatmap)])
+    keys = _one_key_each(made.data)
+    below = 110 if keys else 50
+    tall = rows * HEIGHT * max(panel.tall for panel in chart.panels)
     made.update_layout(
-        title=escape(chart.title), height=height, template="plotly_white", showlegend=True
+        title=escape(chart.title),
+        height=tall + 60 * rows + below,
+        template="plotly_white",
+        showlegend=True,
+        barmode="overlay",  # each bar says where it begins
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
+        margin={"b": below, "r": 40 + BAR * bars},
     )
-    scales = [trace for trace in made.data if isinstance(trace, go.Heatmap)]
-    for trace in scales[-1:]:
-        trace.showscale = True
     return made
+
+
+def _one_key_each(traces: Any) -> int:
+    """A name that several panels share stands in the legend once, and switches all of them; how
+    many names there are."""
+    seen: set[str] = set()
+    for trace in traces:
+        if trace.name is None or trace.type == "heatmap":
+            continue
+        trace.legendgroup = trace.name
+        trace.showlegend = trace.showlegend is not False and trace.name not in seen
+        if trace.showlegend:
+            seen.add(trace.name)
+    return len(seen)
+
+
+def _one_bar_each(heats: list[Any]) -> int:
+    """A colour bar for each scale, one beside the other; how many there are."""
+    scales: dict[tuple[Any, ...], Any] = {}
+    for heat in heats:
+        scales.setdefault((heat.colorbar.title.text, heat.zmin, heat.zmax), heat)
+    for number, heat in enumerate(scales.values()):
+        heat.showscale = True
+        heat.colorbar.update(xref="paper", x=1, xanchor="left", xpad=10 + BAR * number)
+    return len(scales)
 
 
 def _moved(shape: dict[str, Any], number: str) -> dict[str, Any]:

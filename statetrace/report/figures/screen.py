@@ -39,7 +39,7 @@ MARKS_UP_TO = 40
 
 def picture(panel: Panel) -> dict[str, Any]:
     """{"data": [...], "layout": {...}}, colours still as names."""
-    data = [trace for mark in panel.marks for trace in _traces(mark, panel)]
+    data = _told_once([trace for mark in panel.marks for trace in _traces(mark, panel)])
     layout: dict[str, Any] = {
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -82,6 +82,16 @@ def picture(panel: Panel) -> dict[str, Any]:
     layout["shapes"] = [shape for shape, _ in ruled]
     layout["annotations"] = [words for _, words in ruled if words]
     return {"data": data, "layout": layout}
+
+
+def _told_once(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same, with every name in the legend once."""
+    seen: set[str] = set()
+    for trace in traces:
+        if trace.get("name") in seen:
+            trace["showlegend"] = False
+        seen |= {trace["name"]} if "name" in trace else set()
+    return traces
 
 
 def coloured(value: Any, colours: dict[str, str] = COLOURS) -> Any:
