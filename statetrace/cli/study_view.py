@@ -21,7 +21,9 @@ FIRST = ("failed", "running", "to be retried", "interrupted", "finished", "waiti
 def table(states: Sequence[CellState], most: int | None = None) -> Table:
     """A row per cell, those that want attention first where there are too many for a screen."""
     made = Table(title=None, pad_edge=False, box=None)
-    for name in ("cell", "state", "step", "accuracy", "early", "verdict", "why"):
+    anything_wrong = any(one.why for one in states)
+    names = ["cell", "state", "step", "accuracy", "early", "verdict", "why"]
+    for name in names if anything_wrong else names[:-1]:
         right = name in ("step", "accuracy")
         whole = name in ("cell", "state", "step")
         made.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=whole)
@@ -29,7 +31,7 @@ def table(states: Sequence[CellState], most: int | None = None) -> Table:
     if most is not None and len(shown) > most:
         shown = sorted(shown, key=lambda one: FIRST.index(one.state))[:most]
     for one in shown:
-        made.add_row(*_row(one))
+        made.add_row(*_row(one)[: len(made.columns)])
     if len(shown) < len(states):
         made.caption = f"{len(states) - len(shown):,} more cells not shown"
     return made
@@ -37,7 +39,7 @@ def table(states: Sequence[CellState], most: int | None = None) -> Table:
 
 def _row(one: CellState) -> list[Text]:
     outcome = one.outcome or {}
-    final, early = outcome.get("final") or {}, outcome.get("early") or {}
+    final, early = outcome.get("final") or {}, one.early or {}
     step = "" if one.step is None else f"{one.step:,}"
     accuracy = f"{final['accuracy']:.1%}" if "accuracy" in final else ""
     verdict = str(final.get("mechanism", final.get("quick", "")))

@@ -27,6 +27,7 @@ class CellState:
     worker: who has it.
     why: the last thing that went wrong.
     outcome: what a finished or failed cell left.
+    early: what was measured at the early verdict, which a cell may long have behind it.
     """
 
     cell: Cell
@@ -36,6 +37,7 @@ class CellState:
     worker: str | None = None
     why: str | None = None
     outcome: dict[str, Any] | None = None
+    early: dict[str, Any] | None = None
 
     @property
     def ended(self) -> bool:
@@ -64,7 +66,8 @@ class Survey:
         if outcome is not None:
             done = outcome.get("final", {}).get("step")
             state = outcome["state"]
-            found = CellState(cell, state, done, None, None, outcome.get("why"), outcome)
+            early = outcome.get("early") or None
+            found = CellState(cell, state, done, None, None, outcome.get("why"), outcome, early)
             self._ended[cell.name] = found
             return found
         held = claims.latest(self._study.path / "claims", cell.name)
@@ -72,13 +75,13 @@ class Survey:
             return CellState(cell, WAITING)
         failures = self._study.failures(cell)
         why = failures[-1]["why"] if failures else None
-        step, steps = _progress(cell, self._study.run(cell))
+        worker, state = None, RETRY if failures else WAITING
         if not held.is_open():
-            return CellState(cell, RUNNING, step, steps, str(held.owner), why)
-        if not held.released:
-            why = f"its worker ({held.owner}) died"
-            return CellState(cell, INTERRUPTED, step, steps, None, why)
-        return CellState(cell, RETRY if failures else WAITING, step, steps, None, why)
+            worker, state = str(held.owner), RUNNING
+        elif not held.released:
+            why, state = f"its worker ({held.owner}) died", INTERRUPTED
+        step, steps = _progress(cell, self._study.run(cell))
+        return CellState(cell, state, step, steps, worker, why, None, self._study.early(cell))
 
 
 def _progress(cell: Cell, run: Run) -> tuple[int | None, int | None]:

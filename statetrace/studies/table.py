@@ -60,7 +60,7 @@ def row(one: CellState) -> dict[str, Any]:
     None lies beyond `longest`.
     """
     recipe, outcome = one.cell.recipe, one.outcome or {}
-    final, early, cost = (outcome.get(key) or {} for key in ("final", "early", "cost"))
+    final, cost, early = outcome.get("final") or {}, outcome.get("cost") or {}, one.early or {}
     settings = {name: recipe[section][key] for name, (section, key) in SETTINGS.items()}
     named = {f"factor_{k}" if k in MEASURED else k: v for k, v in one.cell.levels.items()}
     return {

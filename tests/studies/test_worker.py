@@ -108,10 +108,13 @@ def test_a_stopped_cell_goes_on_where_it_was(tmp_path):
     whole = undisturbed(tmp_path, seeds=1)
     study = prepared(tmp_path, seeds=1)
     (cell,) = study.plan.cells
-    for steps in (4, 9, 12):  # before the early verdict, and behind it
+    for steps, judged in ((4, False), (9, True), (12, True)):  # before the early verdict, behind it
         left = iter(range(steps))
         work(study, stop=lambda left=left: next(left, None) is None)
         assert states(study) == {cell.name: "waiting"}
+        (row,) = results(study)
+        assert (row["early_step"], row["step"]) == (10 if judged else None, None)
+        assert (row["early_verdict"] is not None) == judged
     work(study)
     same = contents(study)
     assert contents(whole).items() <= same.items()

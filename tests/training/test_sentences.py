@@ -184,7 +184,7 @@ def test_nonsense_is_refused(changes, message):
 def test_an_auxiliary_loss_reads_parity_and_action_at_the_periods(tmp_path):
     stage = {"objective": "state", "auxiliary": "parity,action", "auxiliary_layer": 2}
     about = TEXT | {"length": 3, "sequences": 216, "model": "pythia", "width": 64, "heads": 4}
-    about |= {"steps": 100, "batch": 64, "learning_rate": 3e-3, "warmup": 10, "evaluate_every": 100}
+    about |= {"steps": 75, "batch": 64, "learning_rate": 3e-3, "warmup": 10, "evaluate_every": 75}
     run = Run(tmp_path / "run")
     train(staged(stage, **about), run, Recorder())
     last = run.metrics("auxiliary")[-1]["accuracy"]
