@@ -6,16 +6,20 @@ import base64
 from typing import Any
 
 import numpy as np
+import torch
 
 from statetrace.explorer.look import View, look
 from statetrace.explorer.objects import movements, why_not
 from statetrace.explorer.opened import OpenModel
 from statetrace.explorer.readers import targets_of
-from statetrace.tasks import phrases
+from statetrace.tasks.plain_text import PlainText
 from statetrace.tasks.sentences import Sentences
 
 SHOWN = 16
 """Actions in the sequence that the page begins with."""
+
+MOST_TOLD = 120
+"""Elements whose sentences are shown."""
 
 MOST_MAP_BYTES = 1_500_000
 """All heads' maps are sent as small pictures up to this size, else only the chosen head's."""
@@ -27,9 +31,6 @@ def about(model: OpenModel) -> dict[str, Any]:
     moves = movements(group)
     heads = "" if reader.heads is None else f", {reader.heads} heads"
     kind = model.model.config.model_type
-    told = None
-    if isinstance(task.vocabulary, Sentences):
-        told = [phrases.sentence(label, group.notation) for label in group.labels]
     return {
         "name": model.name,
         "about": f"{kind}, {reader.layers} layers of width {reader.width}{heads}; {group.name}, "
@@ -50,10 +51,20 @@ def about(model: OpenModel) -> dict[str, Any]:
         "moves": moves,
         "no_moves": None if moves else why_not(group),
         "swaps": moves is not None and group.name[0] in "SA",
-        "told": told,
+        "told": _told(model),
         "targets": _targets(model),
         "start": start(model),
     }
+
+
+def _told(model: OpenModel) -> list[str] | None:
+    """The sentence of each element, for a model that reads sentences."""
+    vocabulary = model.task.vocabulary
+    if not isinstance(vocabulary, Sentences) or model.task.group.order > MOST_TOLD:
+        return None
+    rows = vocabulary.encode(torch.arange(model.task.group.order)[:, None], torch.zeros(1))
+    plain = vocabulary.unpadded if isinstance(vocabulary, PlainText) else lambda row: row
+    return [vocabulary.text(plain(row)) for row in rows]
 
 
 def _targets(model: OpenModel) -> list[dict[str, Any]]:

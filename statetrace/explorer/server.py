@@ -252,8 +252,8 @@ def address(bound: socket.socket, host: str, token: str) -> str:
     return f"http://{name}:{bound.getsockname()[1]}/{token}/"
 
 
-def serve(app: Any, bound: socket.socket) -> None:
-    """Until somebody interrupts it."""
+def web_server(app: Any) -> Any:
+    """A uvicorn server that is not running yet."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -266,4 +266,9 @@ def serve(app: Any, bound: socket.socket) -> None:
         limit_concurrency=64,
         timeout_graceful_shutdown=2,
     )
-    uvicorn.Server(config).run(sockets=[bound])
+    return uvicorn.Server(config)
+
+
+def serve(app: Any, bound: socket.socket) -> None:
+    """Until somebody interrupts it."""
+    web_server(app).run(sockets=[bound])

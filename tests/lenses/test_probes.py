@@ -236,8 +236,11 @@ def test_standardise_equals_scikit_learn_and_silences_constants() -> None:
     expected = [StandardScaler().fit(layer) for layer in train.double().numpy()]
     wanted = [scaler.transform(layer) for scaler, layer in zip(expected, held_out, strict=True)]
     held_out[..., 3] = 41.8  # what did not vary in training says nothing here either
-    probes.standardise(train, held_out)
+    rows = train.clone()
+    mean, factor = probes.standardise(train, held_out)
     varying = [0, 1, 2, 4, 5]
+    assert mean.shape == factor.shape == (2, 1, 6)
+    assert torch.equal((rows - mean) * factor, train), "it returns the numbers it used"
     assert (train[..., 3] == 0).all()
     assert (held_out[..., 3] == 0).all()
     np.testing.assert_allclose(held_out[..., varying], np.stack(wanted)[..., varying], atol=1e-3)

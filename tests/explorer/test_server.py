@@ -1,0 +1,346 @@
+"""The server: who may ask, what it answers, and that it answers what the library says."""
+
+import base64
+import fnmatch
+import json
+import re
+import subprocess
+import sys
+import threading
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from statetrace.errors import StatetraceError
+from statetrace.explorer import Patch, look
+from statetrace.explorer.server import HEADERS, MOST_BYTES, Trust, check_comparable, listen
+from tests.explorer.cases import ACTIONS, SOURCE, labels, random_model, zoo
+from tests.explorer.serving import TOKEN, serving
+
+PATHS = ["/", "/assets/main.js", "/api/about", "/api/look"]
+HERE, THERE = ACTIONS.split(","), SOURCE.split(",")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving(zoo()) as found:
+        yield found
+
+
+# Who may ask
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN[:-1], TOKEN + "x", "%00", "é".encode().hex()])
+def test_without_the_token_nothing_is_told(server, path, token):
+    body = {"actions": HERE} if path == "/api/look" else None
+    status, _, found = server.ask(path, body, token=token)
+    assert status == 403
+    assert found["error"].startswith("the address lacks the token")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "192.168.0.7:80", ""])
+def test_another_name_is_refused(server, host):
+    status, _, found = server.ask("/api/about", Host=host)
+    assert status == 403
+    assert f"'{host}'" in found["error"]
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+def test_another_page_is_refused(server, origin):
+    status, _, found = server.ask("/api/look", {"actions": HERE}, Origin=origin)
+    assert status == 403
+    assert origin in found["error"]
+    own = f"http://127.0.0.1:{server.port}"
+    assert server.ask("/api/look", {"actions": HERE}, Origin=own)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("bound", "header", "allowed"),
+    [
+        ("127.0.0.1", "localhost:8000", True),
+        ("127.0.0.1", "127.0.0.1:8000", True),
+        ("127.0.0.1", "[::1]:8000", True),
+        ("127.0.0.1", "10.0.0.3:8000", False),
+        ("127.0.0.1", "lab.example", False),
+        ("0.0.0.0", "10.0.0.3:8000", True),
+        ("0.0.0.0", "[fe80::1]:8000", True),
+        ("0.0.0.0", "lab.example", False),
+        ("lab.example", "LAB.example:80", True),
+        ("lab.example", "evil.example:80", False),
+    ],
+)
+def test_names_that_are_trusted(bound, header, allowed):
+    assert Trust.for_host(bound).allows(header) is allowed
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/nothing", "/assets/nothing.js"])
+def test_every_answer_has_the_safe_headers(server, path):
+    _, headers, _ = server.ask(path)
+    found = {name.lower(): value for name, value in headers.items()}
+    for name, value in HEADERS.items():
+        assert found[name] == value
+    assert not any(name.startswith("access-control") for name in found)
+    assert "server" not in found
+
+
+OUTSIDE = [
+    "/assets/../server.py",
+    "/assets/..%2fserver.py",
+    "/assets/%2e%2e/server.py",
+    "/assets/..%5cserver.py",
+    "/assets/%2fetc%2fpasswd",
+    "/assets//etc/passwd",
+    "/assets/../../zoo/catalogue.json",
+    "/assets/.",
+    "/assets/",
+    "/assets/main.js%00",
+    "/assets/__init__.py",
+    "/run.json",
+    "/../" + TOKEN + "/api/about/../../..",
+]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_nothing_but_the_page_can_be_read(server, path):
+    status, _, found = server.ask(path)
+    assert status == 404
+    assert found == {"error": "there is nothing at this address"}
+
+
+# What it answers
+
+
+def test_the_page_and_all_it_is_made_of(server):
+    status, headers, page = server.ask("/")
+    assert status == 200
+    assert headers["content-type"] == "text/html; charset=utf-8"
+    assert b"//" not in page.replace(b"<!doctype html>", b""), "it asks another host"
+    for name in ("main.js", "score.js", "page.css", "explorer.css", "icon.svg"):
+        status, headers, found = server.ask(f"/assets/{name}")
+        assert status == 200
+        assert len(found) > 100
+    assert server.ask("/api/look")[0] == 405
+
+
+def test_numbers_are_those_of_the_library(server):
+    asked = {"patches": [[4, 0, 5], [2, 1, 1]], "without": [[5, 1]], "instead": "zero"}
+    found = server.look(actions=HERE, source=THERE, at=6, head=[4, 2], maps=True, **asked)
+    base = look(zoo(), HERE)
+    changed = look(
+        zoo(),
+        HERE,
+        source=THERE,
+        patches=[Patch(4, 0, 5), Patch(2, 1, 1)],
+        without=[(5, 1)],
+        instead="zero",
+    )
+    parity = zoo().task.group.parity
+    for name, view in (("base", base), ("changed", changed)):
+        told = found[name]
+        np.testing.assert_allclose(told["distribution"], view.answers[6], atol=1e-6)
+        np.testing.assert_allclose(told["attention"], view.attention[3, 2], atol=1e-6)
+        small = np.frombuffer(base64.b64decode(told["maps"]), np.uint8)
+        np.testing.assert_allclose(small / 255, view.attention.ravel(), atol=0.002)
+        for reader, arrays in (("probe", view.probes), ("unembedding", None)):
+            for target in ("state", "parity"):
+                cells = told[reader][target]
+                if arrays is not None:
+                    given = arrays[target]
+                elif target == "state":
+                    given = view.unembedding
+                else:
+                    odd = view.unembedding[..., parity == 1].sum(-1)
+                    given = np.stack([1 - odd, odd], -1)
+                true = view.states if target == "state" else parity[view.states]
+                assert cells["said"] == given.argmax(-1).tolist()
+                np.testing.assert_allclose(cells["sure"], given.max(-1), atol=1e-5)
+                right = given[:, np.arange(len(true)), true]
+                np.testing.assert_allclose(cells["truth"], right, atol=1e-5)
+        assert told["answers"]["state"]["said"] == view.answers.argmax(-1).tolist()
+    assert found["states"] == base.states.tolist()
+    assert found["source_states"] == look(zoo(), THERE).states.tolist()
+    assert found["base"]["distribution"] != found["changed"]["distribution"]
+    assert server.look(actions=HERE)["changed"] is None
+
+
+ASKED = {
+    "plain": {},
+    "patched": {"source": THERE, "patches": [[4, 0, 5], [1, 7, 7]], "at": 3},
+    "ablated": {"without": [[4, 0], [6, 3]], "instead": "zero", "head": [6, 1]},
+    "all of it": {"source": THERE, "patches": [[3, 2, 4]], "without": [[2, 2]], "head": [1, 0]},
+}
+
+
+@pytest.mark.parametrize("case", sorted(ASKED))
+def test_copied_python_runs_and_gives_the_same_numbers(server, case, capsys):
+    found = server.look(actions=HERE, **ASKED[case])
+    names = {}
+    exec(compile(found["python"], "copied", "exec"), names)
+    shown = found["changed"] or found["base"]
+    at = found["at"]
+    np.testing.assert_allclose(names["view"].answers[at], shown["distribution"], atol=1e-5)
+    for target, cells in shown["probe"].items():
+        assert names["view"].probes[target].argmax(-1).tolist() == cells["said"]
+    if "head" in ASKED[case]:
+        layer, head = ASKED[case]["head"]
+        np.testing.assert_allclose(
+            names["view"].attention[layer - 1, head], shown["attention"], atol=1e-5
+        )
+    best = zoo().task.group.labels[int(np.argmax(shown["distribution"]))]
+    assert capsys.readouterr().out.startswith(f"{{'{best}': ")
+
+
+BAD = {
+    "no JSON": (b"actions", "'actions' is no JSON"),
+    "no object": ([1], r"'\[1\]' is no JSON object"),
+    "deep": (b"[" * 50_000, "is no JSON"),
+    "unknown field": ({"actions": HERE, "path": "/etc/passwd"}, "unknown field 'path'"),
+    "label": ({"actions": ["132", "<b>"]}, "no element '<b>'"),
+    "number as label": ({"actions": [1]}, r"actions cannot be '\[1\]'"),
+    "empty": ({"actions": []}, "0 actions"),
+    "too long": ({"actions": ["132"] * 49}, "49 actions; this model takes from 1 to 48"),
+    "model": ({"actions": HERE, "model": 1}, "no model 1"),
+    "negative model": ({"actions": HERE, "model": -1}, "no model -1"),
+    "layer": ({"actions": HERE, "source": THERE, "patches": [[99, 0, 0]]}, "no layer 99"),
+    "shape": ({"actions": HERE, "patches": [[1, 2]]}, r"cannot hold '\[1, 2\]'"),
+    "truth": ({"actions": HERE, "patches": [[True, 0, 0]]}, "cannot be 'true'"),
+    "infinite": (b'{"actions": ["132"], "at": 1e999}', "at cannot be 'Infinity'"),
+    "huge": ({"actions": HERE, "at": 10**30}, "at cannot be '1000000"),
+    "at": ({"actions": HERE, "at": 8}, "no action 8"),
+    "head": ({"actions": HERE, "head": [7, 0]}, "no head 7.0"),
+    "heads": ({"actions": HERE, "without": [[1, 0]] * 600}, "600 entries"),
+    "instead": ({"actions": HERE, "instead": 3}, "instead cannot be '3'"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+def test_bad_requests_get_one_sentence(server, case):
+    body, words = BAD[case]
+    status, _, found = server.ask("/api/look", body)
+    assert status == 400
+    assert re.search(words, found["error"]), found["error"]
+    assert "\n" not in found["error"]
+    assert len(found["error"]) < 300
+
+
+def test_a_large_body_is_not_read(server):
+    status, _, found = server.ask("/api/look", b" " * (MOST_BYTES + 1))
+    assert status == 413
+    assert str(MOST_BYTES) in found["error"]
+    assert server.ask("/api/look", b" " * MOST_BYTES)[0] == 400
+
+
+def test_two_users_get_what_each_would_get_alone(server):
+    asked = [
+        {"actions": HERE, "source": THERE, "patches": [[4, 0, 6]]},
+        {"actions": THERE, "without": [[4, head] for head in range(4)]},
+    ]
+    alone = [server.look(**one) for one in asked]
+    for one in alone:
+        one.pop("ms")
+    mixed = []
+
+    def user(number):
+        for _ in range(12):
+            found = server.look(**asked[number])
+            found.pop("ms")
+            if found != alone[number]:
+                mixed.append(number)
+
+    threads = [threading.Thread(target=user, args=(i % 2,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert mixed == []
+    assert alone[0]["changed"]["distribution"] != alone[1]["changed"]["distribution"]
+
+
+# Other models
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "sentences", "many", "clock", "too many"])
+def test_every_kind_of_model_is_described_and_answers(kind):
+    model = random_model(kind)
+    with serving(model) as server:
+        about = server.ask("/api/about")[2]["models"][0]
+        found = server.look(actions=about["start"]["actions"], head=[1, 0], maps=True)
+    assert len(about["start"]["actions"]) == len(about["start"]["source"]) == 8
+    assert about["start"]["actions"][1:] == about["start"]["source"][1:]
+    assert about["start"]["actions"] != about["start"]["source"]
+    assert len(found["base"]["distribution"]) == model.task.group.order
+    recurrent = kind == "recurrent"
+    assert ("no attention" in (about["no_attention"] or "")) is recurrent
+    assert (found["base"]["attention"] is None) is recurrent
+    assert (about["moves"] is None) is (kind == "clock")
+    assert ("Z60" in (about["no_moves"] or "")) is (kind == "clock")
+    assert ("state" in found["base"]["probe"]) is (kind != "too many")
+    if kind == "sentences":
+        assert about["told"][about["labels"].index("132")] == "Swap positions 2 and 3."
+
+
+def test_two_models_answer_side_by_side():
+    first, second = zoo(), random_model("rotary")
+    with serving(first, second) as server:
+        both = [server.look(actions=HERE, model=i) for i in (0, 1)]
+    for found, model in zip(both, (first, second), strict=True):
+        expected = look(model, HERE).answers[-1]
+        np.testing.assert_allclose(found["base"]["distribution"], expected, atol=1e-6)
+    assert "view2 = look(\n    model2," in both[1]["python"]
+
+
+def test_models_of_different_groups_are_not_compared():
+    words = "'zoo:s3-parity-associative' and 'many' cannot be compared.*S3.*S5"
+    with pytest.raises(StatetraceError, match=words):
+        check_comparable([zoo(), random_model("many")])
+
+
+def test_a_port_in_use_is_refused():
+    with listen("127.0.0.1", 0) as bound:
+        port = bound.getsockname()[1]
+        with pytest.raises(StatetraceError, match=f"port {port} on '127.0.0.1' cannot be used"):
+            listen("127.0.0.1", port)
+    with pytest.raises(StatetraceError, match="'no such host'"):
+        listen("no such host", 0)
+
+
+# The package
+
+
+def test_assets_are_in_the_package():
+    root = Path(__file__).parents[2]
+    settings = tomllib.loads((root / "pyproject.toml").read_text())
+    patterns = settings["tool"]["setuptools"]["package-data"]["statetrace"]
+    found = [
+        file.relative_to(root / "statetrace").as_posix()
+        for folder in ("explorer", "report")
+        for file in (root / "statetrace" / folder / "assets").iterdir()
+    ]
+    assert len(found) > 8
+    for name in found:
+        assert any(fnmatch.fnmatch(name, pattern) for pattern in patterns), name
+
+
+def test_other_commands_do_not_load_the_server():
+    code = (
+        "import sys, json, statetrace.cli, statetrace.explorer;"
+        "print(json.dumps([m for m in ('starlette', 'uvicorn') if m in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert json.loads(done.stdout) == []
+
+
+def test_the_largest_question_fits():
+    """The largest question a page may ask of the zoo fits into what the server reads."""
+    model = zoo()
+    patches = [[layer, t, t] for layer in range(7) for t in range(48)]
+    asked = {"actions": labels(model, 48), "source": labels(model, 48, 1), "patches": patches}
+    asked["without"] = [[layer, head] for layer in range(1, 7) for head in range(4)]
+    assert len(json.dumps(asked)) < MOST_BYTES
+    with serving(model) as server:
+        assert server.look(**asked)["notes"] == [
+            "48 actions are more than the 24 the model was trained on"
+        ]
