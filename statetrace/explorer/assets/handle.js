@@ -23,13 +23,18 @@ export class Handle {
   show(own, length) {
     const prefix = prefixOf(own);
     this.length = length;
+    if (this.held) return;  // answers come later than the hand moves
     if (prefix) [this.layer, , this.last] = prefix;
     else this.last = -1;
+    this.place();
+  }
+
+  place() {
     this.knob.style.setProperty("--at", this.last + 1);
     this.knob.style.setProperty("--layer", this.layer);
     this.knob.classList.toggle("parked", this.last < 0);
     this.knob.setAttribute("aria-valuemin", "0");
-    this.knob.setAttribute("aria-valuemax", String(length));
+    this.knob.setAttribute("aria-valuemax", String(this.length));
     this.knob.setAttribute("aria-valuenow", String(this.last + 1));
     this.knob.setAttribute("aria-valuetext", this.last < 0 ? "no prefix"
       : `the first ${this.last + 1} actions, at layer ${this.layer}`);
@@ -41,6 +46,7 @@ export class Handle {
     if (layer === this.layer && last === this.last && !done) return;
     this.layer = layer;
     this.last = last;
+    this.place();
     this.change(layer, last, done);
   }
 
@@ -49,6 +55,7 @@ export class Handle {
     tip(null);
     this.knob.focus();
     this.knob.setPointerCapture(event.pointerId);
+    this.held = true;
     const first = this.body.querySelector(".cell");
     const follow = (e) => {
       const box = first.getBoundingClientRect();
@@ -57,6 +64,7 @@ export class Handle {
     };
     const end = () => {
       this.knob.removeEventListener("pointermove", follow);
+      this.held = false;
       this.set(this.layer, this.last, true);
     };
     this.knob.addEventListener("pointermove", follow);

@@ -82,6 +82,7 @@ class Part {
 
   async answer() {
     this.waiting = true;
+    this.box.dataset.waiting = "true";
     const own = state.models[this.number];
     const shown = structuredClone(state);
     try {
@@ -100,7 +101,9 @@ class Part {
       this.count = (this.count || 0) + 1;
       this.box.dataset.answers = String(this.count);
     }
-    if (this.again) { this.again = false; await this.answer(); }
+    if (!this.again) { delete this.box.dataset.waiting; return; }
+    this.again = false;
+    await this.answer();
   }
 
   draw() {
@@ -139,6 +142,8 @@ function show() {
     if (document.activeElement !== field) field.value = state[name].join(" ");
     field.parentElement.classList.toggle("editing", state.edit === name);
   }
+  const { told, labels } = models[0];
+  $("told").textContent = told ? state[state.edit].map((label) => told[labels.indexOf(label)] ?? label).join(" ") : "";
   controls();
   pose();
   parts.forEach((part) => part.ask());
@@ -236,7 +241,7 @@ function palette() {
     onclick: () => add(about.labels[i]) }, about.labels[i]);
   if (few) { $("palette").replaceChildren(...about.actions.map(one)); return; }
   const found = make("span", { class: "found" });
-  const search = make("input", { type: "search", placeholder: `find one of ${about.actions.length} elements`, "aria-label": "find an element",
+  const search = make("input", { type: "search", size: 24, placeholder: `find one of ${about.actions.length} elements`, "aria-label": "find an element",
     oninput: () => filter(), onkeydown: (event) => {
       if (event.key === "Enter" && found.firstChild?.click) { event.preventDefault(); found.firstChild.click(); search.select(); }
     } });

@@ -27,7 +27,7 @@ export class Score {
     this.state = state;
     this.own = own;
     this.data = data;
-    const shape = `${state.actions.length} ${state.reader} ${Boolean(data.changed)}`;
+    const shape = `${state.actions.length} ${state.reader}`;
     if (shape !== this.shape) { this.build(); this.shape = shape; }
     this.fill();
   }
@@ -48,19 +48,19 @@ export class Score {
     this.sourced = many("sourced");
     this.svg = draw("svg", { class: "braid", "aria-hidden": "true" });
     this.before = many("answer");
-    this.after = this.data.changed ? many("answer") : null;
+    this.after = many("answer");
     const rows = [
       row("numbers", ["after"], this.numbers),
       row("actions", ["actions"], this.actions),
-      make("div", { class: "line strands" }, make("div", { class: "head" }, this.about.moves ? "objects" : ""), this.svg),
+      this.about.moves ? make("div", { class: "line strands" }, make("div", { class: "head" }, "objects"), this.svg) : "",
       row("truths", ["true state"], this.truths),
     ];
     this.grids = this.targets.filter((t) => this.readings(t, "base")).map((t) => this.grid(t, T));
     rows.push(...this.grids.map((g) => g.box));
     if (!this.grids.length) rows.push(make("p", { class: "missing" }, this.missing()));
-    rows.push(row("answers", [this.after ? "it said" : "it says"], this.before));
-    if (this.after) rows.push(row("answers changed", ["it now says"], this.after));
-    rows.push(row("sources", ["source"], this.sourced));
+    this.now = row("answers changed", ["it now says"], this.after);
+    this.then = row("answers", [""], this.before);
+    rows.push(this.then, this.now, row("sources", ["source"], this.sourced));
     this.scroll.replaceChildren(...rows);
     this.fit();
     if (held) this.scroll.querySelector(`[data-key="${held}"]`)?.focus();
@@ -165,7 +165,7 @@ export class Score {
       this.sourced[t].textContent = other ?? "";
       this.sourced[t].classList.toggle("differs", other !== undefined && other !== label);
       for (const line of [this.numbers, this.actions, this.truths, this.sourced, this.before, this.after]) {
-        line?.[t].classList.toggle("here", here);
+        line[t].classList.toggle("here", here);
       }
     });
     const mark = (line, run) => line.forEach((cell, t) => {
@@ -175,7 +175,9 @@ export class Score {
       cell.title = `${percent(from.sure[t])} sure`;
     });
     mark(this.before, "base");
-    if (this.after) mark(this.after, "changed");
+    if (data.changed) mark(this.after, "changed");
+    this.now.hidden = !data.changed;  // there all the time, so that a drag does not rebuild the grid
+    this.then.firstChild.textContent = data.changed ? "it said" : "it says";
     for (const grid of this.grids) this.paint(grid, own);
     this.fit();
   }
@@ -208,7 +210,7 @@ export class Score {
     const least = Math.max(28, 7.4 * longest + 4);
     const narrow = this.box.clientWidth < 520;
     const head = narrow ? 74 : 132, start = narrow ? 22 : 30;
-    this.width = Math.floor(Math.max(least, Math.min(56, (this.box.clientWidth - head - start - 2) / T)));
+    this.width = Math.floor(Math.max(least, Math.min(72, (this.box.clientWidth - head - start - 2) / T)));
     this.box.style.setProperty("--w", `${this.width}px`);
     this.box.style.setProperty("--head", `${head}px`);
     this.box.style.setProperty("--start", `${start}px`);

@@ -1,0 +1,472 @@
+"""The explorer as people meet it: opened in a real browser, typed into, clicked and dragged."""
+
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+
+from statetrace.explorer import Patch, look
+from tests.browser.test_report import CONTRAST
+from tests.explorer.cases import random_model, zoo
+from tests.explorer.serving import TOKEN, serving
+
+pytestmark = pytest.mark.browser
+
+WIDTHS = (390, 768, 1440)
+
+
+@pytest.fixture(scope="module")
+def server(chromium):
+    with serving(zoo()) as found:
+        yield found
+
+
+class Visit:
+    """A person with a browser of their own; hears everything the page complains about or asks."""
+
+    def __init__(self, browser, url, width=1440, theme="light"):
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=theme
+        )
+        self.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        self.page = self.context.new_page()
+        self.errors, self.asked = [], []
+        self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.open(url)
+
+    def open(self, url):
+        self.page.goto(url)
+        self.page.wait_for_selector("html[data-ready=true]", timeout=30_000)
+
+    def answered(self, act, model=0):
+        """Do something and wait until the model has answered it."""
+        box = self.page.locator(f"[data-model='{model}']")
+        before = int(box.get_attribute("data-answers"))
+        act()
+        self.page.wait_for_function(
+            "([n, model]) => Number(document.querySelector(`[data-model='${model}']`)"
+            ".dataset.answers) > n && !document.querySelector('[data-waiting]')",
+            arg=[before, model],
+            timeout=15_000,
+        )
+
+    def cells(self, target, model=0):
+        """Texts of a grid, [layers + 1][T]."""
+        return self.page.eval_on_selector_all(
+            f"[data-model='{model}'] [data-target={target}] .lattice .line",
+            "lines => lines.map((l) => [...l.querySelectorAll('.cell')].map((c) => c.textContent))",
+        )
+
+    def cell(self, target, layer, t, model=0):
+        return self.page.locator(f"[data-model='{model}'] [data-key='{target}-{layer}-{t}']")
+
+    def answer(self, model=0):
+        return self.page.locator(f"[data-model='{model}'] .reply h3 b").text_content()
+
+    def sequence(self, name="actions"):
+        return self.page.locator(f"#{name}").input_value().split()
+
+    def close(self):
+        assert self.errors == []
+        self.context.close()
+
+
+@pytest.fixture
+def visit(browser, server):
+    found = Visit(browser, server.url)
+    yield found
+    found.close()
+
+
+def test_at_first_sight_parity_is_known_early_and_the_state_late(visit):
+    said = visit.page.locator(".headline").text_content()
+    assert said == "Parity is known from layer 4 on, the state only at layer 6."
+    view = look(zoo(), visit.sequence())
+    labels = zoo().task.group.labels
+    true = [labels[s] for s in view.states]
+    assert visit.cells("state")[6] == true
+    assert sum(a == b for a, b in zip(visit.cells("state")[4], true, strict=True)) < 12
+    odd = [["even", "odd"][p] for p in zoo().task.group.parity[view.states]]
+    for layer in (4, 5, 6):
+        assert visit.cells("parity")[layer] == odd
+    for target in ("state", "parity"):
+        names = labels if target == "state" else ["even", "odd"]
+        read = view.probes[target].argmax(-1)
+        assert visit.cells(target) == [[names[i] for i in row] for row in read]
+    full = "getComputedStyle(document.querySelector(\"[data-key='{}']\")).backgroundColor"
+    shown = {key: visit.page.evaluate(full.format(key)) for key in ("parity-4-15", "state-4-15")}
+    assert shown["parity-4-15"] != shown["state-4-15"]
+
+
+def test_it_asks_nothing_but_its_own_server(visit, server):
+    assert len(visit.asked) > 5
+    assert all(url.startswith(server.url) for url in visit.asked)
+
+
+def test_typing_shows_at_once_what_is_read(visit):
+    field = visit.page.locator("#actions")
+    visit.answered(lambda: field.fill("132 213 231"))
+    view = look(zoo(), "132,213,231")
+    labels = zoo().task.group.labels
+    assert visit.cells("state") == [
+        [labels[i] for i in row] for row in view.probes["state"].argmax(-1)
+    ]
+    truths = visit.page.locator(".truth b").all_text_contents()
+    assert truths == ["132", "231", "312"]
+    assert visit.page.locator(".truth .sign").all_text_contents() == ["odd", "even", "even"]
+    assert visit.answer() == "312"
+    visit.answered(visit.page.get_by_text("unembedding", exact=True).click)
+    assert visit.cells("state") == [[labels[i] for i in r] for r in view.unembedding.argmax(-1)]
+
+
+def test_what_is_no_element_is_quoted_and_the_view_stays(visit):
+    before = visit.cells("state")
+    visit.page.locator("#actions").fill("132 2x3")
+    said = visit.page.locator("#trouble").text_content()
+    assert said.startswith("S3 has no element '2x3'")
+    assert visit.cells("state") == before
+    visit.page.locator("#actions").fill(" ".join(["132"] * 49))
+    assert visit.page.locator("#trouble").text_content().startswith("49 actions are too many")
+
+
+def test_clicking_elements_and_swapping_objects_add_actions(visit):
+    page = visit.page
+    visit.answered(lambda: page.locator("#actions").fill("132"))
+    visit.answered(page.locator("#palette button", has_text="231").click)
+    assert visit.sequence() == ["132", "231"]
+    # The objects stand as the state says; swapping the first two is the action 213.
+    places = "[...document.querySelectorAll('.disc')].map((d) => d.getAttribute('aria-label'))"
+    before = page.evaluate(places)
+    by_place = sorted(range(3), key=lambda i: int(before[i][-1]))
+    page.locator(".disc").nth(by_place[0]).click()
+    visit.answered(page.locator(".disc").nth(by_place[1]).click)
+    assert visit.sequence() == ["132", "231", "213"]
+    after = page.evaluate(places)
+    assert after[by_place[0]][-1] == "2"
+    assert after[by_place[1]][-1] == "1"
+    assert after[by_place[2]] == before[by_place[2]]
+    moved = page.evaluate("document.querySelector('.disc').style.transform")
+    assert re.fullmatch(r"translateX\(\d+px\)", moved)
+    visit.answered(page.locator("[aria-label='remove the last action']").click)
+    assert visit.sequence() == ["132", "231"]
+
+
+def test_several_swaps_make_one_action(visit):
+    page = visit.page
+    visit.answered(lambda: page.locator("#actions").fill("123"))
+    page.locator("#gather").check()
+    for pair in ((0, 1), (1, 2)):
+        for i in pair:
+            page.locator(".disc").nth(i).click()
+    # A and B trade places, then B (now first) and C: C stands first, A second, B last
+    visit.answered(page.locator(".gather button", has_text="Add ").click)
+    label = visit.sequence()[-1]
+    row = [""] * 3
+    for thing, place in zip("ABC", label, strict=True):
+        row[int(place) - 1] = thing
+    assert "".join(row) == "CAB"
+
+
+def test_a_replay_walks_through_the_sequence(visit):
+    page = visit.page
+    visit.answered(lambda: page.locator("#actions").fill("132 213"))
+    page.locator("[aria-label='play the sequence']").click()
+    page.wait_for_selector(".action.now")
+    seen = page.locator("#stage-note").text_content()
+    assert seen.startswith("action ")
+    page.wait_for_function("() => !document.querySelector('.action.now')", timeout=5000)
+    assert "after 2 actions" in page.locator("#stage-note").text_content()
+
+
+def test_clicking_a_cell_patches_it_and_the_answer_changes(visit):
+    before = visit.answer()
+    here, there = visit.sequence(), visit.sequence("source")
+    visit.answered(visit.cell("state", 6, 15).click)
+    visit.answered(visit.cell("parity", 0, 0).click)
+    assert "patched" in visit.cell("parity", 6, 15).get_attribute("class")
+    view = look(zoo(), here, source=there, patches=[Patch(6, 15, 15), Patch(0, 0, 0)])
+    assert visit.answer() == next(iter(view.answer()))
+    assert visit.answer() != before
+    shown = visit.page.locator(".reply li.top .share").text_content()
+    assert shown in (">99.9%", f"{100 * view.answers[-1].max():.0f}%")
+    visit.answered(visit.cell("state", 6, 15).click)
+    visit.answered(visit.cell("state", 0, 0).click)
+    assert visit.answer() == before
+    assert visit.page.locator(".cell.patched").count() == 0
+
+
+def test_dragging_the_prefix_boundary_patches_a_prefix(visit):
+    page = visit.page
+    handle = page.locator("[data-key=parity-handle]")
+    handle.scroll_into_view_if_needed()
+    start, goal = handle.bounding_box(), visit.cell("parity", 5, 9).bounding_box()
+    page.mouse.move(start["x"] + 7, start["y"] + 12)
+    page.mouse.down()
+    for share in (0.3, 0.6, 1.0):
+        page.mouse.move(
+            start["x"] + 7 + share * (goal["x"] + goal["width"] - start["x"] - 7),
+            start["y"] + 12 + share * (goal["y"] + 10 - start["y"] - 12),
+        )
+    visit.answered(page.mouse.up)
+    assert handle.get_attribute("aria-valuetext") == "the first 10 actions, at layer 5"
+    assert page.locator("[data-target=state] .patched").count() == 10
+    here, there = visit.sequence(), visit.sequence("source")
+    view = look(zoo(), here, source=there, patches=[Patch(5, 0, 9)])
+    said = page.locator(".answers.changed .answer b").all_text_contents()
+    labels = zoo().task.group.labels
+    assert said == [labels[i] for i in view.answers.argmax(-1)]
+    visit.answered(lambda: (handle.focus(), page.keyboard.press("ArrowLeft")))
+    assert handle.get_attribute("aria-valuenow") == "9"
+    visit.answered(lambda: page.keyboard.press("Home"))
+    assert page.locator(".cell.patched").count() == 0
+
+
+def test_heads_show_what_they_look_at_and_can_be_switched_off(visit):
+    page = visit.page
+    visit.answered(page.locator("[data-key='see-0-4.2']").click)
+    assert page.locator(".map h4").text_content() == "layer 4, head 2"
+    view = look(zoo(), visit.sequence())
+    picture = page.locator(".map canvas")
+    box = picture.bounding_box()
+    row, column = 12, int(view.attention[3, 2, 12].argmax())
+    page.mouse.move(
+        box["x"] + (column + 0.5) * box["width"] / 17, box["y"] + (row + 0.5) * box["height"] / 16
+    )
+    said = page.locator(".map output").text_content()
+    looked = "the start marker" if column == 0 else f"action {column}"
+    assert said.startswith(f"action 13 looks at {looked}: ")
+    before = visit.answer()
+    for head in range(4):
+        visit.answered(page.locator(f"[data-key='cut-0-6.{head}']").click)
+    changed = look(zoo(), visit.sequence(), without=[(6, head) for head in range(4)])
+    assert visit.answer() == next(iter(changed.answer()))
+    said = page.locator(".answers.changed .answer b").all_text_contents()
+    assert said != page.locator(".answers:not(.changed) .answer b").all_text_contents()
+    visit.answered(page.get_by_text("nothing", exact=True).click)
+    zeroed = look(zoo(), visit.sequence(), without=[(6, h) for h in range(4)], instead="zero")
+    assert visit.answer() == next(iter(zeroed.answer()))
+    visit.answered(page.get_by_text("Undo all changes").click)
+    assert visit.answer() == before
+
+
+def test_an_address_is_the_view(visit, browser):
+    page = visit.page
+    visit.answered(lambda: page.locator("#actions").fill("132 213 231 321 132"))
+    visit.answered(visit.cell("state", 4, 1).click)
+    visit.answered(page.locator("[data-key='cut-0-3.1']").click)
+    visit.answered(page.locator(".number").nth(2).click)
+    page.locator("#share").click()
+    address = page.evaluate("navigator.clipboard.readText()")
+    assert address == page.url
+    other = Visit(browser, address)
+    for name in (".cell", ".reply", ".answers", ".matrix .one"):
+        texts = "all => all.map((e) => [e.textContent, e.className])"
+        seen = [v.page.eval_on_selector_all(name, texts) for v in (visit, other)]
+        assert seen[0] == seen[1]
+    assert other.page.locator(".cell.patched").count() == 2  # in both grids
+    other.close()
+    visit.answered(page.go_back)
+    visit.answered(page.go_back)
+    assert page.locator(".one.off").count() == 0
+    assert page.locator(".cell.patched").count() == 2
+    visit.answered(page.go_forward)
+    assert page.locator(".one.off").count() == 1
+
+
+def test_two_people_do_not_disturb_each_other(visit, browser, server):
+    other = Visit(browser, server.url)
+    visit.answered(lambda: visit.page.locator("#actions").fill("132 213"))
+    other.answered(lambda: other.page.locator("#actions").fill("231 231 231"))
+    visit.answered(visit.cell("state", 3, 0).click)
+    assert [visit.sequence(), other.sequence()] == [["132", "213"], ["231", "231", "231"]]
+    assert other.page.locator(".cell.patched").count() == 0
+    other.close()
+
+
+def test_copied_python_is_the_view(visit):
+    page = visit.page
+    visit.answered(visit.cell("state", 4, 1).click)
+    page.locator("#python").click()
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert page.locator("#code-text").text_content() == text
+    names = {}
+    exec(compile(text, "copied", "exec"), names)
+    order = list(names["view"].answer())
+    assert visit.answer() == order[0]
+    expected = look(
+        zoo(), visit.sequence(), source=visit.sequence("source"), patches=[Patch(4, 1, 1)]
+    )
+    np.testing.assert_allclose(names["view"].answers, expected.answers, atol=1e-5)
+    page.keyboard.press("Escape")
+
+
+def test_keys_alone_are_enough(visit):
+    page = visit.page
+    page.locator(".skip").focus()
+    seen = []
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        at = page.evaluate(
+            "(() => { const e = document.activeElement; return [e.id, e.dataset?.key || '',"
+            "e.name || '', e.tagName, e.getAttribute('aria-label') || e.textContent || '']; })()"
+        )
+        if at[3] == "BODY":
+            break
+        seen.append(at)
+    ids, keys, names = ({at[i] for at in seen} for i in range(3))
+    assert {"share", "python", "theme", "actions", "source", "gather"} <= ids
+    assert {"edit", "click", "reader", "instead-0"} <= names
+    assert {"parity-0-0", "state-0-0", "parity-handle", "state-handle", "see-0-1.0"} <= keys
+    assert all(at[4] or at[2] or at[3] == "INPUT" for at in seen), "a control without a name"
+    visit.cell("state", 0, 0).focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+    visit.answered(lambda: page.keyboard.press("Enter"))
+    assert "patched" in visit.cell("state", 2, 1).get_attribute("class")
+    assert page.evaluate("document.activeElement.dataset.key") == "state-2-1"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_has_contrast(browser, server, theme):
+    found = Visit(browser, f"{server.url}#p=4-0-6&x=4.0", theme=theme)
+    found.page.wait_for_timeout(300)  # cells fade in
+    ratios = found.page.evaluate(CONTRAST)
+    assert len(ratios) > 200
+    own = [r for r in ratios if len(r[1]) > 1]  # single signs are pictures, or letters on discs
+    assert [(round(ratio, 2), text) for ratio, text in own if ratio < 4.5] == []
+    on_discs = found.page.eval_on_selector_all(
+        ".disc",
+        "all => all.map((d) => ['circle', 'text'].map((n) =>"
+        " getComputedStyle(d.querySelector(n)).fill.match(/\\d+/g).map(Number)))",
+    )
+    assert len(on_discs) == 3
+    assert min(contrast(*pair) for pair in on_discs) >= 4.5
+    found.close()
+
+
+def contrast(one, other):
+    """WCAG 2, of two colours as [r, g, b]."""
+
+    def light(colour):
+        parts = [v / 255 for v in colour]
+        linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+        return float(np.dot(linear, [0.2126, 0.7152, 0.0722])) + 0.05
+
+    low, high = sorted((light(one), light(other)))
+    return high / low
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_sticks_out(browser, server, width):
+    found = Visit(browser, f"{server.url}#p=4-0-6", width)
+    page = found.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator(".headline").bounding_box()["y"] < 300
+    small = page.evaluate(
+        "[...document.querySelectorAll('main button, main input:not([type=radio]), .choice span')]"
+        ".filter((e) => { const b = e.getBoundingClientRect(); return b.width && b.width < 14; })"
+        ".length"
+    )
+    assert small == 0
+    found.close()
+
+
+def test_the_button_turns_the_lights_off(visit):
+    page = visit.page
+    paper = "getComputedStyle(document.body).backgroundColor"
+    cell = "getComputedStyle(document.querySelector('.cell')).backgroundColor"
+    before = [page.evaluate(paper), page.evaluate(cell)]
+    page.locator("#theme").click()
+    page.wait_for_timeout(250)
+    assert page.evaluate(paper) != before[0]
+    assert page.evaluate(cell) != before[1]
+
+
+def test_a_wrong_address_is_told_in_words(browser, server):
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(server.url.replace(TOKEN, "guess"))
+    assert "lacks the token" in page.locator("body").text_content()
+    context.close()
+    broken = Visit(browser, f"{server.url}#a=132,999&t=banana&p=4-0,x")
+    assert "'999'" in broken.page.locator("#trouble").text_content()
+    broken.errors.clear()  # the browser tells of the refusal
+    broken.close()
+
+
+def test_two_models_read_the_same_input(browser):
+    with serving(zoo(), random_model("rotary")) as server:
+        found = Visit(browser, server.url)
+        page = found.page
+        assert page.locator(".headline").count() == 2
+        page.locator("#actions").fill("132 213")
+        for model in (0, 1):
+            page.wait_for_function(
+                f"() => document.querySelectorAll(\"[data-model='{model}'] .number\").length === 2"
+            )
+        assert found.answer(0) == next(iter(look(zoo(), "132,213").answer()))
+        assert found.answer(1) == next(iter(look(random_model("rotary"), "132,213").answer()))
+        found.answered(found.cell("state", 1, 0, model=1).click, model=1)
+        assert page.locator("[data-model='0'] .patched").count() == 0
+        assert page.locator("[data-model='1'] .patched").count() == 2
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+        found.close()
+
+
+def test_a_hundred_and_twenty_elements_can_be_chosen_from(browser):
+    with serving(random_model("many")) as server:
+        found = Visit(browser, server.url)
+        page = found.page
+        found.answered(lambda: page.locator("#actions").fill("42315 12534"))
+        assert page.locator(".truth b").last.text_content() == "32514"
+        order = page.evaluate(
+            "[...document.querySelectorAll('.disc')].sort((a, b) => a.ariaLabel.at(-1) -"
+            "b.ariaLabel.at(-1)).map((d) => d.textContent).join('')"
+        )
+        assert order == "DBAEC", "as Figure 1 of the paper has it"
+        page.locator("#palette input").fill("5432")
+        assert page.locator("#palette button").all_text_contents() == ["54321"]
+        found.answered(lambda: page.keyboard.press("Enter"))
+        assert found.sequence() == ["42315", "12534", "54321"]
+        page.locator("#palette input").fill("9")
+        assert "no element '9'" in page.locator("#palette").text_content()
+        found.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "words"),
+    [
+        ("recurrent", ".heads", "'mamba' models have no attention"),
+        ("clock", "#stage", "the elements of Z60 (0, 1, 2, ...) are no rearrangements"),
+        ("too many", ".headline", "S6 has too many states for probes"),
+        ("sentences", "#told", "Swap positions"),
+    ],
+)
+def test_what_a_model_lacks_is_said(browser, kind, place, words):
+    with serving(random_model(kind)) as server:
+        found = Visit(browser, server.url)
+        if kind == "sentences":
+            found.answered(lambda: found.page.locator("#actions").fill("132 213"))
+        assert words in found.page.locator(place).text_content()
+        found.close()
+
+
+def test_a_minute_of_clicking_is_enough(browser, server):
+    """From opening the page to knowing that parity comes early, and that it is used."""
+    begin = time.monotonic()
+    found = Visit(browser, server.url)
+    page = found.page
+    assert "Parity is known from layer 4 on" in page.locator(".headline").text_content()
+    handle = page.locator("[data-key=parity-handle]")
+    # The source is odd where the sequence is even: its prefix at layer 3 turns parity over.
+    parity = found.cells("parity")[4]
+    found.answered(lambda: (handle.focus(), page.keyboard.press("End")))
+    assert found.cells("parity")[4] != parity
+    body = json.dumps(found.sequence())
+    assert len(body) > 10
+    assert time.monotonic() - begin < 60
+    found.close()
