@@ -143,7 +143,9 @@ def _evidence(evidence: dict[str, Any], algorithms: list[str]) -> str:
         )
     note = "Numbers: log-probability lost against the algorithm that fits this lens best."
     return (
-        '<div class="wide"><table class="evidence"><caption>Evidence</caption>'
+        '<div class="wide" tabindex="0" role="region" aria-label="Evidence">'
+        f'<table class="evidence" style="--columns:{max(1, len(scored))}">'
+        "<caption>Evidence</caption>"
         f'<thead><tr><th scope="col">lens</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         + (f'<p class="fine">{note}</p>' if scored else "")

@@ -135,6 +135,8 @@ def test_keys_reach_every_control(opened):
     assert sum(at[1] == "SELECT" for at in seen) == lists
     shown = page.locator(".save:not([hidden]) button").count()
     assert sum(bool(at[3]) for at in seen) == shown
+    scrolled = page.locator(".wide").count()  # wide tables are scrolled by arrow keys
+    assert sum(at[1] == "DIV" for at in seen) == scrolled
 
 
 def test_arrow_keys_choose(opened):
@@ -180,19 +182,23 @@ def test_figures_can_be_saved(opened, figure, kind):
             assert shown == pytest.approx(cells)
 
 
+CUT = """[...document.querySelectorAll('.panel')].filter((p) => Math.abs(p.clientWidth -
+  p.querySelector('.main-svg').getBoundingClientRect().width) > 2).length"""
+HIDDEN = """[...document.querySelectorAll('.verdict .wide')]
+  .map((wide) => wide.scrollWidth - wide.clientWidth)"""
+
+
 def test_nothing_sticks_out_at_any_width(browser, report):
     found = Opened(browser, report, 390)
     page = found.page
     found.draw_all()
     for width in (390, 820, 1440):
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(400)  # plots follow their boxes
-        cut = page.evaluate(
-            "[...document.querySelectorAll('.panel')].filter((p) => Math.abs(p.clientWidth -"
-            "p.querySelector('.main-svg').getBoundingClientRect().width) > 2).length"
-        )
+        page.wait_for_function(f"{CUT} === 0", timeout=20_000)  # plots follow their boxes
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert cut == 0, f"{cut} pictures do not fit at {width}"
+        hidden = page.evaluate(HIDDEN)
+        assert len(hidden) == 2
+        assert max(hidden) <= 0, f"the evidence does not fit at {width}"
     assert found.errors == []
     found.context.close()
 
@@ -207,5 +213,7 @@ def test_on_paper_it_is_light_without_buttons(opened):
     assert page.evaluate("window.ink") == "#1D2127"
     page.emulate_media(media="print")
     assert page.locator(".save").first.is_hidden()
+    broken = "getComputedStyle(document.querySelector('#patching .side')).breakAfter"
+    assert page.evaluate(broken) == "avoid", "a heading may stand on another page than its picture"
     page.emulate_media(media="screen")
     opened.redrawn("compare-patching", page.locator("#theme").click)

@@ -5,19 +5,21 @@ import re
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
-from statetrace.report.figures import geometry, measures, patching, probes
+from statetrace.lenses.result import LensResult
+from statetrace.report.figures import generalization, geometry, measures, patching, probes
 from statetrace.report.figures.catalogue import CATALOGUE, predictions
-from statetrace.report.figures.chart import COLOURS, Chart, Heat, Line, Panel
+from statetrace.report.figures.chart import COLOURS, Chart, Heat, Line, Panel, Rule
 from statetrace.report.figures.predicted import Predicted
 from statetrace.report.figures.screen import coloured, picture
 from statetrace.report.files import write_figures
-from statetrace.report.look import looks, newest
+from statetrace.report.look import Look, looks, newest
 from statetrace.runs import Run
 
 DRAWN = [entry for entry in CATALOGUE if entry.lens]
@@ -118,6 +120,27 @@ def test_the_prism_has_its_edges_and_planes(run):
                for name in ("even plane", "odd plane")}  # fmt: skip
     assert heights["even plane"] != heights["odd plane"]
     assert measures(newest(run)).panels
+
+
+@pytest.mark.parametrize(
+    ("cutoffs", "told"),
+    [
+        ((30, None), [("state cutoff 30", "left", 0.02)]),
+        ((3, 3), [("state and parity cutoff 3", "right", 0.02)]),
+        ((20, 22), [("state cutoff 20", "left", 0.02), ("parity cutoff 22", "left", 0.1)]),
+        ((None, None), []),
+    ],
+)
+def test_cutoffs_are_told_beside_their_line_and_not_over_each_other(cutoffs, told):
+    lengths = list(range(1, 41))
+    columns = {"what": ["state"] * 40 + ["parity"] * 40, "length": lengths * 2}
+    columns |= {key: [1.0] * 80 for key in ("accuracy", "low", "high")}
+    ends = dict(zip(("state", "parity"), ({"first_below": end} for end in cutoffs), strict=True))
+    summary = {"training_length": 20, "longest": 40, "threshold": 0.98, "cutoff": ends}
+    result = LensResult("generalization", {}, columns, summary=summary)
+    marks = generalization(Look(Run(Path()), Path(), _read={"generalization": result})).panels[0]
+    rules = [mark for mark in marks.marks if isinstance(mark, Rule) and mark.axis == "x"]
+    assert [(rule.text, *rule.beside) for rule in rules] == told
 
 
 def test_files_are_vector_with_embedded_fonts_and_a_table_beside(run, tmp_path):

@@ -14,8 +14,9 @@ ABOUT = (
     "trained up to where the shading begins. A cutoff (dotted) is the first length below 98%. "
     "Where parity goes on after the state has failed, parity is computed on its own."
 )
-CLOSE = 0.08
-"""Share of the axis below which two cutoffs share their words."""
+ROOM = 0.36
+"""Share of the axis that a cutoff's words take on a phone: they stand left of it if that fits, as
+curves fall to the right."""
 MARKS = {"state": "circle", "parity": "square"}
 
 
@@ -46,14 +47,13 @@ def generalization(look: Look) -> Chart:
         end = summary["cutoff"][what]["first_below"]
         if end is not None:
             cutoffs.append((int(end), what, colour))
-    told: list[str] = []
-    ends = sorted({end for end, _, _ in cutoffs})
-    for i, end in enumerate(ends):
+    for i, end in enumerate(sorted({end for end, _, _ in cutoffs})):
         here = [(what, colour) for at, what, colour in cutoffs if at == end]
-        told.append(f"{' and '.join(what for what, _ in here)} cutoff {end}")
-        close = i + 1 < len(ends) and ends[i + 1] - end < CLOSE * longest
-        marks.append(Rule("x", end, "" if close else ", ".join(told), here[0][1], "dot"))
-        told = told if close else []
+        words = f"{' and '.join(what for what, _ in here)} cutoff {end}"
+        side = "left" if end > ROOM * longest else "right"
+        # low down, where curves are rarely, and one above the other
+        beside = (side, 0.02 + 0.08 * i)
+        marks.append(Rule("x", end, words, here[0][1], "dot", beside))
     panel = Panel(
         "length",
         "right answers",

@@ -113,6 +113,9 @@ class Rule:
     text: str = ""
     colour: str = "grey"
     dash: str = "dash"
+    beside: tuple[str, float] | None = None
+    """Of an upright line: its words lie ("left" or "right") of it, at that share of the height;
+    None where they go along it."""
 
 
 @dataclass(frozen=True)

@@ -249,6 +249,11 @@ def _rule(axes: Any, mark: Rule) -> None:
         place: dict[str, Any] = {"xy": (mark.at, 1), "xycoords": ("data", "axes fraction")}
         place |= {"ha": "left", "va": "top", "rotation": 90 if len(mark.text) > 2 else 0}
         place |= {"xytext": (1, -1), "textcoords": "offset points"}
+        if mark.beside is not None:
+            side, height = mark.beside
+            left = side == "left"
+            place |= {"xy": (mark.at, height), "va": "bottom", "rotation": 0}
+            place |= {"ha": "right" if left else "left", "xytext": (-2 if left else 2, 0)}
     else:
         axes.axhline(mark.at, color=colour, linestyle=style, linewidth=0.8)
         place = {"xy": (0.01, mark.at), "xycoords": ("axes fraction", "data"), "va": "bottom"}

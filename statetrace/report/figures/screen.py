@@ -291,6 +291,10 @@ def _shape(mark: Rule | Band) -> tuple[dict[str, Any], dict[str, Any] | None]:
             place = {"x": mark.at, "xref": "x", "y": 1, "yref": "y domain"}
             place |= {"xanchor": "left", "yanchor": "top", "xshift": 1}
             place["textangle"] = 90 if len(mark.text) > 2 else 0
+            if mark.beside is not None:
+                side, height = mark.beside
+                place |= {"y": height, "yanchor": "bottom", "textangle": 0, "xanchor": "left"}
+                place |= {"xanchor": "right", "xshift": -2} if side == "left" else {"xshift": 2}
         else:
             shape |= {"xref": "x domain", "yref": "y", "x0": 0, "x1": 1}
             shape |= {"y0": mark.at, "y1": mark.at}

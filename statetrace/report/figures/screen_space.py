@@ -6,10 +6,13 @@ Caveat: browsers draw these by WebGL; without it plotly says so in the panel.
 from __future__ import annotations
 
 from html import escape
+from math import hypot
 from typing import Any
 
 from statetrace.report.figures.chart import Cloud, Panel, Path3, Plane
 
+BROAD = 0.88
+"""How far away broad things are looked at from, by their diagonal: a phone's panel is narrow."""
 _MARKS_3D = {"triangle-up": "diamond", "square": "square", "diamond": "diamond"}
 
 
@@ -28,6 +31,8 @@ def scene(panel: Panel) -> dict[str, Any]:
         axis["range"] = list(limits)
     # the longest side is 1, so that flat and slender things fit as well as cubes
     ratio = dict(zip("xyz", (round(side / max(sides), 4) for side in sides), strict=True))
+    away = max(1.0, BROAD * hypot(ratio["x"], ratio["y"]))
+    camera["eye"] = {axis: round(away * value, 4) for axis, value in eye.items()}
     return axes | {"aspectmode": "manual", "aspectratio": ratio, "camera": camera}
 
 
