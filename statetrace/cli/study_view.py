@@ -14,27 +14,31 @@ from statetrace.cli.console import err, note
 from statetrace.studies.survey import CellState, tally
 
 MOST_ROWS = 40
+WHYS = 3
+"""Lines on what went wrong that fit a screen beside the table."""
+
 STYLES = {"finished": "green", "failed": "bold red", "running": "cyan", "waiting": "dim"}
 FIRST = ("failed", "running", "to be retried", "interrupted", "finished", "waiting")
 
 
-def table(states: Sequence[CellState], most: int | None = None) -> Table:
-    """A row per cell, those that want attention first where there are too many for a screen."""
+def table(states: Sequence[CellState], most: int | None = None) -> Group:
+    """A row per cell, those that want attention first where there are too many for a screen; below
+    them what went wrong."""
     made = Table(title=None, pad_edge=False, box=None)
-    anything_wrong = any(one.why for one in states)
-    names = ["cell", "state", "step", "accuracy", "early", "verdict", "why"]
-    for name in names if anything_wrong else names[:-1]:
+    for name in ("cell", "state", "step", "accuracy", "early", "verdict"):
         right = name in ("step", "accuracy")
-        whole = name in ("cell", "state", "step")
-        made.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=whole)
+        made.add_column(name, justify="right" if right else "left", no_wrap=name != "verdict")
     shown = list(states)
     if most is not None and len(shown) > most:
         shown = sorted(shown, key=lambda one: FIRST.index(one.state))[:most]
     for one in shown:
-        made.add_row(*_row(one)[: len(made.columns)])
+        made.add_row(*_row(one))
     if len(shown) < len(states):
         made.caption = f"{len(states) - len(shown):,} more cells not shown"
-    return made
+    wrong = [f"{one.cell.name}: {one.why}" for one in shown if one.why]
+    if most is None:
+        return Group(made, *map(Text, wrong))
+    return Group(made, *(Text(why, no_wrap=True, overflow="ellipsis") for why in wrong[:WHYS]))
 
 
 def _row(one: CellState) -> list[Text]:
@@ -52,7 +56,6 @@ def _row(one: CellState) -> list[Text]:
         accuracy,
         str(early.get("quick", "")),
         verdict,
-        one.why or "",
     ]
     style = STYLES.get(one.state, "yellow")
     return [Text(word, style=style if number == 1 else "") for number, word in enumerate(words)]
@@ -96,7 +99,7 @@ class Live:
 
     def draw(self, states: tuple[CellState, ...]) -> None:
         if err.is_terminal:
-            most = max(5, min(MOST_ROWS, err.height - 4))
+            most = max(5, min(MOST_ROWS, err.height - 4 - WHYS))
             self._live.update(Group(table(states, most), summary(states)), refresh=True)
             return
         for one in states:

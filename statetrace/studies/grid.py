@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.training.recipe import OPTIONS, Recipe, known
+from statetrace.training.recipe import OPTIONS, SECTIONS, STAGE, Recipe, known
 from statetrace.training.settings import need
 from statetrace.training.tables import Tables, read_tables
 
@@ -131,6 +131,10 @@ def read_study(path: Path) -> Plan:
     """The plan of a study file; refuses, before any work, what cannot be done."""
     source = f"study '{path}'"
     tables = read_tables(path, "study", _settled)
+    need(
+        not tables.keys() & {*SECTIONS, STAGE},
+        f"'{path}' is the recipe of one run; `statetrace train {path} --out RUN` trains it",
+    )
     rules = {f.name for f in dataclasses.fields(Rules)}
     for name in tables:
         known(name, ["base", "seeds", "settings", "grid", "exclude", *sorted(rules)], "key", source)

@@ -50,7 +50,12 @@ class Recipe:
     @staticmethod
     def read(path: Path) -> Recipe:
         """From a TOML file whose tables are the sections, or that extends another."""
-        return Recipe.of(read_tables(path, "recipe"), f"recipe '{path}'")
+        tables = read_tables(path, "recipe")
+        need(
+            not tables.keys() & {"base", "grid", "seeds"},
+            f"'{path}' is a study of many runs; `statetrace study {path} --out STUDY` trains them",
+        )
+        return Recipe.of(tables, f"recipe '{path}'")
 
     @staticmethod
     def of(tables: dict[str, Any], source: str = "recipe") -> Recipe:

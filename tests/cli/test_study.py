@@ -91,6 +91,9 @@ def test_a_whole_study_and_a_failing_cell(tmp_path):
     assert "broken_seed-0: failed (the loss became" in done.stderr
     assert "plain_seed-0: finished" in done.stderr
     assert (tmp_path / "study" / "results.csv").exists()
+    status = statetrace("study", "status", tmp_path / "study").stdout
+    assert "broken_seed-0: the loss became" in status
+    assert "2 of 2 cells have ended: 1 finished, 1 failed" in status
 
 
 def test_refused_in_a_sentence(tmp_path):

@@ -113,6 +113,13 @@ def test_nonsense_is_refused_in_a_sentence(tmp_path, words, about):
         read_study(study_file(tmp_path, **about))
 
 
+def test_the_recipe_of_one_run_is_no_study(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text("[task]\nlength = 4")
+    with pytest.raises(StatetraceError, match="recipe of one run; `statetrace train .*run.toml"):
+        read_study(file)
+
+
 def test_a_study_may_grow_but_not_change(tmp_path):
     small = prepared(tmp_path, seeds=2)
     large = prepared(tmp_path, seeds=3)

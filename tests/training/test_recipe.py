@@ -73,6 +73,7 @@ def test_a_recipe_survives_being_written(path):
         ("[training\n", r"is not valid TOML"),
         ('extends = "gone.toml"', r"there is no recipe '.*gone.toml', which recipe .*bad.toml'"),
         ('extends = "bad.toml"', r"extend one another in a circle: .*bad.toml' -> .*bad.toml'"),
+        ("seeds = 3", r"'.*bad.toml' is a study of many runs; `statetrace study .*bad.toml --out"),
         ("extends = 3", r"extends 3 in recipe '.*bad.toml' is no file"),
     ],
 )

@@ -61,7 +61,8 @@ class RayPool:
         except (ConnectionError, RuntimeError, ValueError) as error:
             where = f"at '{address}'" if address else "on this machine"
             first = str(error).strip().splitlines()[0] if str(error).strip() else "no words"
-            raise StatetraceError(f"there is no Ray cluster {where}: {first}") from None
+            token = "; one that wants a token finds it in RAY_AUTH_TOKEN" if address else ""
+            raise StatetraceError(f"no Ray cluster answers {where}: {first}{token}") from None
         there = ray.cluster_resources()
         gpus = int(there.get("GPU", 0)) if gpus_per_run != 0 else 0
         share = (gpus_per_run or 1.0) if gpus else 0
