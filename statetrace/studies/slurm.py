@@ -58,7 +58,7 @@ def script(study: Study, spec: SlurmSpec) -> str:
         *([f"--gpus-per-task={spec.gpus}", "--ntasks=1"] if spec.gpus else []),
         "--requeue",
         "--open-mode=append",
-        f"--signal=TERM@{GRACE}",
+        f"--signal=B:TERM@{GRACE}",  # B: to the script itself, which becomes the worker
         f"--output={shlex.quote(str(study.path / 'slurm-%A_%a.out'))}",
         *spec.directives,
     ]

@@ -42,6 +42,7 @@ class PlainText(Sentences):
     pad: int = 0
 
     def encode(self, elements: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        elements = elements.long()
         tokens = super().encode(elements, rows)
         begins = self._first.to(elements.device)  # [order, wordings, stride]
         chosen = torch.zeros_like(elements)

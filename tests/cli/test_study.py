@@ -60,6 +60,7 @@ def test_slurm_script_is_bash_and_names_every_cell(prepared):
     text = file.read_text()
     assert "#SBATCH --array=0-5%4\n" in text
     assert "#SBATCH --partition=gpu\n" in text
+    assert "#SBATCH --signal=B:TERM@120\n" in text  # without B: the script itself hears nothing
     names = [cell["name"] for cell in json.loads((prepared / "study.json").read_text())["cells"]]
     assert all(name in text for name in names)
     # each task would begin with its own cell

@@ -116,7 +116,7 @@ def test_nonsense_is_refused_in_a_sentence(tmp_path, words, about):
 def test_the_recipe_of_one_run_is_no_study(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text("[task]\nlength = 4")
-    with pytest.raises(StatetraceError, match="recipe of one run; `statetrace train .*run.toml"):
+    with pytest.raises(StatetraceError, match=r"recipe of one run; `statetrace train .*run.toml"):
         read_study(file)
 
 
