@@ -109,7 +109,7 @@ def _train(
         raise typer.Exit(130) from None
     finally:
         signal.signal(signal.SIGTERM, previous)
-    out.print(study_view.table(states))
+    study_view.show(states)
     return sum(one.state == "failed" for one in states)
 
 
@@ -123,7 +123,7 @@ def status(study: Folder) -> None:
     from statetrace.studies.survey import Survey
 
     states = Survey(Study.existing(study)).look()
-    out.print(study_view.table(states))
+    study_view.show(states)
     out.print(study_view.summary(states))
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live as RichLive
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import err, note
+from statetrace.cli.console import err, note, out
 from statetrace.studies.survey import CellState, tally
 
 MOST_ROWS = 40
+WIDE = 1000
 WHYS = 3
 """Lines on what went wrong that fit a screen beside the table."""
 
 STYLES = {"finished": "green", "failed": "bold red", "running": "cyan", "waiting": "dim"}
 FIRST = ("failed", "running", "to be retried", "interrupted", "finished", "waiting")
+
+
+def show(states: tuple[CellState, ...]) -> None:
+    """The whole table on stdout; in a file or a pipe, as wide as it needs to be."""
+    where = out if out.is_terminal else Console(width=WIDE, highlight=False)
+    where.print(table(states))
 
 
 def table(states: Sequence[CellState], most: int | None = None) -> Group:
@@ -27,7 +34,8 @@ def table(states: Sequence[CellState], most: int | None = None) -> Group:
     made = Table(title=None, pad_edge=False, box=None)
     for name in ("cell", "state", "step", "accuracy", "early", "verdict"):
         right = name in ("step", "accuracy")
-        made.add_column(name, justify="right" if right else "left", no_wrap=name != "verdict")
+        whole = name not in ("early", "verdict")
+        made.add_column(name, justify="right" if right else "left", overflow="fold", no_wrap=whole)
     shown = list(states)
     if most is not None and len(shown) > most:
         shown = sorted(shown, key=lambda one: FIRST.index(one.state))[:most]
