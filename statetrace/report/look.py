@@ -49,11 +49,20 @@ class Look:
 
     def need(self, name: str) -> LensResult:
         found = self.lens(name)
+        if found is None and self.logless and name == "dynamics":
+            raise StatetraceError(
+                f"'{self.run.path}' was not trained here, so there is no log of its training"
+            )
         if found is None:
             raise StatetraceError(
                 f"'{self.folder}' has no '{name}'; `{self.command(name)}` makes it"
             )
         return found
+
+    @property
+    def logless(self) -> bool:
+        """Whether it was trained elsewhere, or not at all."""
+        return "foreign" in self.run.info
 
     def command(self, name: str) -> str:
         """What makes a missing result."""

@@ -145,7 +145,7 @@ def studies(paths: Sequence[Path], names: Sequence[str], pool: Pool) -> list[Pla
 def _shot(entry: Entry, look: Look, controls: dict[str, list[str]], pairs: bool) -> Shot:
     """All views of one figure of one checkpoint; `controls` learns of the options there are."""
     if entry.lens and look.lens(entry.lens) is None:
-        if entry.lens == "dynamics" and "foreign" in look.run.info:
+        if entry.lens == "dynamics" and look.logless:
             return Shot(missing="It was not trained here, so there is no log of its training.")
         return Shot(missing=f"No {entry.lens} results yet.", command=look.command(entry.lens))
     shot = Shot()

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from statetrace.report.page import write_report
 from tests.browser.conftest import Opened
+from tests.report.test_shape import seen
 
 pytestmark = pytest.mark.browser
 
@@ -60,8 +62,8 @@ def test_every_figure_has_drawn_something(opened):
         picture = page.locator(f"#{name} .panel").first
         picture.scroll_into_view_if_needed()
         page.wait_for_timeout(50)
-        seen = Image.open(io.BytesIO(picture.screenshot())).convert("RGB")
-        assert len(seen.getcolors(1 << 20)) > 20, f"{name} is blank"
+        shot = Image.open(io.BytesIO(picture.screenshot())).convert("RGB")
+        assert len(shot.getcolors(1 << 20)) > 20, f"{name} is blank"
 
 
 def test_the_parity_split_changes_the_picture(opened):
@@ -113,10 +115,40 @@ def test_text_has_contrast(opened, theme):
     assert poor == []
 
 
+def test_pointing_shows_the_numbers(opened):
+    page = opened.page
+    page.locator("#patching .panel").first.scroll_into_view_if_needed()
+    box = page.locator("#patching .panel .nsewdrag").first.bounding_box()
+    page.mouse.move(box["x"] + 3, box["y"] + 3)
+    page.mouse.move(box["x"] + 6, box["y"] + 6)
+    page.wait_for_selector("#patching .hoverlayer text")
+    words = page.locator("#patching .hoverlayer").first.text_content()
+    for word in ("prefix length 1", "layer 0", "NLD 1", "deviation"):
+        assert word in words
+    page.mouse.move(0, 0)
+
+
+def test_runs_of_different_groups_stand_side_by_side(browser, opened, tmp_path):
+    three = seen(tmp_path / "three", "S3").run.path
+    four = seen(tmp_path / "four", "S4").run.path
+    write_report([three, four], tmp_path / "groups.html")
+    found = Opened(browser, tmp_path / "groups.html")
+    titles = """() => [...document.querySelectorAll('#geometry .cell')]
+      .map((cell) => cell.querySelector('.panel')?.layout.title.text)"""
+    choose = found.page.locator("#geometry label", has_text="coloured by").locator("select")
+    found.redrawn("geometry", lambda: choose.select_option("position of object 2"))
+    first, second = found.page.evaluate(titles)
+    assert first.startswith("layer")
+    assert "object" not in first
+    assert second.endswith("by position of object 2")
+    assert found.errors == []
+    found.context.close()
+
+
 def test_keys_reach_every_control(opened):
     page = opened.page
     page.locator(".skip").focus()
-    seen, radios = [], set()
+    reached, radios = [], set()
     for _ in range(400):
         page.keyboard.press("Tab")
         at = page.evaluate(
@@ -125,18 +157,18 @@ def test_keys_reach_every_control(opened):
         )
         if at[1] == "BODY":
             break
-        seen.append(tuple(at))
+        reached.append(tuple(at))
         radios.add(at[2])
-    assert any(at[0] == "theme" for at in seen)
-    assert any(at[0] == "checkpoint" for at in seen)
+    assert any(at[0] == "theme" for at in reached)
+    assert any(at[0] == "checkpoint" for at in reached)
     wanted = page.eval_on_selector_all("input[type=radio]", "all => all.map((r) => r.name)")
     assert set(wanted) <= radios
     lists = page.locator("select").count()
-    assert sum(at[1] == "SELECT" for at in seen) == lists
+    assert sum(at[1] == "SELECT" for at in reached) == lists
     shown = page.locator(".save:not([hidden]) button").count()
-    assert sum(bool(at[3]) for at in seen) == shown
+    assert sum(bool(at[3]) for at in reached) == shown
     scrolled = page.locator(".wide").count()  # wide tables are scrolled by arrow keys
-    assert sum(at[1] == "DIV" for at in seen) == scrolled
+    assert sum(at[1] == "DIV" for at in reached) == scrolled
 
 
 def test_arrow_keys_choose(opened):

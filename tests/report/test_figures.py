@@ -2,6 +2,7 @@
 
 import csv
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -163,6 +164,17 @@ def test_every_figure_makes_a_file(run, tmp_path):
     drawn = {path.stem for path in made}
     for name in (*NAMES, "predicted-associative", "predicted-parity-associative"):
         assert any(stem.startswith(name) for stem in drawn), name
+
+
+def test_no_command_is_named_that_would_not_help(run, tmp_path):
+    copy = tmp_path / "compiled"
+    shutil.copytree(run, copy)
+    for file in (copy / "lenses").glob("*"):
+        if file.stem in ("dynamics", "depth"):
+            file.unlink()
+    _, missing = write_figures(copy, tmp_path / "out", "svg", ["training", "depth"])
+    assert "was not trained here" in missing[0]
+    assert f"statetrace analyze {copy} --only depth" in missing[1]
 
 
 def test_predictions_leave_out_what_does_not_exist(run):

@@ -61,6 +61,16 @@
     return cell.shots[Math.min(found, cell.shots.length - 1)];
   }
 
+  // The view that was chosen; a run without one of the last controls has it whatever that says.
+  function viewOf(shot, key) {
+    const parts = key.split(SEPARATOR);
+    for (let n = parts.length; n > 0; n--) {
+      const view = shot.views[parts.slice(0, n).join(SEPARATOR)];
+      if (view) return view;
+    }
+    return shot.views[""] || null;
+  }
+
   class Figure {
     constructor(data) {
       this.data = data;
@@ -88,7 +98,7 @@
       return this.data.cells.map((cell, i) => {
         const shot = shotOf(cell);
         const element = this.section.querySelector(`[data-cell="${i}"]`);
-        return { cell, shot, element, view: shot.views[key] || null };
+        return { cell, shot, element, view: viewOf(shot, key) };
       });
     }
 

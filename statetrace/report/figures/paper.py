@@ -36,6 +36,8 @@ WIDTH = 6.75
 ACROSS = 3
 """Panels side by side."""
 HEIGHT = 2.1
+MEANS = 5.0
+"""Size from which on points in space are told of in the legend: smaller ones are those around."""
 
 _STYLE = {
     "pdf.fonttype": 42,  # TrueType, embedded: journals refuse Type 3
@@ -126,15 +128,21 @@ def _legend(figure: Any, across: int) -> None:
 
 
 def _draw(axes: Any, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for mark in panel.marks:
         _mark(axes, mark, panel)
     axes.set_title(panel.title, loc="left", color=COLOURS["ink"])
     if panel.z is not None:
         axes.set(xlabel=panel.x, ylabel=panel.y, zlabel=panel.z)
-        if panel.box is not None:
+        for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+            axis.set_major_locator(MaxNLocator(nbins=4))
+        if panel.box is None:
+            axes.set_aspect("equal")
+        else:
             axes.set(**dict(zip(("xlim", "ylim", "zlim"), panel.box, strict=True)))
-        axes.set_box_aspect(None, zoom=0.8)
-        axes.set_aspect("equal")
+            sides = [high - low for low, high in panel.box]
+            axes.set_box_aspect(sides, zoom=0.76)  # room for the axes' names
         x, y, z = panel.eye
         axes.view_init(
             elev=float(np.degrees(np.arctan2(z, np.hypot(x, y)))),
@@ -275,7 +283,7 @@ def _in_space(axes: Any, mark: Cloud | Path3 | Plane, panel: Panel) -> None:
             alpha=1.0 if mark.strong else 0.4,
             depthshade=False,
             marker=_MARKS.get(mark.mark, "o"),
-            label=mark.name if mark.strong else None,
+            label=mark.name if mark.strong or mark.size >= MEANS else None,
             **shown,
         )
         for point, text in zip(points, mark.texts, strict=True) if mark.strong else ():
