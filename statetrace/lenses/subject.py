@@ -15,8 +15,8 @@ from statetrace.lenses.parts.answers import check_fits
 from statetrace.lenses.parts.hidden_padding import HiddenPadding, check_hidden
 from statetrace.models import load_checkpoint, locate_tokenizer
 from statetrace.runs import Run
-from statetrace.tasks import tokenizer
-from statetrace.tasks.plain_text import PlainText, own_wordings, plain_text
+from statetrace.tasks import phrases, tokenizer
+from statetrace.tasks.plain_text import PlainText, plain_text
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem
@@ -152,7 +152,7 @@ def _in_words(model: Any, folder: Path, reading: Foreign) -> Subject:
     if reading.padding == VISIBLE:
         told: Vocabulary = sentences(of, reading.paraphrases, reading.start_marker, read)
     else:
-        wordings = reading.phrases or own_wordings(of, reading.paraphrases)
+        wordings = reading.phrases or phrases.wordings(of, reading.paraphrases)
         start = reading.start_token
         if start is None and reading.start_marker:
             start = read.token_to_id(tokenizer.START)

@@ -10,7 +10,7 @@ Caveat: every sentence has exactly one period, its last character, where the sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, arrange
@@ -48,6 +48,9 @@ CYCLE = (
 WORDINGS = len(SWAP)
 """How many ways there are to say the same; the first is the paper's."""
 
+Wordings = Mapping[str, Sequence[str]]
+"""Label of an element -> sentences that tell it, equally many for all."""
+
 Movement = tuple[int, ...]
 """movement[i] is the position, from 0, that the object at position i moves to."""
 
@@ -62,6 +65,16 @@ def sentence(label: str, notation: str, wording: int = 0) -> str:
     """The movement that a label stands for, told in one of `WORDINGS` ways."""
     told = _tell(movement(label, notation), wording)
     return f"{told[0].upper()}{told[1:]}."
+
+
+def wordings(of: Group, count: int) -> dict[str, list[str]]:
+    """The sentences of a group of permutations, `count` ways to tell each element."""
+    check_permutations(of)
+    if not 1 <= count <= WORDINGS:
+        raise StatetraceError(
+            f"paraphrases {count} cannot be had; use a number from 1 to {WORDINGS}"
+        )
+    return {label: [sentence(label, of.notation, n) for n in range(count)] for label in of.labels}
 
 
 def check_permutations(group: Group) -> None:

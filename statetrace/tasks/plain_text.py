@@ -14,7 +14,7 @@ Caveat: the tokenizer must keep a period apart from what follows it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,11 +24,9 @@ from tokenizers import Tokenizer
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
-from statetrace.tasks import phrases, tokenizer
+from statetrace.tasks import tokenizer
+from statetrace.tasks.phrases import Wordings
 from statetrace.tasks.sentences import Sentences
-
-Wordings = Mapping[str, Sequence[str]]
-"""Label of an element -> sentences that tell it, equally many for all."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +56,6 @@ class PlainText(Sentences):
     @cached_property
     def _first(self) -> torch.Tensor:
         return torch.tensor(self.first)
-
-
-def own_wordings(of: Group, count: int) -> dict[str, list[str]]:
-    """The sentences that statetrace itself tells, `count` for each element."""
-    phrases.check_permutations(of)
-    if not 1 <= count <= phrases.WORDINGS:
-        raise StatetraceError(
-            f"paraphrases {count} cannot be had; use a number from 1 to {phrases.WORDINGS}"
-        )
-    return {
-        label: [phrases.sentence(label, of.notation, wording) for wording in range(count)]
-        for label in of.labels
-    }
 
 
 def read_wordings(file: Path) -> dict[str, list[str]]:

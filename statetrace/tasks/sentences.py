@@ -25,7 +25,6 @@ from functools import cached_property
 import torch
 from tokenizers import Tokenizer
 
-from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.tasks import phrases, tokenizer
 from statetrace.tasks.vocabulary import Vocabulary
@@ -104,15 +103,7 @@ def sentences(
     Args:
         read: the tokenizer; None to train one on these sentences.
     """
-    phrases.check_permutations(of)
-    if not 1 <= wordings <= phrases.WORDINGS:
-        raise StatetraceError(
-            f"paraphrases {wordings} cannot be had; use a number from 1 to {phrases.WORDINGS}"
-        )
-    texts = [
-        [phrases.sentence(label, of.notation, wording) for wording in range(wordings)]
-        for label in of.labels
-    ]
+    texts = list(phrases.wordings(of, wordings).values())
     plain = tokenizer.trained([text for ways in texts for text in ways]) if read is None else read
     made = tokenizer.with_answers(plain, of.labels)
     ids = [[tokenizer.ids_of(made, text) for text in ways] for ways in texts]
