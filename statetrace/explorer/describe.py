@@ -12,11 +12,16 @@ from statetrace.explorer.look import View, look
 from statetrace.explorer.objects import movements, why_not
 from statetrace.explorer.opened import OpenModel
 from statetrace.explorer.readers import targets_of
+from statetrace.lenses.parts.attention_spec import AttentionSpec
+from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.tasks.plain_text import PlainText
 from statetrace.tasks.sentences import Sentences
 
 SHOWN = 16
 """Actions in the sequence that the page begins with."""
+
+FEW = 8
+"""Sequences over which the first head to be shown is chosen."""
 
 MOST_TOLD = 120
 """Elements whose sentences are shown."""
@@ -54,6 +59,7 @@ def about(model: OpenModel) -> dict[str, Any]:
         "told": _told(model),
         "targets": _targets(model),
         "start": start(model),
+        "head": first_head(model),
     }
 
 
@@ -102,6 +108,31 @@ def start(model: OpenModel) -> dict[str, list[str]]:
     source = [others[0], *actions[1:]]
     labels = group.labels
     return {"actions": [labels[a] for a in actions], "source": [labels[a] for a in source]}
+
+
+def first_head(model: OpenModel) -> tuple[int, int] | None:
+    """The head (layer, head) whose map is shown first. With parity, the one that looks most at odd
+    actions on a few sequences: its parity-head score, which is about how often, times the share of
+    its attention that they get beyond their number."""
+    group = model.task.group
+    if model.no_attention is not None:
+        return None
+    length = min(SHOWN, model.longest)
+    spec = AttentionSpec()
+    if group.parity is None or length <= spec.first:
+        return model.anatomy.layers, 0
+    total = torch.zeros(model.anatomy.layers, model.anatomy.heads or 1, dtype=torch.float64)
+    for actions in model.task.draw(FEW, 3, length).actions.tolist():
+        maps = look(model, actions).attention
+        assert maps is not None
+        weights = torch.from_numpy(maps[..., -length:])  # [L, H, T, T]
+        odd = torch.from_numpy(group.parity[actions] == 1)
+        known = odd.cumsum(0) / torch.arange(1, length + 1)  # share of odd actions so far
+        beyond = (weights[..., odd].sum(-1) - known * weights.sum(-1))[..., spec.first - 1 :]
+        score = head_scores(weights, odd.expand(len(weights), -1), spec.first)
+        total += score * beyond.mean(-1).clamp_min(0)
+    best = int(total.argmax())
+    return best // total.shape[1] + 1, best % total.shape[1]
 
 
 def _right(model: OpenModel, actions: list[int]) -> bool:

@@ -14,7 +14,6 @@ opened for a request: assets are read when the server starts.
 from __future__ import annotations
 
 import ipaddress
-import logging
 import re
 import secrets
 import socket
@@ -26,7 +25,6 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -57,7 +55,6 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-log = logging.getLogger("statetrace.explorer")
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ def check_comparable(models: Sequence[OpenModel]) -> None:
             )
 
 
-def application(models: Sequence[OpenModel], token: str, trust: Trust) -> Starlette:
+def application(models: Sequence[OpenModel], token: str, trust: Trust) -> Guard:
     """The whole server as an ASGI application."""
     check_comparable(models)
     described = {"models": [about(model) for model in models]}
@@ -139,20 +136,20 @@ def application(models: Sequence[OpenModel], token: str, trust: Trust) -> Starle
         found = await run_in_threadpool(lambda: answer(models, Request.of(body)))
         return JSONResponse(found)
 
-    return Starlette(
+    inner = Starlette(
         routes=[
             Route("/{token}/", page),
             Route("/{token}/assets/{name}", asset),
             Route("/{token}/api/about", models_),
             Route("/{token}/api/look", ask, methods=["POST"]),
         ],
-        middleware=[Middleware(Guard, token=token, trust=trust)],
         exception_handlers={
             StatetraceError: _refused,
             HTTPException: _not_there,
             Exception: _failed,
         },
     )
+    return Guard(inner, token, trust)
 
 
 class Guard:

@@ -1,6 +1,5 @@
 """The explorer as people meet it: opened in a real browser, typed into, clicked and dragged."""
 
-import json
 import re
 import time
 
@@ -398,6 +397,17 @@ def test_a_wrong_address_is_told_in_words(browser, server):
     broken.close()
 
 
+def test_a_server_that_has_ended_is_told_of(browser):
+    with serving(zoo()) as server:
+        found = Visit(browser, server.url)
+    found.page.get_by_text("Random").click()
+    found.page.wait_for_function("() => document.getElementById('trouble').textContent")
+    said = found.page.locator("#trouble").text_content()
+    assert said == "the explorer does not answer; is it still running?"
+    found.errors.clear()  # the browser tells of it as well
+    found.close()
+
+
 def test_two_models_read_the_same_input(browser):
     with serving(zoo(), random_model("rotary")) as server:
         found = Visit(browser, server.url)
@@ -466,7 +476,5 @@ def test_a_minute_of_clicking_is_enough(browser, server):
     parity = found.cells("parity")[4]
     found.answered(lambda: (handle.focus(), page.keyboard.press("End")))
     assert found.cells("parity")[4] != parity
-    body = json.dumps(found.sequence())
-    assert len(body) > 10
     assert time.monotonic() - begin < 60
     found.close()

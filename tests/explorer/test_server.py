@@ -226,6 +226,18 @@ def test_bad_requests_get_one_sentence(server, case):
     assert len(found["error"]) < 300
 
 
+def test_a_failure_is_one_sentence_too(server, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("a secret of the inside")
+
+    monkeypatch.setattr("statetrace.explorer.requests.look", fails)
+    status, headers, found = server.ask("/api/look", {"actions": HERE})
+    assert status == 500
+    assert found == {"error": "the explorer failed (RuntimeError)"}
+    found = {name.lower(): value for name, value in headers.items()}
+    assert {name: found[name] for name in HEADERS} == HEADERS
+
+
 def test_a_large_body_is_not_read(server):
     status, _, found = server.ask("/api/look", b" " * (MOST_BYTES + 1))
     assert status == 413

@@ -206,12 +206,13 @@ function controls() {
       button("Random", () => change(() => { state[state.edit] = random(state[state.edit].length); })),
       button("Swap", () => change(() => { [state.actions, state.source] = [state.source, state.actions]; }), "swap sequence and source"),
       models[0].moves ? button("▶ Play", play, "play the sequence") : null));
+  const changed = state.models.some((m) => m.patches.length || m.without.length);
   const ramp = (hue) => make("span", { class: `ramp ${hue}` });
   $("view").replaceChildren(
     choice("reader", "read by", [["probe", "probes"], ["unembedding", "unembedding"]], state.reader, set("reader")),
-    state.models.some((m) => m.patches.length || m.without.length)
-      ? choice("when", "show the model", [["after", "as changed"], ["before", "as it is"]], state.when, set("when")) : "",
-    make("span", { class: "scale" }, "no better than chance", ramp("parity"), ramp("state"), "certain of the truth"));
+    changed ? choice("when", "show the model", [["after", "as changed"], ["before", "as it is"]], state.when, set("when")) : "",
+    make("span", { class: "scale" }, "no better than chance", ramp("parity"), ramp("state"), "certain of the truth"),
+    changed ? make("span", { class: "scale" }, make("span", { class: "framed" }), "patched", make("span", { class: "dotted" }), "reads otherwise") : "");
   if (!held) return;
   const again = [...document.querySelectorAll("#controls input, #controls button, #view input")]
     .find((e) => e.dataset.key === held || (e.name === held && e.value === value));

@@ -8,7 +8,7 @@ export function initial(models) {
   return {
     actions: start.actions, source: start.source, at: -1, instead: "mean", reader: "probe",
     when: "after", edit: "actions", click: "add",
-    models: models.map((about) => ({ ...fresh(), head: about.heads ? [about.layers, 0] : null })),
+    models: models.map((about) => ({ ...fresh(), head: about.head })),
   };
 }
 
