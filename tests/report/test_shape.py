@@ -78,6 +78,13 @@ def test_object_1_comes_first_and_parity_can_be_had(s4):
         geometry(s4, coloured_by="object 9")
 
 
+def test_the_clearest_object_is_the_one_that_explains_most(s4):
+    shares = s4.need("geometry").summary["arrangement_share"]
+    best = max((f"object {k}" for k in range(1, 5)), key=lambda name: shares[name])
+    title = geometry(s4, coloured_by="position of the clearest object").panels[0].title
+    assert title.endswith(f"by position of {best}")
+
+
 def test_shares_of_each_object_are_drawn_by_layer(s4):
     panel = measures(s4).panels[-1]
     assert panel.title == "by the position of one object"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.report.figures.after_stages import staged
 from statetrace.report.figures.chart import TURNS, Chart, Heat, Line, Panel, Rule, grid, numbers
 from statetrace.report.look import Look
 
@@ -57,9 +58,10 @@ def training(look: Look, lengths_for: str = "state") -> Chart:
     loss = Line("loss", steps.tolist(), numbers(result.arrays["loss"][kept]), "ink", mark=None)
     z = result.arrays[f"accuracy_{lengths_for}"][kept].T
     grown = Heat(steps.tolist(), list(range(1, len(z) + 1)), grid(z), "accuracy")
+    part = ", last stage" if staged(look) else ""  # the lens reads no other
     panels = (
-        Panel("step", "right answers", (*curves, *phases), "accuracy", y_range=(0, 1.04)),
-        Panel("step", "loss", (loss, *phases), "loss"),
-        Panel("step", "length", (grown,), f"{lengths_for} by length", whole="y"),
+        Panel("step", "right answers", (*curves, *phases), f"accuracy{part}", y_range=(0, 1.04)),
+        Panel("step", "loss", (loss, *phases), f"loss{part}"),
+        Panel("step", "length", (grown,), f"{lengths_for} by length{part}", whole="y"),
     )
     return Chart(NAME, "Accuracy and loss over training", panels, ABOUT)

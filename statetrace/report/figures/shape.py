@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -61,31 +62,42 @@ def choices(look: Look) -> dict[str, list[str]]:
     layers = ["last", *(str(layer) for layer in result.arrays["layers"])]
     known = [name for name, key in AXES.items() if f"{key}_means" in result.arrays]
     offered = {"along": known, "layer": layers, "seen": list(EYES)}
-    objects = places.objects(result)
-    if not objects:
-        return offered
-    plain_ = [BY_PARITY] if look.group.parity is not None else []
-    return offered | {"coloured by": [*objects, *plain_]}
+    if places.objects(result):
+        parity = [BY_PARITY] if look.group.parity is not None else []
+        offered["coloured by"] = [places.FIRST, places.CLEAREST, *parity]
+    return offered
 
 
 def geometry(
     look: Look, along: str = "", layer: str = "last", seen: str = "aslant", coloured_by: str = ""
 ) -> Chart:
     """States in space at one layer, by default the last; those of S4 and beyond coloured by the
-    position of object 1, or of another one."""
+    position of object 1, of another one, or of the one that explains most."""
     result = look.need("geometry")
     offered = choices(look)
     along = along or offered["along"][0]
     colours = offered.get("coloured by", [BY_PARITY])
     coloured_by = coloured_by or colours[0]
+    colours = list(dict.fromkeys(colours + places.objects(result)))
     if coloured_by not in colours:
         raise StatetraceError(f"cannot colour by '{coloured_by}'; use one of {', '.join(colours)}")
-    key = AXES[along]
+    if coloured_by == places.CLEAREST:
+        coloured_by = places.clearest(result)
     layers = [str(one) for one in result.arrays["layers"]]
     layer = layers[-1] if layer == "last" else layer
     if layer not in layers:
         raise StatetraceError(f"there is no layer {layer!r}; there are {', '.join(layers)}")
-    at = layers.index(layer)
+    kept = f"space {along} {layer} {coloured_by}"  # seen from elsewhere it is the same
+    if kept not in look.kept:
+        look.kept[kept] = _panel(look, AXES[along], layers.index(layer), coloured_by)
+    panel = replace(look.kept[kept], eye=EYES[seen])
+    return Chart(SPACE, f"States at layer {layer}, {along}", (panel,), SPACE_ABOUT)
+
+
+def _panel(look: Look, key: str, at: int, coloured_by: str) -> Panel:
+    """The states at the layer that comes as number `at`."""
+    result = look.need("geometry")
+    layer = int(result.arrays["layers"][at])
     means = _spatial(result.arrays[f"{key}_means"][at])
     points = _spatial(result.arrays[f"{key}_points"][at])[:POINTS]
     states = result.arrays["point_states"][:POINTS]
@@ -94,31 +106,27 @@ def geometry(
         means, points = means[:, [1, 2, 0]], points[:, [1, 2, 0]]
     else:
         share = result.summary.get("explained_variance") or []
-        known = layer == str(result.summary.get("last_layer")) and len(share) >= 3
+        known = layer == result.summary.get("last_layer") and len(share) >= 3
         part = [f" ({share[i]:.0%})" if known else "" for i in range(3)]
         names = tuple(f"component {i + 1}{part[i]}" for i in range(3))  # type: ignore[assignment]
     parity = look.group.parity
     odd = np.zeros(len(means), dtype=bool) if parity is None else parity.astype(bool)
-    marks: list[Any] = []
-    if key == "decomposition":
-        marks += _planes(means, odd)
-    if len(means) <= LABELLED and parity is not None and coloured_by == BY_PARITY:
-        marks += _edges(look, means, odd)
-    if coloured_by == BY_PARITY:
-        marks += _by_parity(look, means, points, states, odd)
-    else:
+    marks: list[Any] = _planes(means, odd) if key == "decomposition" else []
+    if coloured_by != BY_PARITY:
         marks += places.clouds(look, coloured_by, means, points, states, odd)
-    panel = Panel(
+    else:
+        if len(means) <= LABELLED and parity is not None:
+            marks += _edges(look, means, odd)
+        marks += _by_parity(look, means, points, states, odd)
+    return Panel(
         names[0],
         names[1],
         tuple(marks),
         title=f"layer {layer}" + ("" if coloured_by == BY_PARITY else f", by {coloured_by}"),
         z=names[2],
-        eye=EYES[seen],
         box=_box(means, points, marks),
         tall=1.6,
     )
-    return Chart(SPACE, f"States at layer {layer}, {along}", (panel,), SPACE_ABOUT)
 
 
 def _by_parity(

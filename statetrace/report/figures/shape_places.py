@@ -21,6 +21,8 @@ from statetrace.report.look import Look
 
 LEAST = 4
 """Objects; with three every state has its own colour already, and the prism says more."""
+FIRST = "position of object 1"
+CLEAREST = "position of the clearest object"
 COLOURS = ("state", "parity", "third", "fourth", "fifth", "sixth", "grey")
 MARKS = ("circle", "square", "diamond", "triangle-up")
 
@@ -33,6 +35,12 @@ def objects(result: LensResult) -> list[str]:
     if len(found) < LEAST or "arrangements" not in result.arrays:
         return []
     return [f"position of {name}" for name in found]
+
+
+def clearest(result: LensResult) -> str:
+    """The one whose position explains most of the variance between states at the last layer."""
+    shares = result.summary["arrangement_share"]
+    return max(objects(result), key=lambda said: shares[said.removeprefix("position of ")] or 0.0)
 
 
 def clouds(
@@ -71,7 +79,7 @@ def clouds(
         across += [(ends[0], ends[1])] if len(ends) == 2 else []
     if across:
         marks.append(Path3("the same position", across, "grey"))
-    marks.append(Cloud(f"middle, with {chosen}", middles, texts, "ink", "circle", 3.0, strong=True))
+    marks.append(Cloud("middle of a position", middles, texts, "ink", "circle", 3.0, strong=True))
     return marks
 
 
@@ -88,6 +96,6 @@ def shares(chosen: list[str], series: Callable[..., Any]) -> Panel:
         mark = MARKS[number % len(MARKS)]
         lines.append(Line(name, x, y, COLOURS[number % len(COLOURS)], "dash", mark))
     x, y = series("arrangement_share", name, "null")
-    lines.append(Line("an object, without structure", x, y, "grey", "dot", mark=None))
+    lines.append(Line("no structure", x, y, "grey", "dot", mark=None))
     title = "by the position of one object"
     return Panel("layer", "share of variance", tuple(lines), title, y_range=(0, 1.04), whole="x")
