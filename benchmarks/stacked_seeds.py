@@ -37,7 +37,6 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--compile", action="store_true", help="the batched program alone")
     parser.add_argument("--batches", type=int, default=len(SHAPES), help="how many of them")
     wanted = parser.parse_args()
     print(f"{SEEDS} seeds on {wanted.device}, {wanted.threads} threads; ms per step of all seeds")
@@ -52,7 +51,7 @@ def main() -> None:
 def measure(batch: int, length: int, wanted: argparse.Namespace) -> tuple[float, float]:
     settings = {"model": "gpt2", "layers": 4, "width": 64, "heads": 4, "dropout": 0.0}
     settings |= {"length": length, "batch": batch, "sequences": 20_000, "steps": 1000}
-    settings |= {"device": wanted.device, "threads": wanted.threads, "compile": False}
+    settings |= {"device": wanted.device, "threads": wanted.threads}
     recipes = [Recipe().override(settings | {"seed": seed}) for seed in range(SEEDS)]
     with join(wanted.device) as world, tempfile.TemporaryDirectory() as folder:
         first = setup.make_plan(recipes[0], world)
@@ -62,7 +61,7 @@ def measure(batch: int, length: int, wanted: argparse.Namespace) -> tuple[float,
             return [Trainer(plan, Run(Path(folder)), setup.make_model(plan)) for plan in plans]
 
         alone = trainers()
-        stack = Stack(trainers(), compiled=wanted.compile)
+        stack = Stack(trainers())
 
         def apart(index: int) -> None:
             for trainer in alone:

@@ -13,14 +13,12 @@ stage of the state task, without dropout and without an early end, can be stacke
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.func import functional_call, grad_and_value, vmap
 
 from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
@@ -28,14 +26,15 @@ from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
 from statetrace.training.book import Book
 from statetrace.training.listener import Quiet
-from statetrace.training.optimizer import current_length, learning_rate, set_learning_rate
-from statetrace.training.parallel import join
+from statetrace.training.optimizer import learning_rate
+from statetrace.training.parallel import join, pick_device
+from statetrace.training.program import Step
 from statetrace.training.recipe import Recipe
 from statetrace.training.setup import Plan
 from statetrace.training.trainer import Trainer
 
-FAMILIES = ("gpt2", "pythia", "llama")
-"""Whose forward pass torch.func can batch, as tests/studies/test_stacked.py shows."""
+FAMILIES = ("gpt2", "pythia")
+"""Those that the program knows."""
 
 
 def why_not(recipe: Recipe) -> str | None:
@@ -53,106 +52,33 @@ def why_not(recipe: Recipe) -> str | None:
     if spec.family.name not in FAMILIES:
         return f"the family {spec.family.name} is none of {', '.join(FAMILIES)}"
     dropout = spec.family.dropout if spec.dropout is None else spec.dropout
-    return f"dropout is {dropout:g}, whose masks belong to a single run" if dropout else None
+    if dropout and pick_device(training.device).type != "cuda":
+        return f"dropout is {dropout:g}, whose masks on a CPU are those of a single run"
+    return None
 
 
 class Stack:
-    """Solo trainers whose parameters are views of stacked ones."""
+    """Solo trainers whose parameters and moments are views of stacked ones."""
 
-    def __init__(self, trainers: Sequence[Trainer], compiled: bool = False) -> None:
+    def __init__(self, trainers: Sequence[Trainer]) -> None:
         self.trainers = list(trainers)
         first = self.trainers[0]
-        # batched attention has no rule for the fused kernels; plain products have
-        self._template = copy.deepcopy(first.model).eval()
-        self._template.set_attn_implementation("eager")
-        named = [dict(trainer.named_parameters()) for trainer in self.trainers]
-        self._stacked = {
-            name: torch.stack([one[name].detach() for one in named]) for name in named[0]
-        }  # name -> [seeds, ...]
-        for number, one in enumerate(named):
-            for name, parameter in one.items():
-                parameter.data = self._stacked[name][number]
-        self._optimizer = self._make_optimizer(named)
-        self._named = named
-        loss = first.objective.loss
-
-        def value(parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> Any:
-            with first.plan.autocast:
-                words = {"input_ids": x, "use_cache": False}
-                logits = functional_call(self._template, parameters, (), words).logits
-            return loss(logits.float(), y)
-
-        self._gradients = vmap(grad_and_value(value))
-        if compiled:
-            self._gradients = torch.compile(self._gradients, dynamic=False)
-
-    def _make_optimizer(self, named: list[dict[str, Any]]) -> torch.optim.AdamW:
-        """AdamW works number by number, so it needs not know that there are several models; only
-        which tensors are matrices must be asked of the single ones."""
-        settings = self.trainers[0].stage.training
-        matrices = [name for name, p in named[0].items() if p.ndim >= 2]
-        others = [name for name, p in named[0].items() if p.ndim < 2]
-        groups = [
-            {"params": [self._stacked[n] for n in matrices], "weight_decay": settings.weight_decay},
-            {"params": [self._stacked[n] for n in others], "weight_decay": 0.0},
-        ]
-        betas = (settings.beta1, settings.beta2)
-        made = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=betas, fused=True)
-        for name, tensor in self._stacked.items():
-            states: list[dict[str, torch.Tensor]] = [
-                trainer.optimizer.state.get(one[name], {})
-                for trainer, one in zip(self.trainers, named, strict=True)
-            ]
-            if all(states):  # resumed
-                made.state[tensor] = {
-                    "step": states[0]["step"].clone(),
-                    "exp_avg": torch.stack([state["exp_avg"] for state in states]),
-                    "exp_avg_sq": torch.stack([state["exp_avg_sq"] for state in states]),
-                }
-        return made
+        dtype = setup.precision(first.plan.recipe, first.plan.world.device)
+        models = [trainer.model for trainer in self.trainers]
+        self._step = Step(models, first.stage.training, first.objective.loss, dtype)
+        for number, trainer in enumerate(self.trainers):
+            self._step.adopt(number, trainer.optimizer)
 
     def step(self, index: int) -> None:
         """One optimizer step of every seed, each on its own batch number `index`."""
-        first = self.trainers[0]
-        settings = first.stage.training
-        set_learning_rate(self._optimizer, learning_rate(settings, index))
-        length = current_length(settings, index, first.stage.length)
-        batches = [
-            first.split.batch(one.stage.seed, index, settings.batch, slice(None), length)
-            for one in self.trainers
-        ]
+        rate = learning_rate(self.trainers[0].stage.training, index)
+        batches = [trainer.batch(index) for trainer in self.trainers]
         tokens = torch.stack([batch.tokens for batch in batches])  # [seeds, B, T]
         targets = torch.stack([batch.targets for batch in batches])
-        gradients, losses = self._gradients(self._stacked, tokens, targets)
-        if settings.clip:
-            _clip(gradients, settings.clip)
-        for name, tensor in self._stacked.items():
-            # the fused kernel reads memory in order, whatever the strides say
-            tensor.grad = gradients[name].contiguous()
-        self._optimizer.step()
-        for tensor in self._stacked.values():
-            tensor.grad = None
-        for trainer, loss in zip(self.trainers, losses.detach().unbind(), strict=True):
-            trainer._unread.append((index + 1, loss))  # `read_losses` looks at them
-
-    def share(self) -> None:
-        """Let every trainer see its part of the moments, as a checkpoint needs it."""
-        for number, (trainer, one) in enumerate(zip(self.trainers, self._named, strict=True)):
-            for name, parameter in one.items():
-                state = self._optimizer.state[self._stacked[name]]
-                trainer.optimizer.state[parameter] = {
-                    "step": state["step"],
-                    "exp_avg": state["exp_avg"][number],
-                    "exp_avg_sq": state["exp_avg_sq"][number],
-                }
-
-
-def _clip(gradients: dict[str, torch.Tensor], most: float) -> None:
-    """Seed by seed what `clip_grad_norm_` does to one model."""
-    norms = torch.stack([g.flatten(1).norm(dim=1) for g in gradients.values()]).norm(dim=0)
-    scale = (most / (norms + 1e-6)).clamp(max=1.0)  # [seeds]
-    for gradient in gradients.values():
-        gradient.mul_(scale.view(-1, *[1] * (gradient.ndim - 1)))
+        seeds = [trainer.stage.seed for trainer in self.trainers]
+        losses = self._step(index, tokens, targets, rate, seeds)
+        for trainer, loss in zip(self.trainers, losses.unbind(), strict=True):
+            trainer.note(index, loss)
 
 
 def train_together(
@@ -186,7 +112,7 @@ def train_together(
             _trainer(plan, run, at) for plan, run, at in zip(plans, runs, found, strict=True)
         ]
         with _books(plans, runs, trainers, start) as books:
-            stack = Stack(trainers, compiled=setup.wants_compile(first))
+            stack = Stack(trainers)
             return _steps(stack, books, start, end, stop)
 
 
@@ -235,7 +161,6 @@ def _steps(
         save = done % stage.checkpoint.checkpoint_every == 0 or done == steps or halt
         if not (log or evaluate or save):
             continue
-        stack.share()
         for trainer, book in pairs:
             latest = trainer.read_losses()
             if log:

@@ -128,7 +128,13 @@ def _trial(recipe: Recipe, stage: Stage, device: torch.device, parameters: int) 
     task = setup.make_task(recipe)
     each = 6.0 * parameters * task.vocabulary.tokens(stage.length)
     batch = max(1, min(stage.training.batch, int(TRIAL_FLOPS / each)))
-    few = {"compile": False, "accumulate": 1, "batch": batch, "analysis_fraction": 0.5}
+    few = {
+        "compile": False,
+        "program": None,
+        "accumulate": 1,
+        "batch": batch,
+        "analysis_fraction": 0.5,
+    }
     small = recipe.override(few | {"sequences": max(2, min(task.space, 2 * batch))})
     plan = setup.make_plan(small, World(0, 1, device))
     plan = plan.at(small.stages[stage.number])

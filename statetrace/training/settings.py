@@ -164,7 +164,14 @@ class TrainingSettings:
     precision: str = setting(
         "auto", "auto (bfloat16 autocast on CUDA, float32 on a CPU), float32 or bfloat16."
     )
-    compile: bool | None = setting(None, "Compile the model (default: on CUDA).")
+    program: bool | None = setting(
+        None,
+        "Train by statetrace's own step, one CUDA graph (default: on CUDA, for GPT-2 and Pythia on "
+        "one process).",
+    )
+    compile: bool | None = setting(
+        None, "Compile the model (default: on CUDA, where it is not trained by the program)."
+    )
     deterministic: bool = setting(
         True, "On CUDA, only kernels that repeat bit for bit, as exact resuming needs (default)."
     )

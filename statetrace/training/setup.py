@@ -29,6 +29,7 @@ from statetrace.tasks import tokenizer
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem, word_problem
+from statetrace.training import program
 from statetrace.training.objectives import kind, make_objective
 from statetrace.training.parallel import World
 from statetrace.training.recipe import Recipe
@@ -160,12 +161,17 @@ def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:
     return task.quotients(tuple(name.strip() for name in wanted.split(",")))
 
 
+def precision(recipe: Recipe, device: torch.device) -> torch.dtype:
+    """What matrix products are computed in."""
+    wanted = recipe.training.precision
+    if wanted == "auto":
+        wanted = "bfloat16" if device.type == "cuda" else "float32"
+    return torch.float32 if wanted == "float32" else torch.bfloat16
+
+
 def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any]:
     """bfloat16 autocast where it is wanted and safe."""
-    precision = recipe.training.precision
-    if precision == "auto":
-        precision = "bfloat16" if device.type == "cuda" else "float32"
-    if precision == "float32":
+    if precision(recipe, device) == torch.float32:
         return nullcontext()
     if device.type == "cpu":
         raise StatetraceError(
@@ -175,14 +181,31 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def wants_compile(plan: Plan) -> bool:
-    """By default on CUDA, but not where the model is sharded, nor a recurrent one, whose loop over
-    the positions would be unrolled."""
+def wants_program(plan: Plan, config: Any) -> bool:
+    """Whether a stage is trained by the program: by default on CUDA, where it can be."""
+    settings, stage = plan.recipe.training, plan.stage
+    reason = program.why_not(config, plan.world.device)
+    if plan.world.size > 1:
+        reason = f"there are {plan.world.size} processes"
+    elif stage.training.accumulate > 1:
+        reason = f"accumulate is {stage.training.accumulate}"
+    elif stage.wanted.auxiliary is not None:
+        reason = f"the stage reads '{stage.wanted.auxiliary}' from an early layer"
+    if settings.program and reason is not None:
+        raise StatetraceError(f"program true is impossible here: {reason}; leave it out")
+    cuda = plan.world.device.type == "cuda"
+    return reason is None and (cuda if settings.program is None else settings.program)
+
+
+def wants_compile(plan: Plan, config: Any) -> bool:
+    """By default on CUDA, but not where the program trains, the model is sharded, or it is a
+    recurrent one, whose loop over the positions would be unrolled."""
     settings, world = plan.recipe.training, plan.world
     sharded = world.size > 1 and settings.parallel == "fsdp"
     if settings.compile is not None:
         return settings.compile
-    return world.device.type == "cuda" and not sharded and attends(model_spec(plan.recipe))
+    able = world.device.type == "cuda" and not sharded and attends(model_spec(plan.recipe))
+    return able and not wants_program(plan, config)
 
 
 def be_deterministic(recipe: Recipe, device: torch.device) -> None:
@@ -190,6 +213,8 @@ def be_deterministic(recipe: Recipe, device: torch.device) -> None:
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(recipe.training.deterministic)
+        # for finding bugs, and as costly as computing: new memory would be filled with NaN
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         # compiled kernels are otherwise chosen by timing them, and may differ from run to run
         from torch._inductor import config as inductor
 

@@ -18,6 +18,7 @@ from torch import nn
 
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
+from statetrace.tasks.batch import Batch
 from statetrace.training import checkpoint, setup
 from statetrace.training.auxiliary import Reader, reading
 from statetrace.training.evaluate import accuracy, predict
@@ -34,6 +35,7 @@ from statetrace.training.optimizer import (
     whole,
 )
 from statetrace.training.parallel import local_gradients, spread
+from statetrace.training.program import Step
 from statetrace.training.setup import Plan
 
 
@@ -81,7 +83,7 @@ class Trainer:
         device = plan.world.device
         self.plan, self.stage, self.run = plan, plan.stage, run
         self.model = model.to(device).train()
-        if setup.wants_compile(plan):
+        if setup.wants_compile(plan, model.config):
             # an earlier stage's programs must not count against the limit on recompilation,
             # beyond which models run uncompiled: a resumed run would not have them
             torch.compiler.reset()
@@ -96,6 +98,7 @@ class Trainer:
         self.optimizer = adamw(core, self.stage.training)
         analysis = plan.splits[1][: self.stage.evaluation.evaluate_sequences]
         self.analysis = plan.task.split(analysis, device)
+        self._program: Step | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
 
     @property
@@ -121,11 +124,14 @@ class Trainer:
     def step(self, index: int) -> None:
         """One optimizer step on batch number `index`."""
         settings, world, seed = self.stage.training, self.plan.world, self.stage.seed
+        batch = self.batch(index)
+        if self._programmed():
+            assert self._program is not None
+            words, rate = (batch.tokens[None], batch.targets[None]), learning_rate(settings, index)
+            self.note(index, self._program(index, *words, rate, [seed])[0])
+            return
         torch.manual_seed((seed << 40) ^ (index << 8) ^ world.rank)
         set_learning_rate(self.optimizer, learning_rate(settings, index))
-        length = current_length(settings, index, self.stage.length)
-        part = world.part(settings.batch)
-        batch = self.split.batch(seed, index, settings.batch, part, length)
         parts = zip(
             batch.tokens.chunk(settings.accumulate),
             batch.targets.chunk(settings.accumulate),
@@ -146,7 +152,26 @@ class Trainer:
             nn.utils.clip_grad_norm_(parameters, settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self._unread.append((index + 1, total))
+        self.note(index, total)
+
+    def batch(self, index: int) -> Batch:
+        """This process's part of batch number `index`."""
+        settings = self.stage.training
+        length = current_length(settings, index, self.stage.length)
+        part = self.plan.world.part(settings.batch)
+        return self.split.batch(self.stage.seed, index, settings.batch, part, length)
+
+    def _programmed(self) -> bool:
+        """Whether the program makes the steps; it takes the model over at the first one."""
+        if self._program is None and setup.wants_program(self.plan, self.model.config):
+            dtype = setup.precision(self.plan.recipe, self.plan.world.device)
+            self._program = Step([self.model], self.stage.training, self.objective.loss, dtype)
+            self._program.adopt(0, self.optimizer)
+        return self._program is not None
+
+    def note(self, index: int, value: torch.Tensor) -> None:
+        """Keep the loss of step `index` for `read_losses`."""
+        self._unread.append((index + 1, value))
 
     def read_losses(self) -> float:
         """The latest training loss. Reading waits for the GPU, so it is done now and then; the

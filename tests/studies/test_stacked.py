@@ -50,7 +50,7 @@ def assert_alike(ones, others):
             np.testing.assert_allclose(tensor, theirs[name], rtol=1e-3, atol=2e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("model", ["gpt2", "pythia", "llama"])
+@pytest.mark.parametrize("model", ["gpt2", "pythia"])
 def test_every_seed_equals_its_solo_run(tmp_path, model):
     recipes = [toy(**SETTINGS, model=model, seed=seed) for seed in SEEDS]
     runs = [Run(tmp_path / f"run-{n}") for n in SEEDS]

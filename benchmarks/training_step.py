@@ -1,0 +1,212 @@
+"""One training step of Pythia-160M and GPT-2 on 128 sequences of 100 actions, in several ways.
+
+`published` is the loop of the paper's code: float32, a head for the whole pretrained vocabulary.
+The others have a head for the task alone and compute in bfloat16 under float32 weights: the
+transformers model as it is, the same compiled, and our program (statetrace/training/program) call
+by call and as one CUDA graph. All in one process, one after the other, on the same batches; the
+median of many steps counts.
+
+Target, on one H200, Pythia-160M: 14 ms or less, at least 17 times the published step.
+
+    python benchmarks/training_step.py                 # the table
+    python benchmarks/training_step.py --profile       # and where our step's time goes
+    python benchmarks/training_step.py --curves 1000   # loss curves of three seeds, plain and ours
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from statetrace.models import ModelSpec, build, parameter_count
+from statetrace.tasks.word_problem import word_problem
+from statetrace.training.evaluate import loss, predict
+from statetrace.training.optimizer import adamw
+from statetrace.training.program import Step
+from statetrace.training.settings import TrainingSettings
+
+PUBLISHED_VOCABULARY = {"pythia-160m": 50_304, "gpt2": 50_257}
+SETTINGS = TrainingSettings()
+BATCH, LENGTH = SETTINGS.batch, 100
+TOGETHER = 10
+"""Steps between two looks at the clock, as in training nobody waits for every one."""
+
+
+class Batches:
+    """Batches of the task on the GPU, a function of (seed, number)."""
+
+    def __init__(self, device: str, batch: int, length: int) -> None:
+        self.task = word_problem("S3", length)
+        sequences = self.task.sample(min(200_000, self.task.space), seed=0)
+        self.split = self.task.split(sequences, device)
+        self.size = batch
+
+    def __call__(self, seed: int, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        made = self.split.batch(seed, number, self.size)
+        return made.tokens, made.targets
+
+
+def make(name: str, vocabulary: int, seed: int, wanted: argparse.Namespace) -> Any:
+    spec = ModelSpec(name, layers=wanted.layers, width=wanted.width, heads=wanted.heads)
+    return build(spec, vocabulary, 2 * wanted.length + 1, seed).to(wanted.device).train()
+
+
+def plain_step(model: Any, mixed: bool, device: str) -> Callable[..., torch.Tensor]:
+    """The usual loop around a transformers model."""
+    optimizer = adamw(model, SETTINGS)
+    autocast = torch.autocast(device, dtype=torch.bfloat16) if mixed else nullcontext()
+
+    def step(index: int, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        with autocast:
+            logits = predict(model, tokens)
+        value = loss(logits, targets)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return value.detach()
+
+    return step
+
+
+def our_step(model: Any, mixed: bool, graph: bool) -> Callable[..., torch.Tensor]:
+    ours = Step([model], SETTINGS, loss, torch.bfloat16 if mixed else torch.float32)
+    ours.graphs &= graph
+
+    def step(index: int, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return ours(index, tokens[None], targets[None], SETTINGS.learning_rate, [0])[0]
+
+    return step
+
+
+def variants(name: str, wanted: argparse.Namespace) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """(what it is, its step), made when asked for so that only one model is in memory."""
+    device, size = wanted.device, word_problem("S3", wanted.length).vocabulary.size
+    mixed = device == "cuda"
+    if not wanted.ours:
+        full = PUBLISHED_VOCABULARY[name]
+        yield (
+            "published: float32, whole head",
+            plain_step(make(name, full, 0, wanted), False, device),
+        )
+        yield "bfloat16, task head", plain_step(make(name, size, 0, wanted), mixed, device)
+        compiled = make(name, size, 0, wanted)
+        compiled.compile(dynamic=False)
+        yield "the same, compiled", plain_step(compiled, mixed, device)
+        torch.compiler.reset()
+        yield "program, call by call", our_step(make(name, size, 0, wanted), mixed, False)
+    yield "program, one graph", our_step(make(name, size, 0, wanted), mixed, True)
+
+
+def milliseconds(step: Callable[..., Any], batches: Batches, wanted: argparse.Namespace) -> float:
+    for index in range(wanted.warmup):
+        step(index, *batches(0, index))
+    times = []
+    for start in range(wanted.warmup, wanted.warmup + wanted.steps, TOGETHER):
+        _wait(wanted.device)
+        began = time.perf_counter()
+        for index in range(start, start + TOGETHER):
+            step(index, *batches(0, index))
+        _wait(wanted.device)
+        times.append((time.perf_counter() - began) / TOGETHER)
+    return 1000 * statistics.median(times)
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def table(wanted: argparse.Namespace) -> None:
+    for name in wanted.models:
+        spec = ModelSpec(name, layers=wanted.layers, width=wanted.width, heads=wanted.heads)
+        batches = Batches(wanted.device, wanted.batch, wanted.length)
+        tokens = wanted.batch * (wanted.length + 1)
+        blocks = parameter_count(spec, batches.task.vocabulary.size, 2 * wanted.length).blocks
+        flops = 6.0 * blocks * tokens
+        print(
+            f"{name}: {wanted.batch} x {wanted.length + 1} tokens, {blocks:,} parameters in blocks"
+        )
+        first = None
+        for what, step in variants(name, wanted):
+            if wanted.device == "cuda":
+                torch.cuda.empty_cache()
+                torch.cuda.reset_peak_memory_stats()
+            spent = milliseconds(step, batches, wanted)
+            peak = torch.cuda.max_memory_allocated() / 2**30 if wanted.device == "cuda" else 0.0
+            first = first or spent
+            print(
+                f"  {what:<32} {spent:8.2f} ms {flops / spent / 1e9:6.0f} TFLOP/s {peak:6.1f} GiB"
+                f" {first / spent:6.1f} x",
+                flush=True,
+            )
+            if wanted.profile and what == "program, one graph":
+                profile(step, batches)
+            del step
+
+
+def profile(step: Callable[..., Any], batches: Batches, steps: int = 5) -> None:
+    from torch.profiler import ProfilerActivity
+
+    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for index in range(steps):
+            step(index, *batches(0, index))
+        torch.cuda.synchronize()
+    for row in seen.key_averages().table(sort_by="cuda_time_total", row_limit=25).splitlines():
+        print("   ", row[:60], row[-75:])
+
+
+def curves(wanted: argparse.Namespace) -> None:
+    """Losses of the first steps, for three seeds of the plain compiled loop and of ours."""
+    found: dict[str, list[list[float]]] = {}
+    for name in wanted.models:
+        for seed in range(3):
+            for what in ("plain", "ours"):
+                batches = Batches(wanted.device, wanted.batch, wanted.length)
+                model = make(name, batches.task.vocabulary.size, seed, wanted)
+                step = our_step(model, True, True)
+                if what == "plain":
+                    model = make(name, batches.task.vocabulary.size, seed, wanted)
+                    model.compile(dynamic=False)
+                    step = plain_step(model, True, wanted.device)
+                losses = [step(i, *batches(seed, i)) for i in range(wanted.curves)]
+                found.setdefault(f"{name} {what}", []).append(torch.stack(losses).tolist())
+    for key, lines in found.items():
+        means = [sum(line[-50:]) / 50 for line in lines]
+        print(key, "mean loss of the last 50 steps, by seed:", [f"{m:.4f}" for m in means])
+    if wanted.out:
+        Path(wanted.out).write_text(json.dumps(found))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--models", nargs="+", default=["pythia-160m", "gpt2"])
+    parser.add_argument("--layers", type=int)
+    parser.add_argument("--width", type=int)
+    parser.add_argument("--heads", type=int)
+    parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--length", type=int, default=LENGTH)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--ours", action="store_true", help="only our program")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--curves", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--out", help="file for the loss curves")
+    wanted = parser.parse_args()
+    if wanted.curves:
+        curves(wanted)
+    else:
+        table(wanted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The operations of the program in plain torch: the reference, and what a CPU uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from statetrace.training.program.operations import FIRST, MASK32, SECOND, Add, Drop, Heads
+
+Pair = tuple[Tensor, Tensor]
+
+
+def add_norm(
+    x: Tensor, adds: Sequence[Add], norms: Sequence[Pair], eps: float, dtype: torch.dtype
+) -> tuple[Tensor, list[Tensor], Any]:
+    """Residual stream x [S, N, D] plus what is to be added; its norms in `dtype`, one for each
+    (weight, bias) [S, D]; and what the way back needs."""
+    for add in adds:
+        x = x + dropped(add.delta + add.bias[:, None].to(add.delta.dtype), add.drop)
+    unit, mean, scale = torch.native_layer_norm(x, x.shape[-1:], None, None, eps)
+    outs = [torch.addcmul(bias[:, None], unit, weight[:, None]).to(dtype) for weight, bias in norms]
+    return x, outs, (x, unit, mean, scale)
+
+
+def add_norm_back(
+    saved: Any,
+    upstream: Tensor | None,
+    douts: Sequence[Tensor],
+    norms: Sequence[Pair],
+    norm_grads: Sequence[Pair],
+    adds: Sequence[Add],
+    bias_grads: Sequence[Tensor],
+) -> tuple[Tensor, list[Tensor]]:
+    """The gradient of x (before the additions, in float32) and of every delta; those of weights and
+    biases are written where they belong. `upstream` is the gradient of the sum itself."""
+    x, unit, mean, scale = saved
+    total: Tensor | None = None
+    for dout, (weight, _), (dweight, dbias) in zip(douts, norms, norm_grads, strict=True):
+        dout = dout.to(x.dtype)
+        _columns(dout * unit, dweight)
+        _columns(dout, dbias)
+        part = dout * weight[:, None]
+        total = part if total is None else total + part
+    wanted = [True, False, False]
+    assert total is not None
+    g: Tensor
+    g, _, _ = torch.ops.aten.native_layer_norm_backward(
+        total, x, x.shape[-1:], mean, scale, None, None, wanted
+    )
+    if upstream is not None:
+        g = g + upstream
+    deltas = []
+    for add, dbias in zip(adds, bias_grads, strict=True):
+        deltas.append(dropped(g, add.drop).to(add.delta.dtype))
+        _columns(deltas[-1], dbias)
+    return g, deltas
+
+
+def gelu(h: Tensor, bias: Tensor, approximate: str) -> tuple[Tensor, Tensor]:
+    """GELU of h [S, N, F] plus its bias [S, F]; and what the way back needs."""
+    h = h + bias[:, None].to(h.dtype)
+    return F.gelu(h, approximate=approximate), h
+
+
+def gelu_back(da: Tensor, saved: Tensor, bias: Tensor, approximate: str, dbias: Tensor) -> Tensor:
+    dh: Tensor = torch.ops.aten.gelu_backward(da, saved, approximate=approximate)
+    _columns(dh, dbias)
+    return dh
+
+
+def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
+    """Causal attention over the joint projection [S, B * T, 3 * H * E]: [S, B * T, H * E]."""
+    joint = qkv.detach().requires_grad_()
+    with torch.enable_grad():
+        q, k, v = _parts(joint, heads)
+        q, k = _rotate(q, heads), _rotate(k, heads)
+        if heads.drop is None:
+            z = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=heads.scale)
+        else:
+            scores = (q @ k.mT).float() * heads.scale
+            later = torch.ones(heads.length, heads.length, device=q.device).triu(1).bool()
+            p = scores.masked_fill(later, float("-inf")).softmax(-1)
+            seeds = qkv.shape[0]
+            p = dropped(p.unflatten(0, (seeds, -1)), heads.drop).flatten(0, 1)
+            z = p.to(v.dtype) @ v
+        out = z.transpose(1, 2).reshape(*qkv.shape[:-1], -1)
+    return out.detach(), (joint, out)
+
+
+def attention_back(dz: Tensor, saved: Any, heads: Heads, dbias: Tensor) -> Tensor:
+    """The gradient of the projection, and its sums over the rows, which are its bias's."""
+    joint, out = saved
+    (dqkv,) = torch.autograd.grad(out, joint, dz)
+    _columns(dqkv, dbias)
+    return dqkv
+
+
+def _parts(joint: Tensor, heads: Heads) -> list[Tensor]:
+    """Queries, keys and values, [S * B, H, T, E]."""
+    rows = joint.view(-1, heads.length, joint.shape[-1])
+    if heads.strides[0] == heads.width:  # a head's three lie side by side
+        split = rows.unflatten(-1, (heads.heads, 3, heads.width))
+        return [split[..., part, :].transpose(1, 2) for part in range(3)]
+    split = rows.unflatten(-1, (3, heads.heads, heads.width))
+    return [split[..., part, :, :].transpose(1, 2) for part in range(3)]
+
+
+def _rotate(q: Tensor, heads: Heads) -> Tensor:
+    if heads.rotation is None:
+        return q
+    cosine, sine = heads.rotation
+    return (q * cosine + q[..., heads.partners] * sine).to(q.dtype)
+
+
+def _columns(values: Tensor, out: Tensor) -> None:
+    """[S, N, D] summed over its rows in float32, into `out` [S, D]."""
+    torch.sum(values, dim=1, dtype=out.dtype, out=out)
+
+
+def dropped(values: Tensor, drop: Drop | None) -> Tensor:
+    """[S, ...] times its mask."""
+    return values if drop is None else values * kept(values.shape, drop).to(values.dtype)
+
+
+def kept(shape: Sequence[int], drop: Drop) -> Tensor:
+    """What elements [S, ...] are multiplied by: 0, or 1 / (1 - share)."""
+    size = 1
+    for extent in shape[1:]:
+        size *= extent
+    index = torch.arange(size, device=drop.keys.device)
+    keys = _mix((drop.keys + drop.spread) & MASK32)
+    hashed = _mix((_mix(index) + keys[:, None]) & MASK32)
+    return (hashed >= drop.bound).float().mul(drop.scale).view(*shape)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """A bijection of 32-bit numbers that look random afterwards."""
+    x = ((x ^ (x >> 16)) * FIRST) & MASK32
+    x = ((x ^ (x >> 15)) * SECOND) & MASK32
+    return x ^ (x >> 16)

@@ -1,0 +1,168 @@
+"""One optimizer step of one or several models, from a batch of each to their losses."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import grad_and_value, vmap
+
+from statetrace.training.program import plain
+from statetrace.training.program.adam import Adam
+from statetrace.training.program.operations import FIRST, GOLDEN, MASK32
+from statetrace.training.program.shape import rotation, shape_of, unsupported
+from statetrace.training.program.transformer import Program
+from statetrace.training.program.weights import Weights
+from statetrace.training.settings import TrainingSettings
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+CACHE = 1 << 18
+"""Numbers of the widest activation that a CPU works on at a time: what its cache holds."""
+
+
+WORDS = 1024
+"""Largest vocabulary: gradients of embeddings are products with ones, which take words x rows."""
+
+
+def why_not(config: Any, device: torch.device) -> str | None:
+    """What keeps a model of this configuration from being trained by the program, or None."""
+    if device.type == "cuda" and importlib.util.find_spec("triton") is None:
+        return "Triton is not installed"
+    if config.vocab_size > WORDS:
+        return f"its vocabulary of {config.vocab_size:,} tokens is larger than {WORDS:,}"
+    return unsupported(config)
+
+
+class Step:
+    """Models of one shape, each with its own weights and batches, trained in step.
+
+    The models' parameters become views of stacked tensors and stay usable: evaluate them, save
+    them. Changing them from outside would go unnoticed where the working precision is another.
+    """
+
+    def __init__(
+        self, models: Sequence[Any], settings: TrainingSettings, loss: Loss, dtype: torch.dtype
+    ) -> None:
+        self.models, self.settings, self.dtype = list(models), settings, dtype
+        self.shape = shape_of(models[0])
+        self.weights = Weights(models, self.shape, dtype)
+        self.adam = Adam(self.weights, settings)
+        self.device = self.weights.value["tokens"].device
+        self._loss = vmap(grad_and_value(loss))
+        self._turns = rotation(models[0], self.shape, _positions(models[0]))
+        self.steps = torch.zeros(())
+        self._keys = torch.zeros(len(self.models), dtype=torch.long, device=self.device)
+        self.graphs = self.device.type == "cuda"
+        self._graphs: dict[tuple[int, ...], Captured] = {}
+        self._ops: Any = plain
+        if self.device.type == "cuda":
+            from statetrace.training.program import kernels
+
+            self._ops = kernels
+
+    def __call__(
+        self, index: int, tokens: Tensor, targets: Tensor, rate: float, seeds: Sequence[int]
+    ) -> Tensor:
+        """Step number `index` on a batch [S, B, T] of each model; `seeds` are what their dropout
+        masks are made from. The losses [S]."""
+        self.adam.tell(index, rate)
+        self.steps.fill_(index + 1)
+        if self.shape.drop_embed or self.shape.drop_attention or self.shape.drop_resid:
+            keys = torch.tensor([_key(seed, index) for seed in seeds])
+            self._keys.copy_(keys, non_blocking=True)
+        if not self.graphs:
+            return self._run(tokens, targets)
+        shape = tuple(tokens.shape)
+        if shape not in self._graphs:
+            self._graphs[shape] = self._capture(tokens, targets)
+        return self._graphs[shape](tokens, targets)
+
+    @torch.no_grad()
+    def adopt(self, number: int, optimizer: torch.optim.Optimizer) -> None:
+        """Take over AdamW's moments of one model; the optimizer's own become views of them."""
+        named = dict(self.models[number].named_parameters())
+        for role, name in self.shape.names.items():
+            mine = self.weights.first[role][number], self.weights.second[role][number]
+            theirs = optimizer.state.get(named[name])
+            if theirs:
+                mine[0].copy_(theirs["exp_avg"])
+                mine[1].copy_(theirs["exp_avg_sq"])
+            state = {"step": self.steps, "exp_avg": mine[0], "exp_avg_sq": mine[1]}
+            optimizer.state[named[name]] = state
+
+    @torch.no_grad()
+    def _run(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        """The whole step, call by call."""
+        losses = self._gradients(tokens, targets)
+        self.adam.step()
+        return losses
+
+    @torch.no_grad()
+    def _gradients(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        losses = []
+        for seeds in self._portions(tokens):
+            weights = self.weights.some(seeds)
+            program = Program(
+                self.shape, weights, self._turns, self.dtype, self._ops, self._keys[seeds]
+            )
+            logits = program.forward(tokens[seeds])
+            dlogits, loss = self._loss(logits, targets[seeds])
+            program.backward(dlogits)
+            losses.append(loss.detach())
+        return torch.cat(losses)
+
+    def _portions(self, tokens: Tensor) -> list[slice]:
+        """Which seeds go together: all on a GPU, as many as the cache holds on a CPU."""
+        seeds, rows = len(tokens), tokens[0].numel()
+        most = seeds
+        if self.device.type == "cpu":
+            most = max(1, CACHE // (4 * self.shape.width * rows))
+        return [slice(start, start + most) for start in range(0, seeds, most)]
+
+    def _capture(self, tokens: Tensor, targets: Tensor) -> Captured:
+        """The step as a CUDA graph. What is run to warm up leaves no trace: gradients are
+        overwritten and the optimizer is only captured."""
+        graph = torch.cuda.CUDAGraph()
+        still = (tokens.clone(), targets.clone())
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self._gradients(*still)
+                self.adam.rehearse()
+        torch.cuda.current_stream().wait_stream(side)
+        pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
+        with torch.cuda.graph(graph, pool=pool):
+            losses = self._run(*still)
+        return Captured(graph, *still, losses)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A graph, where it reads its batch and where it writes its losses."""
+
+    graph: torch.cuda.CUDAGraph
+    tokens: Tensor
+    targets: Tensor
+    losses: Tensor
+
+    def __call__(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        self.tokens.copy_(tokens)
+        self.targets.copy_(targets)
+        self.graph.replay()
+        return self.losses.clone()
+
+
+def _positions(model: Any) -> int:
+    return int(model.config.max_position_embeddings)
+
+
+def _key(seed: int, index: int) -> int:
+    """What the dropout masks of one step are made of."""
+    value = (seed * GOLDEN + index * FIRST + 1) & MASK32
+    return (value ^ (value >> 16)) * FIRST & MASK32

@@ -1,0 +1,109 @@
+"""The parameters of several models of one shape as stacked tensors, which the models go on using.
+
+Cost: on a GPU one buffer per kind of parameter, so that the optimizer is one kernel; on a CPU one
+tensor per parameter, whose slices by seed are contiguous, as its matrix products want it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from statetrace.training.program.shape import Shape
+
+Tensors = dict[str, torch.Tensor]
+
+
+def kind(role: str) -> str:
+    """Which of the three kinds a parameter is: `matrix` (of a block: its products are taken in the
+    working precision), `table` (embeddings and head), `vector` (no weight decay)."""
+    if role in ("tokens", "positions", "head"):
+        return "table"
+    return "matrix" if role.endswith("w") and "norm" not in role else "vector"
+
+
+@dataclass(frozen=True)
+class Part:
+    """All parameters of one kind.
+
+    Attributes:
+        kind: see `kind`.
+        value, grad, first, second: lists of equally shaped tensors: values and moments in float32,
+            gradients of matrices in the working precision; [S, n] once, or [S, ...] per parameter.
+        work: the values in the working precision; the values themselves where that is float32.
+    """
+
+    kind: str
+    value: list[torch.Tensor]
+    grad: list[torch.Tensor]
+    first: list[torch.Tensor]
+    second: list[torch.Tensor]
+    work: list[torch.Tensor]
+
+
+class Weights:
+    """Stacked parameters, gradients and moments.
+
+    Attributes:
+        parts: what the optimizer works on.
+        value, work, grad, first, second: role -> [S, *shape], views of the parts.
+    """
+
+    def __init__(self, models: Sequence[Any], shape: Shape, dtype: torch.dtype) -> None:
+        self.seeds, self.shape, self.dtype = len(models), shape, dtype
+        named = [dict(model.named_parameters()) for model in models]
+        self.value: Tensors = {}
+        self.work: Tensors = {}
+        self.grad: Tensors = {}
+        self.first: Tensors = {}
+        self.second: Tensors = {}
+        self.parts = [self._gather(which, named) for which in ("matrix", "table", "vector")]
+        for number, one in enumerate(named):
+            for role, name in shape.names.items():
+                one[name].data = self.value[role][number]
+
+    def _gather(self, which: str, named: list[dict[str, Any]]) -> Part:
+        roles = [role for role in self.shape.names if kind(role) == which]
+        stacks = [torch.stack([one[self.shape.names[r]].detach() for one in named]) for r in roles]
+        dtype = self.dtype if which == "matrix" else torch.float32
+        joined = stacks[0].is_cuda
+        value = [torch.cat([s.flatten(1) for s in stacks], dim=1)] if joined else stacks
+        part = Part(
+            which,
+            value,
+            [torch.zeros_like(v, dtype=dtype) for v in value],
+            [torch.zeros_like(v) for v in value],
+            [torch.zeros_like(v) for v in value],
+            value if dtype == torch.float32 else [v.to(dtype) for v in value],
+        )
+        for name in ("value", "grad", "first", "second", "work"):
+            tensors = getattr(part, name)
+            views = _views(tensors[0], stacks) if joined else tensors
+            getattr(self, name).update(zip(roles, views, strict=True))
+        return part
+
+    def some(self, seeds: slice) -> SomeWeights:
+        return SomeWeights(
+            {role: tensor[seeds] for role, tensor in self.work.items()},
+            {role: tensor[seeds] for role, tensor in self.grad.items()},
+        )
+
+
+@dataclass(frozen=True)
+class SomeWeights:
+    """What a forward and a backward pass need of some seeds."""
+
+    work: Tensors
+    grad: Tensors
+
+
+def _views(joined: torch.Tensor, like: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """[S, n] as the pieces it was put together from."""
+    start = 0
+    for one in like:
+        size = one[0].numel()
+        yield joined[:, start : start + size].unflatten(1, one.shape[1:])
+        start += size
