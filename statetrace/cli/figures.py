@@ -18,7 +18,7 @@ def figures(
         typer.Option("--out", help="Where to (default: figures in the run folder).", metavar="DIR"),
     ] = None,
     kind: Annotated[
-        str, typer.Option("--format", help="pdf, svg or eps (vector), or png.", metavar="FORMAT")
+        str, typer.Option("--format", help="pdf or svg (vector), or png.", metavar="FORMAT")
     ] = "pdf",
     only: Annotated[
         str | None,
@@ -33,6 +33,8 @@ def figures(
         raise StatetraceError(f"'{folder}' is a file; --out should name a folder")
     wanted = None if only is None else [word.strip() for word in only.split(",") if word.strip()]
     made, missing = write_figures(run, folder, kind, wanted)
+    if wanted and not made:
+        raise StatetraceError("; ".join(missing))
     for sentence in missing:
         note(sentence)
     if not made:

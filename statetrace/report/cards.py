@@ -88,7 +88,7 @@ def _most(rows: Sequence[dict[str, Any]]) -> str:
     if not judged:
         return "No run has a verdict yet."
     told = [f"{name} {n} of {len(judged)}" for name, n in Counter(judged).most_common()]
-    return f"Learned: {', '.join(told)}."
+    return f"Verdicts: {', '.join(told)}."
 
 
 def _about(look: Look) -> str:

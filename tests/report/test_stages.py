@@ -62,13 +62,15 @@ def test_only_runs_with_stages_have_it(cells, run, tmp_path):
     (empty / "metrics.jsonl").unlink()
     with pytest.raises(StatetraceError, match="has no evaluations"):
         stages(newest(empty))
-    with pytest.raises(StatetraceError, match="in one stage"):
+    with pytest.raises(StatetraceError, match="was not trained here"):
         stages(newest(run))
+    with pytest.raises(StatetraceError, match="in one stage"):
+        stages(newest(cells / "gpt2_plain_seed-0"))
     alone = numbers(report([run]))["figures"]
     assert "stages" not in [plate["name"] for plate in alone]
     both = {p["name"]: p for p in numbers(report([run, cells / "gpt2_length_seed-0"]))["figures"]}
     mine, theirs = (cell["shots"][0] for cell in both["stages"]["cells"])
-    assert "in one stage" in mine["missing"]
+    assert "was not trained here" in mine["missing"]
     assert theirs["tables"][0]["rows"][0] == ["2 actions", "5", "5"]
 
 

@@ -80,7 +80,7 @@ def test_what_a_study_does_not_vary_is_not_drawn(study, sizes):
 def test_the_page_and_the_files(study, sizes, tmp_path):
     html = report([study])
     assert "12 of 12 runs have finished" in html
-    assert "Learned: associative 6 of 12, parity-associative 6 of 12." in html
+    assert "Verdicts: associative 6 of 12, parity-associative 6 of 12." in html
     assert "<b>topic" not in html
     figures = {figure["name"]: figure for figure in numbers(html)["figures"]}
     assert list(figures) == ["study-proportions", "study-cutoffs", "study-lengths"]

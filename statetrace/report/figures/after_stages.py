@@ -52,7 +52,7 @@ class Ended:
 
 def staged(look: Look) -> bool:
     """Whether the run has several stages."""
-    return "foreign" not in look.run.info and len(look.run.recipe.get("stage") or ()) > 1
+    return not look.logless and len(look.run.recipe.get("stage") or ()) > 1
 
 
 def ended(run: Run, recipe: dict[str, Any]) -> list[Ended]:
@@ -72,6 +72,8 @@ def ended(run: Run, recipe: dict[str, Any]) -> list[Ended]:
 
 def stages(look: Look) -> Chart:
     """A panel for each stage, and one over all steps."""
+    if look.logless:
+        raise StatetraceError(f"'{look.run.path}' was not trained here, so it has no stages")
     if not staged(look):
         raise StatetraceError(f"'{look.run.path}' was trained in one stage")
     found = ended(look.run, look.run.recipe)

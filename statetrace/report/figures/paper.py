@@ -30,7 +30,8 @@ from statetrace.report.figures.chart import (
     Rule,
 )
 
-FORMATS = ("pdf", "svg", "png", "eps")
+FORMATS = ("pdf", "svg", "png")
+"""Not EPS: it knows no transparency, and bands and planes would hide what lies behind them."""
 WIDTH = 6.75
 """Inches: the text of a page with two columns."""
 ACROSS = 3
@@ -41,7 +42,6 @@ MEANS = 5.0
 
 _STYLE = {
     "pdf.fonttype": 42,  # TrueType, embedded: journals refuse Type 3
-    "ps.fonttype": 42,
     "svg.fonttype": "path",
     "font.size": 8,
     "axes.titlesize": 8,
