@@ -33,8 +33,8 @@ BEYOND, AT_LEAST = 2, 8
 """Sequences may be so many times as long as in training, and so long in any case, as far as the
 model has positions."""
 
-MEANS = 256
-"""Sequences over which a head's mean output is taken."""
+MEANS, FEW_MEANS = 256, 8
+"""Sequences over which a head's mean output is taken, and those of a large model on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def opened(
     with evaluating(model):
         readers = fit_readers(model, task, seed, Part(progress, 0.0, 0.8))
         if no_heads is None:
-            wanted = sequences_within(model, task.vocabulary.tokens(longest), MEANS)
+            wanted = sequences_within(model, task.vocabulary.tokens(longest), FEW_MEANS, MEANS)
             drawn = task.draw(wanted, seed + 1, longest)
             means = mean_outputs(model, task, drawn, sites_of("head", reader))
         if no_attention is None:

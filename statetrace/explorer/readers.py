@@ -24,7 +24,7 @@ from statetrace.lenses.result import Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
 
-BUDGET = {"cpu": 2e12, "cuda": 4e14}
+BUDGET = {"cpu": 1e12, "cuda": 4e14}
 """Floating-point operations to run the model for, some tens of seconds at most."""
 
 SEQUENCES, FEWEST = 1500, 48
@@ -72,11 +72,11 @@ def targets_of(task: WordProblem) -> list[Target]:
     return choose_targets(task, ("state", *names))
 
 
-def sequences_within(model: Any, tokens: int, wanted: int) -> int:
-    """How many sequences of so many tokens the budget allows, `wanted` at most."""
+def sequences_within(model: Any, tokens: int, fewest: int, wanted: int) -> int:
+    """How many sequences of so many tokens the budget allows, between `fewest` and `wanted`."""
     size = sum(parameter.numel() for parameter in model.parameters())
     budget = BUDGET.get(device_of(model).type, BUDGET["cuda"])
-    return max(FEWEST, min(wanted, int(budget / (2 * size * tokens))))
+    return max(fewest, min(wanted, int(budget / (2 * size * tokens))))
 
 
 def fit_readers(
@@ -87,7 +87,7 @@ def fit_readers(
     if not targets:
         return None
     device = device_of(model)
-    wanted = sequences_within(model, task.vocabulary.tokens(task.length), SEQUENCES)
+    wanted = sequences_within(model, task.vocabulary.tokens(task.length), FEWEST, SEQUENCES)
     drawn = task.draw(wanted, seed)
     actions, states = (
         torch.from_numpy(array.astype("int64")).to(device)

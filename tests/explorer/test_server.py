@@ -168,6 +168,7 @@ def test_numbers_are_those_of_the_library(server):
 
 ASKED = {
     "plain": {},
+    "long": {"actions": HERE * 6, "source": HERE * 6, "patches": [[2, 0, 40]], "head": [3, 3]},
     "patched": {"source": THERE, "patches": [[4, 0, 5], [1, 7, 7]], "at": 3},
     "ablated": {"without": [[4, 0], [6, 3]], "instead": "zero", "head": [6, 1]},
     "all of it": {"source": THERE, "patches": [[3, 2, 4]], "without": [[2, 2]], "head": [1, 0]},
@@ -176,7 +177,8 @@ ASKED = {
 
 @pytest.mark.parametrize("case", sorted(ASKED))
 def test_copied_python_runs_and_gives_the_same_numbers(server, case, capsys):
-    found = server.look(actions=HERE, **ASKED[case])
+    found = server.look(**({"actions": HERE} | ASKED[case]))
+    assert max(map(len, found["python"].splitlines())) <= 88
     names = {}
     exec(compile(found["python"], "copied", "exec"), names)
     shown = found["changed"] or found["base"]
@@ -191,6 +193,17 @@ def test_copied_python_runs_and_gives_the_same_numbers(server, case, capsys):
         )
     best = zoo().task.group.labels[int(np.argmax(shown["distribution"]))]
     assert capsys.readouterr().out.startswith(f"{{'{best}': ")
+
+
+def test_the_documented_example_says_what_is_documented():
+    text = (Path(__file__).parents[2] / "docs" / "explorer.md").read_text()
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    names = {}
+    exec(compile(code, "documented", "exec"), names)
+    said = re.search(r"view\.answer\(3\)  # \{'(\d+)': 0\.(\d+)\.\.\.", code)
+    best, share = next(iter(names["view"].answer(3).items()))
+    assert best == said[1]
+    assert str(share).startswith(f"0.{said[2]}")
 
 
 BAD = {

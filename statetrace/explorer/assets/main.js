@@ -69,9 +69,9 @@ class Part {
     this.notes = make("p", { class: "fine notes" });
     const title = models.length > 1 ? make("h2", {}, this.about.name) : null;
     this.box = make("section", { class: "model", data: { model: String(number) }, "aria-label": this.about.name },
-      title,
+      title, this.notes,
       make("div", { class: "columns" }, this.score.box,
-        make("aside", {}, this.says.box, this.heads.box, make("div", { class: "below" }, this.reset, this.notes))));
+        make("aside", {}, this.says.box, this.heads.box, make("div", { class: "below" }, this.reset))));
   }
 
   ask() {  // at most one question is under way, and the last one asked is answered last

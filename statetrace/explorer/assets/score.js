@@ -160,7 +160,7 @@ export class Score {
       this.actions[t].classList.toggle("odd", Boolean(about.parity?.[labels.indexOf(label)]));
       const name = labels[data.states[t]];
       const sign = parity ? parity.labels[parity.map[data.states[t]]] : "";
-      this.truths[t].replaceChildren(make("b", {}, name), make("span", { class: `sign ${sign}` }, sign));
+      this.truths[t].replaceChildren(make("b", {}, name), make("span", { class: `sign ${sign}` }, this.width < 34 ? sign.slice(0, 1) : sign));
       const other = state.source[t];
       this.sourced[t].textContent = other ?? "";
       this.sourced[t].classList.toggle("differs", other !== undefined && other !== label);
@@ -194,6 +194,7 @@ export class Score {
       cell.textContent = short ? label[0] : label;
       cell.classList.toggle("right", right);
       cell.classList.toggle("patched", this.patched(layer, t));
+      cell.setAttribute("aria-selected", String(this.patched(layer, t)));
       cell.classList.toggle("moved", said !== plain.said[layer][t]);
       cell.classList.toggle("here", t === this.data.at);
       cell.setAttribute("aria-label", `${layer ? `layer ${layer}` : "input"}, after ${t + 1}: ${label} ` +
