@@ -8,7 +8,7 @@ from typing import Any
 from statetrace.explorer.opened import OpenModel
 from statetrace.explorer.question import Question
 
-WIDTH = 76
+WIDTH = 72
 """Characters of labels in a line."""
 
 
