@@ -8,7 +8,7 @@ those of a solo run, and each run can be resumed alone.
 Cost: memory for all seeds at once; evaluations are made one seed after the other.
 Caveat: sums are taken in another order, so numbers equal those of a solo run up to rounding, not
 bit for bit; over many steps such differences grow, as between two kinds of processor. Only one
-stage of the state task, without dropout and without an early end, can be stacked.
+stage of the state task, without an early end and on a CPU without dropout, can be stacked.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
+from statetrace.tasks.batch import Split
 from statetrace.training import checkpoint, setup
 from statetrace.training.book import Book
 from statetrace.training.listener import Quiet
-from statetrace.training.optimizer import learning_rate
+from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import join, pick_device
 from statetrace.training.program import Step
 from statetrace.training.recipe import Recipe
@@ -71,12 +70,14 @@ class Stack:
 
     def step(self, index: int) -> None:
         """One optimizer step of every seed, each on its own batch number `index`."""
-        rate = learning_rate(self.trainers[0].stage.training, index)
-        batches = [trainer.batch(index) for trainer in self.trainers]
-        tokens = torch.stack([batch.tokens for batch in batches])  # [seeds, B, T]
-        targets = torch.stack([batch.targets for batch in batches])
+        first, shape = self.trainers[0], (len(self.trainers), -1)
+        settings = first.stage.training
+        length = current_length(settings, index, first.stage.length)
         seeds = [trainer.stage.seed for trainer in self.trainers]
-        losses = self._step(index, tokens, targets, rate, seeds)
+        assert isinstance(first.split, Split)  # as `why_not` made sure
+        batch = first.split.batches_of(seeds, index, settings.batch, length)
+        tokens, targets = batch.tokens.unflatten(0, shape), batch.targets.unflatten(0, shape)
+        losses = self._step(index, tokens, targets, learning_rate(settings, index), seeds)
         for trainer, loss in zip(self.trainers, losses.unbind(), strict=True):
             trainer.note(index, loss)
 

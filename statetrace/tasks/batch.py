@@ -3,6 +3,7 @@ batches it would have seen. The sequences live on the device the model is on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -91,9 +92,19 @@ class Split:
         length: int | None = None,
     ) -> Batch:
         """Batch number `index` of the order `seed`; `part` picks one process's share of it."""
-        rows = batch_rows(len(self), size, seed, index)[part]
-        there = torch.from_numpy(rows).to(self.actions.device, non_blocking=True)
-        return self.rows(there, length)
+        return self.rows(self._put(batch_rows(len(self), size, seed, index)[part]), length)
+
+    def batches_of(
+        self, seeds: Sequence[int], index: int, size: int, length: int | None = None
+    ) -> Batch:
+        """Batch number `index` of each of several orders, one after the other: [S * B, T]."""
+        rows = [batch_rows(len(self), size, seed, index) for seed in seeds]
+        return self.rows(self._put(np.concatenate(rows)), length)
+
+    def _put(self, rows: np.ndarray) -> torch.Tensor:
+        """On the device, without waiting for what it is doing."""
+        here, device = torch.from_numpy(rows), self.actions.device
+        return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here
 
 
 def batch_rows(n: int, size: int, seed: int, index: int) -> np.ndarray:
@@ -108,7 +119,7 @@ def batch_rows(n: int, size: int, seed: int, index: int) -> np.ndarray:
     return np.concatenate(pieces)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=40)
 def _epoch(n: int, seed: int, epoch: int) -> np.ndarray:
     order = np.random.default_rng([seed, epoch]).permutation(n)
     order.setflags(write=False)

@@ -1,13 +1,21 @@
 """What only a GPU can show: compiled bfloat16 training resumes bit for bit. The CPU twins of these
 tests are in test_loop.py and always run."""
 
+import copy
+
 import pytest
 import torch
 
+from statetrace.models import ModelSpec, build
 from statetrace.runs import Run
+from statetrace.studies.stacked import train_together
+from statetrace.studies.worker import never
 from statetrace.training import setup
+from statetrace.training.evaluate import loss, predict
 from statetrace.training.loop import train
 from statetrace.training.parallel import World
+from statetrace.training.program import Step
+from statetrace.training.settings import TrainingSettings
 from statetrace.training.trainer import Trainer
 from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run
@@ -18,10 +26,14 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("model", ["gpt2", "pythia"])
-def test_resuming_on_cuda_changes_nothing(tmp_path, model):
-    """With evaluations of another shape in between, and GPT-2's dropout."""
-    recipe = toy(device="cuda", model=model, length=11)
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("gpt2", {}), ("pythia", {"grow": 0.5}), ("pythia", {"program": False})],
+    ids=["program with dropout", "program, growing", "compiled"],
+)
+def test_resuming_on_cuda_changes_nothing(tmp_path, model, told):
+    """With evaluations of another shape in between."""
+    recipe = toy(device="cuda", model=model, length=11, **told)
     whole, parts = Run(tmp_path / "whole"), Run(tmp_path / "parts")
     train(recipe, whole, Recorder())
     for stop in (5, 9):
@@ -35,7 +47,67 @@ def test_data_lives_on_the_gpu():
     trainer = Trainer(plan, Run("nowhere"), setup.make_model(plan))
     assert trainer.split.actions.is_cuda
     assert trainer.split.batch(0, 0, 8).tokens.is_cuda
-    assert setup.wants_compile(plan)
+    assert setup.wants_program(plan, trainer.model.config)
+    assert not setup.wants_compile(plan, trainer.model.config)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "pythia"])
+def test_the_program_on_cuda_is_as_near_to_float32_as_autocast(name):
+    """Gradients in bfloat16, by kernels, against those of the model in float32."""
+    spec = ModelSpec(name, layers=2, width=64, heads=2, dropout=0.0)
+    model = build(spec, 7, 24, 0).cuda().train()
+    generator = torch.Generator().manual_seed(0)
+    tokens, targets = torch.randint(0, 7, (2, 16, 12), generator=generator).cuda()
+    found = {}
+    for mixed in (False, True):
+        other = copy.deepcopy(model)
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=mixed):
+            logits = predict(other, tokens)
+        loss(logits, targets).backward()
+        found[mixed] = torch.cat([p.grad.flatten() for p in other.parameters()])
+    step = Step([model], TrainingSettings(), loss, torch.bfloat16)
+    step._gradients(tokens[None], targets[None])
+    roles = {name: role for role, name in step.shape.names.items()}
+    grads = [step.weights.grad[roles[n]][0].float().flatten() for n, _ in model.named_parameters()]
+    usual = (found[True] - found[False]).norm()
+    assert (torch.cat(grads) - found[False]).norm() < 1.5 * usual < 0.05 * found[False].norm()
+
+
+def test_a_graph_repeats_what_calls_do():
+    spec = ModelSpec("gpt2", layers=2, width=32, heads=2, dropout=0.1)
+    weights = []
+    for graphs in (True, False):
+        model = build(spec, 7, 24, 0).cuda().train()
+        step = Step([model], TrainingSettings(), loss, torch.bfloat16)
+        step.graphs = graphs
+        generator = torch.Generator().manual_seed(0)
+        for index in range(5):
+            tokens, targets = torch.randint(0, 7, (2, 1, 8, 12), generator=generator).cuda()
+            step(index, tokens, targets, 1e-3, [3])
+        weights.append([p.detach().clone() for p in model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
+
+
+def test_seeds_together_equal_solo_runs_on_cuda(tmp_path):
+    """GPT-2's dropout included: its masks are each seed's own."""
+    recipes = [toy(device="cuda", precision="float32", seed=seed) for seed in (0, 1, 5)]
+    runs = [Run(tmp_path / f"run-{n}") for n in range(3)]
+    assert train_together(recipes, runs, None, never) == 24
+    for number, (recipe, run) in enumerate(zip(recipes, runs, strict=True)):
+        alone = Run(tmp_path / f"alone-{number}")
+        train(recipe, alone, Recorder())
+        for ours, theirs in zip(run.metrics(), alone.metrics(), strict=True):
+            assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "told", [{"model": "mamba", "heads": None, "dropout": None}, {"form": "text"}]
+)
+def test_recurrent_and_text_models_train_on_cuda(tmp_path, told):
+    run = Run(tmp_path / "run")
+    train(toy(device="cuda", **told), run, Recorder())
+    first, last = run.evaluations()[0], run.evaluations()[-1]
+    assert last["loss"] < first["loss"]
 
 
 def test_a_chain_resumes_on_cuda(tmp_path):

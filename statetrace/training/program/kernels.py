@@ -415,37 +415,39 @@ def gelu_back(da: Tensor, saved: Tensor, bias: Tensor, approximate: str, dbias: 
 @triton.jit
 def _turn_kernel(
     x, cosine, sine, sums, length, heads, width, part, step, row_width, direction,
-    SUM: tl.constexpr, LENGTH: tl.constexpr, HALF: tl.constexpr,
+    SUM: tl.constexpr, LENGTH: tl.constexpr, HEADS: tl.constexpr, HALF: tl.constexpr,
 ):  # fmt: skip
-    """Queries and keys of one head of one sequence rotated in place; back with direction -1, and
-    then their sums over the positions are taken too."""
-    head = tl.program_id(0) % heads
-    line = tl.program_id(0) // heads
+    """Queries (or keys) of one sequence rotated in place, some heads at a time; back with direction
+    -1, and then their sums over the positions are taken too."""
+    line = tl.program_id(0)
+    index = tl.arange(0, HEADS * HALF)
+    head = tl.program_id(1) * HEADS + index // HALF
+    dim = index % HALF
     position = tl.arange(0, LENGTH)
-    dim = tl.arange(0, HALF)
-    inside = (position < length)[:, None]
+    inside = (position < length)[:, None] & (head < heads)[None, :]
     turn = position[:, None] * width + dim[None, :]
     c = tl.load(cosine + turn, mask=inside, other=1.0)
     s = tl.load(sine + turn + HALF, mask=inside, other=0.0) * direction
-    for which in tl.static_range(2):
-        start = head * step + which * part
-        at = x + (line.to(tl.int64) * length + position)[:, None] * row_width + start + dim[None, :]
-        a = tl.load(at, mask=inside, other=0.0).to(tl.float32)
-        b = tl.load(at + HALF, mask=inside, other=0.0).to(tl.float32)
-        low = a * c - b * s
-        high = b * c + a * s
-        tl.store(at, low.to(x.dtype.element_ty), mask=inside)
-        tl.store(at + HALF, high.to(x.dtype.element_ty), mask=inside)
-        if SUM:
-            out = sums + line.to(tl.int64) * row_width + start + dim
-            tl.store(out, tl.sum(low, axis=0))
-            tl.store(out + HALF, tl.sum(high, axis=0))
+    start = head * step + tl.program_id(2) * part + dim
+    at = x + (line.to(tl.int64) * length + position)[:, None] * row_width + start[None, :]
+    a = tl.load(at, mask=inside, other=0.0).to(tl.float32)
+    b = tl.load(at + HALF, mask=inside, other=0.0).to(tl.float32)
+    low = a * c - b * s
+    high = b * c + a * s
+    tl.store(at, low.to(x.dtype.element_ty), mask=inside)
+    tl.store(at + HALF, high.to(x.dtype.element_ty), mask=inside)
+    if SUM:
+        out = sums + line.to(tl.int64) * row_width + start
+        tl.store(out, tl.sum(low, axis=0), mask=head < heads)
+        tl.store(out + HALF, tl.sum(high, axis=0), mask=head < heads)
 
 
 def _turn(x: Tensor, heads: Heads, direction: int, sums: Tensor | None = None) -> None:
     if heads.rotation is None:
         return
-    _turn_kernel[(heads.heads * len(x) * heads.batch,)](
+    together = min(4, triton.next_power_of_2(heads.heads))
+    grid = (len(x) * heads.batch, triton.cdiv(heads.heads, together), 2)
+    _turn_kernel[grid](
         x,
         *heads.rotation,
         x if sums is None else sums,
@@ -457,8 +459,9 @@ def _turn(x: Tensor, heads: Heads, direction: int, sums: Tensor | None = None) -
         direction,
         SUM=sums is not None,
         LENGTH=triton.next_power_of_2(heads.length),
+        HEADS=together,
         HALF=heads.rotated // 2,
-        num_warps=4 if heads.length > 32 else 1,
+        num_warps=4,
     )
 
 

@@ -74,7 +74,7 @@ class Step:
         self.steps.fill_(index + 1)
         if self.shape.drop_embed or self.shape.drop_attention or self.shape.drop_resid:
             keys = torch.tensor([_key(seed, index) for seed in seeds])
-            self._keys.copy_(keys, non_blocking=True)
+            self._keys.copy_(keys.pin_memory() if self.graphs else keys, non_blocking=True)
         if not self.graphs:
             return self._run(tokens, targets)
         shape = tuple(tokens.shape)

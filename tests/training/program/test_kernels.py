@@ -1,0 +1,117 @@
+"""The Triton kernels against the plain operations: on a GPU where there is one, else by Triton's
+interpreter. Same inputs, fresh outputs full of NaN: every number must have been written."""
+
+import pytest
+import torch
+
+from statetrace.training.program import plain
+from statetrace.training.program.operations import Add, Drop, Heads
+
+pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
+from statetrace.training.program import kernels
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SEEDS, WIDTH = 2, 24
+
+
+def random(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(*shape, generator=generator).to(DEVICE)
+
+
+def nothing(*shape):
+    return torch.full(shape, float("nan"), device=DEVICE)
+
+
+def drop(share, salt):
+    keys = torch.tensor([12345, 4_000_000_000], device=DEVICE)
+    return Drop(share, keys, salt) if share else None
+
+
+def close(ours, theirs):
+    torch.testing.assert_close(ours, theirs, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize(("added", "normed"), [(0, 1), (1, 1), (2, 2)])
+@pytest.mark.parametrize("upstream", [False, True])
+def test_add_and_norm(share, added, normed, upstream):
+    rows = 33
+    x = random(SEEDS, rows, WIDTH)
+    adds = [
+        Add(random(SEEDS, rows, WIDTH, seed=i), random(SEEDS, WIDTH, seed=i), drop(share, 5 + i))
+        for i in range(1, 1 + added)
+    ]
+    norms = [
+        (random(SEEDS, WIDTH, seed=9 + i), random(SEEDS, WIDTH, seed=19 + i)) for i in range(normed)
+    ]
+    douts = [random(SEEDS, rows, WIDTH, seed=29 + i) for i in range(normed)]
+    above = random(SEEDS, rows, WIDTH, seed=39) if upstream else None
+    found = []
+    for ops in (kernels, plain):
+        stream, outs, saved = ops.add_norm(x, adds, norms, 1e-5, torch.float32)
+        grads = [(nothing(SEEDS, WIDTH), nothing(SEEDS, WIDTH)) for _ in norms]
+        biases = [nothing(SEEDS, WIDTH) for _ in adds]
+        g, deltas = ops.add_norm_back(saved, above, douts, norms, grads, adds, biases)
+        found.append([stream, *outs, g, *deltas, *[t for pair in grads for t in pair], *biases])
+    for ours, theirs in zip(*found, strict=True):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu(approximate):
+    h, bias, da = random(SEEDS, 33, 40) * 3, random(SEEDS, 40), random(SEEDS, 33, 40, seed=1)
+    found = []
+    for ops in (kernels, plain):
+        a, saved = ops.gelu(h.clone(), bias, approximate)
+        dbias = nothing(SEEDS, 40)
+        found.append([a, ops.gelu_back(da, saved, bias, approximate, dbias), dbias])
+    for ours, theirs in zip(*found, strict=True):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("length", [11, 70])  # one block of positions, and two
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("rotated", [0, 4])
+def test_attention(length, share, rotated):
+    batch, heads, width = 2, 3, 8
+    dims = torch.arange(width, device=DEVICE)
+    half = rotated // 2
+    swapped = torch.where(dims < half, dims + half, dims - half)
+    partners = torch.where(dims < rotated, swapped, dims)
+    turns = None
+    if rotated:
+        angles, rest = random(length, half), (length, width - rotated)
+        ones, zeros = torch.ones(rest, device=DEVICE), torch.zeros(rest, device=DEVICE)
+        turns = (
+            torch.cat([angles.cos(), angles.cos(), ones], dim=1),
+            torch.cat([-angles.sin(), angles.sin(), zeros], dim=1),
+        )
+    # Pythia's way to lay out heads where there is rotation, GPT-2's where there is none
+    strides = (width, 3 * width) if rotated else (heads * width, width)
+    told = Heads(batch, length, heads, width, strides, turns, partners, rotated, drop(share, 2))
+    qkv = random(SEEDS, batch * length, 3 * heads * width)
+    dz = random(SEEDS, batch * length, heads * width, seed=1)
+    found = []
+    for ops in (kernels, plain):
+        z, saved = ops.attention(qkv.clone(), told)
+        dbias = nothing(SEEDS, 3 * heads * width)
+        found.append([z, ops.attention_back(dz, saved, told, dbias), dbias])
+    for ours, theirs in zip(*found, strict=True):
+        close(ours, theirs)
+
+
+def test_longer_sequences_take_the_plain_road():
+    told = Heads(1, 130, 1, 16, (16, 16), None, torch.arange(16), 0)
+    assert not kernels.fits(told)
+
+
+def test_dropout_masks_are_the_same_and_of_the_right_share():
+    x = torch.ones(SEEDS, 100, 1000, device=DEVICE)
+    for salt in (0, 3):
+        ours = kernels.dropped(x, drop(0.1, salt))
+        assert torch.equal(ours, plain.dropped(x, drop(0.1, salt)))
+        shares = (ours == 0).float().mean(dim=(1, 2))
+        assert ((shares - 0.1).abs() < 0.005).all()
+    assert not torch.equal(ours, kernels.dropped(x, drop(0.1, 4)))
+    assert not torch.equal(ours[0], ours[1])

@@ -1,0 +1,122 @@
+"""The program against transformers' own models and torch's own AdamW."""
+
+import copy
+
+import pytest
+import torch
+
+from statetrace.errors import StatetraceError
+from statetrace.models import ModelSpec, build
+from statetrace.runs import Run
+from statetrace.training.evaluate import loss, predict
+from statetrace.training.listener import Quiet
+from statetrace.training.loop import train
+from statetrace.training.optimizer import adamw, set_learning_rate
+from statetrace.training.program import Step
+from statetrace.training.settings import TrainingSettings
+from tests.training.conftest import Recorder, toy
+from tests.training.test_loop import assert_same_run
+
+SETTINGS = TrainingSettings(weight_decay=0.1, clip=0.5, learning_rate=1e-2)
+WORDS, BATCH, LENGTH = 7, 5, 9
+
+
+def models(name, seeds, dropout=0.0):
+    spec = ModelSpec(name, layers=2, width=32, heads=4, dropout=dropout)
+    return [build(spec, WORDS, 2 * LENGTH, seed).train() for seed in range(seeds)]
+
+
+def batches(seeds, steps, length=LENGTH):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        both = torch.randint(0, WORDS, (2, seeds, BATCH, length), generator=generator)
+        both[1, :, :, 0] = -100  # nothing is asked at the start marker
+        yield both[0], both[1]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "pythia"])
+def test_gradients_are_those_of_the_model(name):
+    ours = models(name, 2)
+    theirs = copy.deepcopy(ours)
+    step = Step(ours, SETTINGS, loss, torch.float32)
+    ((tokens, targets),) = batches(2, 1)
+    losses = step._gradients(tokens, targets)
+    for number, model in enumerate(theirs):
+        value = loss(predict(model, tokens[number]), targets[number])
+        value.backward()
+        torch.testing.assert_close(losses[number], value.detach())
+        named = dict(model.named_parameters())
+        for role, found in step.shape.names.items():
+            torch.testing.assert_close(
+                step.weights.grad[role][number], named[found].grad, rtol=1e-4, atol=1e-6
+            )
+
+
+@pytest.mark.parametrize("name", ["gpt2", "pythia"])
+def test_steps_are_those_of_adamw(name):
+    """Clipping, weight decay and a changing rate included; and the model sees its new weights."""
+    ours = models(name, 3)
+    theirs = copy.deepcopy(ours)
+    step = Step(ours, SETTINGS, loss, torch.float32)
+    optimizers = [adamw(model, SETTINGS) for model in theirs]
+    for index, (tokens, targets) in enumerate(batches(3, 4)):
+        rate = 1e-3 * (1 - index / 10)
+        step(index, tokens, targets, rate, [0, 1, 2])
+        for number, (model, optimizer) in enumerate(zip(theirs, optimizers, strict=True)):
+            set_learning_rate(optimizer, rate)
+            loss(predict(model, tokens[number]), targets[number]).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
+            optimizer.step()
+            optimizer.zero_grad()
+    tokens = next(batches(3, 1))[0][0]
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(
+            predict(one, tokens), predict(other, tokens), rtol=1e-3, atol=1e-4
+        )
+
+
+def test_positions_that_are_no_longer_used_stay_where_they_are():
+    (model,) = models("gpt2", 1)
+    step = Step([model], TrainingSettings(), loss, torch.float32)
+    for length in (LENGTH, 4):
+        ((tokens, targets),) = batches(1, 1, length)
+        step._gradients(tokens, targets)
+    assert step.weights.grad["positions"][0, 4:].abs().max() == 0
+    assert step.weights.grad["positions"][0, :4].abs().min() > 0
+
+
+def test_dropout_is_a_function_of_seed_and_step():
+    def losses(seed, share=0.3):
+        (model,) = models("gpt2", 1, share)
+        step = Step([model], SETTINGS, loss, torch.float32)
+        return [step(i, *both, 0.0, [seed]).item() for i, both in enumerate(batches(1, 3))]
+
+    assert losses(0) == losses(0)
+    assert losses(0) != losses(1)
+    assert losses(0) != losses(0, share=0.0)
+
+
+@pytest.mark.parametrize("model", ["gpt2", "pythia"])
+def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, model):
+    told = {"model": model, "dropout": 0.0, "grow": 0.5}
+    whole, parts, plain = (Run(tmp_path / name) for name in ("whole", "parts", "plain"))
+    recipe = toy(program=True, **told)
+    train(recipe, whole, Quiet())
+    train(recipe, parts, Recorder(stop_after=[7]), resume=True)
+    train(recipe, parts, Quiet(), resume=True)
+    assert_same_run(whole, parts)
+    train(toy(**told), plain, Quiet())
+    for ours, theirs in zip(whole.metrics(), plain.metrics(), strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"model": "llama"}, "model type llama is none of gpt2, gpt_neox"),
+        ({"accumulate": 2}, "accumulate is 2"),
+    ],
+)
+def test_what_the_program_cannot_do_it_says(tmp_path, told, words):
+    with pytest.raises(StatetraceError, match=words):
+        train(toy(program=True, **told), Run(tmp_path / "run"), Quiet())
