@@ -24,18 +24,21 @@ def write_figures(
     """Draw into `folder`; returns the files, and a sentence for each figure that is missing."""
     if kind.lower() not in FORMATS:
         raise StatetraceError(f"there is no format '{kind}': use one of {', '.join(FORMATS)}")
-    names = [entry.name for entry in CATALOGUE] + [PREDICTED]
+    study = (run / "study.json").is_file()
+    names = [entry.name for entry in (STUDY if study else CATALOGUE)]
+    names += [] if study else [PREDICTED]
     for name in only or ():
         if name not in names:
             raise StatetraceError(f"there is no figure '{name}'; there are {', '.join(names)}")
-    if (run / "study.json").is_file():
-        return _of_study(run, folder, kind)
+    if study:
+        return _of_study(run, folder, kind, only)
     look = newest(run)
     chosen = list(only or names)
     if only is None:
         chosen = [name for name in names if name == PREDICTED or _entry(name).applies(look)]
     if only is None and not any(entry.lens and look.lens(entry.lens) for entry in CATALOGUE):
-        chosen = []  # predictions alone would look like results
+        # predictions alone would look like results; a log can be drawn
+        chosen = [name for name in chosen if name != PREDICTED and not _entry(name).lens]
     made: list[Path] = []
     missing: list[str] = []
     for name in chosen:
@@ -54,10 +57,13 @@ def _written(chart: Chart, path: Path) -> Path:
     return path
 
 
-def _of_study(study: Path, folder: Path, kind: str) -> tuple[list[Path], list[str]]:
+def _of_study(
+    study: Path, folder: Path, kind: str, only: Sequence[str] | None
+) -> tuple[list[Path], list[str]]:
     made, missing = [], []
     for entry in STUDY:
-        if not entry.applies(study):
+        wanted = entry.name in only if only else entry.applies(study)
+        if not wanted:
             continue
         try:
             made.append(_written(entry.draw(study), folder / f"{entry.name}.{kind.lower()}"))

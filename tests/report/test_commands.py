@@ -47,7 +47,7 @@ def test_what_cannot_be_done_is_one_sentence(run, tmp_path):
         typed("report", run, "--out", tmp_path)
     with pytest.raises(StatetraceError, match="'tiff'"):
         typed("figures", run, "--out", tmp_path / "x", "--format", "tiff")
-    with pytest.raises(StatetraceError, match="stages: .* has no stages"):
+    with pytest.raises(StatetraceError, match=r"stages: .* has no stages"):
         typed("figures", run, "--out", tmp_path / "x", "--only", "stages")
     bare = tmp_path / "bare"
     bare.mkdir()

@@ -77,6 +77,9 @@ def test_only_runs_with_stages_have_it(cells, run, tmp_path):
 def test_it_is_a_file_too(cells, tmp_path):
     made, _ = write_figures(cells / "gpt2_length_seed-0", tmp_path, "svg", ["stages"])
     assert [path.name for path in made] == ["stages.svg"]
+    made, missing = write_figures(cells / "gpt2_length_seed-0", tmp_path, "svg")  # no lens yet
+    assert [path.name for path in made] == ["stages.svg"]
+    assert not missing
 
 
 def test_a_damaged_log_is_a_line_and_not_a_crash(cells, tmp_path):

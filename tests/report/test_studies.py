@@ -93,6 +93,10 @@ def test_the_page_and_the_files(study, sizes, tmp_path):
     names = [f"study-{name}.pdf" for name in ("proportions", "cutoffs", "lengths")]
     assert [path.name for path in made] == names
     assert not missing
+    made, _ = write_figures(study, tmp_path / "one", "svg", ["study-lengths"])
+    assert [path.name for path in made] == ["study-lengths.svg"]
+    with pytest.raises(StatetraceError, match="'patching'; there are study-proportions"):
+        write_figures(study, tmp_path / "none", "svg", ["patching"])
     made, _ = write_figures(sizes, tmp_path / "sizes", "svg")
     assert "study-sizes.svg" in [path.name for path in made]
 
