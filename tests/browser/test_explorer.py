@@ -25,11 +25,16 @@ def server(chromium):
 class Visit:
     """A person with a browser of their own; hears everything the page complains about or asks."""
 
-    def __init__(self, browser, url, width=1440, theme="light"):
+    def __init__(self, browser, url, width=1440, theme="light", delay=0):
         self.context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=theme
         )
         self.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        if delay:  # a slow line: answers come after the hand has moved on
+            self.context.add_init_script(
+                f"const quick = fetch; window.fetch = (...asked) => new Promise((done) =>"
+                f" setTimeout(done, {delay})).then(() => quick(...asked));"
+            )
         self.page = self.context.new_page()
         self.errors, self.asked = [], []
         self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
@@ -198,7 +203,9 @@ def test_clicking_a_cell_patches_it_and_the_answer_changes(visit):
     assert visit.page.locator(".cell.patched").count() == 0
 
 
-def test_dragging_the_prefix_boundary_patches_a_prefix(visit):
+@pytest.mark.parametrize("delay", [0, 150])
+def test_dragging_the_prefix_boundary_patches_a_prefix(browser, server, delay):
+    visit = Visit(browser, server.url, delay=delay)
     page = visit.page
     handle = page.locator("[data-key=parity-handle]")
     handle.scroll_into_view_if_needed()
@@ -210,6 +217,7 @@ def test_dragging_the_prefix_boundary_patches_a_prefix(visit):
             start["x"] + 7 + share * (goal["x"] + goal["width"] - start["x"] - 7),
             start["y"] + 12 + share * (goal["y"] + 10 - start["y"] - 12),
         )
+    page.wait_for_timeout(1.5 * delay)  # the first answer is there, the last one is not
     visit.answered(page.mouse.up)
     assert handle.get_attribute("aria-valuetext") == "the first 10 actions, at layer 5"
     assert page.locator("[data-target=state] .patched").count() == 10
@@ -222,6 +230,7 @@ def test_dragging_the_prefix_boundary_patches_a_prefix(visit):
     assert handle.get_attribute("aria-valuenow") == "9"
     visit.answered(lambda: page.keyboard.press("Home"))
     assert page.locator(".cell.patched").count() == 0
+    visit.close()
 
 
 def test_heads_show_what_they_look_at_and_can_be_switched_off(visit):
