@@ -12,6 +12,7 @@ from statetrace.lenses.geometry import geometry as look_at
 from statetrace.models.compiled import compile_model
 from statetrace.report.figures import geometry, measures
 from statetrace.report.figures.chart import Cloud, Path3, Plane
+from statetrace.report.figures.screen import picture
 from statetrace.report.look import newest
 from statetrace.tasks.word_problem import word_problem
 
@@ -105,6 +106,18 @@ def test_smaller_and_other_groups_stay_as_they_are(tmp_path, group):
     assert "position" not in geometry(look).panels[0].title
     with pytest.raises(StatetraceError, match="position of object 1"):
         geometry(look, coloured_by="position of object 1")
+
+
+@pytest.mark.parametrize("seen_from", ["from above", "from the side"])
+def test_angles_are_true_when_seen_straight_on(s4, seen_from):
+    scene = picture(geometry(s4, seen=seen_from).panels[0])["layout"]["scene"]
+    assert scene["camera"]["projection"]["type"] == "orthographic"
+    sides = [high - low for low, high in geometry(s4).panels[0].box]
+    ratio = [scene["aspectratio"][axis] for axis in "xyz"]
+    assert [r / ratio[0] for r in ratio] == pytest.approx([s / sides[0] for s in sides], rel=1e-3)
+    aslant = picture(geometry(s4).panels[0])["layout"]["scene"]
+    assert aslant["camera"]["projection"]["type"] == "perspective"
+    assert max(aslant["aspectratio"].values()) == 1
 
 
 def test_there_is_room_for_all_means_and_planes(s4):

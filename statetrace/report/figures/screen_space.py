@@ -13,6 +13,8 @@ from statetrace.report.figures.chart import Cloud, Panel, Path3, Plane
 
 BROAD = 0.88
 """How far away broad things are looked at from, by their diagonal: a phone's panel is narrow."""
+STRAIGHT = 1.3
+"""The longest side of what is looked at straight on."""
 _MARKS_3D = {"triangle-up": "diamond", "square": "square", "diamond": "diamond"}
 
 
@@ -23,16 +25,22 @@ def scene(panel: Panel) -> dict[str, Any]:
     axes = {name: plain | {"title": {"text": escape(text)}} for name, text in names}
     eye = dict(zip("xyz", panel.eye, strict=True))
     # a little lower than the middle, as the axes' names stand below
-    camera = {"eye": eye, "center": {"x": 0, "y": 0, "z": -0.1}}
+    camera: dict[str, Any] = {"eye": eye, "center": {"x": 0, "y": 0, "z": -0.1}}
+    camera["projection"] = {"type": "perspective"}
     if panel.box is None:
         return axes | {"aspectmode": "data", "camera": camera}
-    sides = [high - low for low, high in panel.box]
     for axis, limits in zip(axes.values(), panel.box, strict=True):
         axis["range"] = list(limits)
-    # the longest side is 1, so that flat and slender things fit as well as cubes
-    ratio = dict(zip("xyz", (round(side / max(sides), 4) for side in sides), strict=True))
-    away = max(1.0, BROAD * hypot(ratio["x"], ratio["y"]))
-    camera["eye"] = {axis: round(away * value, 4) for axis, value in eye.items()}
+    sides = dict(zip("xyz", (high - low for low, high in panel.box), strict=True))
+    if 0 in panel.eye:  # straight on: perspective would bend the angles, and distance is nothing
+        shown = [side for axis, side in sides.items() if abs(eye[axis]) < 0.1]
+        size = STRAIGHT / max(shown)
+        camera |= {"projection": {"type": "orthographic"}, "center": dict.fromkeys("xyz", 0)}
+    else:  # the longest side is 1, so that flat and slender things fit as well as cubes
+        size = 1 / max(sides.values())
+        away = max(1.0, BROAD * size * hypot(sides["x"], sides["y"]))
+        camera["eye"] = {axis: round(away * value, 4) for axis, value in eye.items()}
+    ratio = {axis: round(size * side, 4) for axis, side in sides.items()}
     return axes | {"aspectmode": "manual", "aspectratio": ratio, "camera": camera}
 
 
