@@ -14,7 +14,15 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.result import LensResult
-from statetrace.report.figures import generalization, geometry, measures, patching, probes
+from statetrace.report.figures import (
+    attention_maps,
+    generalization,
+    geometry,
+    measures,
+    patching,
+    probes,
+)
+from statetrace.report.figures.attention import head_table
 from statetrace.report.figures.catalogue import CATALOGUE, predictions
 from statetrace.report.figures.chart import COLOURS, Chart, Heat, Line, Panel, Rule
 from statetrace.report.figures.predicted import Predicted
@@ -212,3 +220,11 @@ def test_no_torch_and_no_plotly_are_needed_to_read_a_run():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_scores_are_told_with_the_most_they_can_be(run):
+    look = newest(run)
+    most = look.need("attention").summary["score_ceiling"]
+    assert most == pytest.approx(200)  # at length 6: two prefixes, divided by one
+    assert attention_maps(look).panels[-1].heat.high == most
+    assert head_table(look)[0][2] == "parity head score (of 200%)"

@@ -16,8 +16,9 @@ MAPS_TITLE = "Parity heads"
 MAPS_ABOUT = (
     "What the best-scoring heads look at in one example: each row is an action that looks back, "
     "each column what it looks at. Triangles mark odd actions (those outside the quotient's "
-    "kernel). A parity head looks at odd actions and at little else. The "
-    "brightest colour stands for the strongest 3% of weights."
+    "kernel). A parity head looks at odd actions and at little else. The brightest colour stands "
+    "for the strongest 3% of weights. Scores are the paper's, which can pass 100% by a little: a "
+    "sum over lengths 5 to L is divided by L - 5."
 )
 TREE = "attention-tree"
 TREE_TITLE = "Attention tree"
@@ -85,7 +86,7 @@ def attention_maps(look: Look) -> Chart:
         list(range(1, len(scores) + 1)),
         grid(scores),
         "score",
-        high=100.0,
+        high=float(result.summary.get("score_ceiling", 100.0)),
     )
     panels.append(
         Panel("head", "layer", (heads,), f"{name} head scores, %", down=True, whole="xy", tall=1.15)
@@ -97,7 +98,9 @@ def head_table(look: Look) -> tuple[list[str], list[list[Any]]]:
     """Table 2 for this model: the best heads, and what they score by chance."""
     summary = _scored(look).summary
     chance = summary.get("top_score_by_chance")
-    head = ["layer", "head", f"{summary['quotient']} head score", "deviation", "best by chance"]
+    most = float(summary.get("score_ceiling", 100.0))
+    scored = f"{summary['quotient']} head score" + (f" (of {most:.0f}%)" if most > 100 else "")
+    head = ["layer", "head", scored, "deviation", "best by chance"]
     table = [
         [
             one["layer"],
