@@ -434,6 +434,11 @@ def test_two_models_read_the_same_input(browser):
         assert page.locator("[data-model='1'] .patched").count() == 2
         assert page.evaluate("document.documentElement.scrollWidth") <= 1440
         found.close()
+        # What one of them refuses is said, whatever the other answers.
+        broken = Visit(browser, f"{server.url}#p2=5-0-0")
+        assert "no layer 5" in broken.page.locator("#trouble").text_content()
+        broken.errors.clear()
+        broken.close()
 
 
 def test_a_hundred_and_twenty_elements_can_be_chosen_from(browser):

@@ -91,12 +91,13 @@ class Part {
         at: state.at < state.actions.length ? state.at : -1, head: own.head, maps: true });
       this.data = data;
       this.shown = shown;
-      trouble();
+      this.error = "";
       this.draw();
       $("speed").textContent = `Answered in ${data.ms} ms.`;
     } catch (error) {
-      trouble(error.message);
+      this.error = error.message;
     } finally {
+      trouble(parts.map((part) => part.error).find(Boolean));
       this.waiting = false;
       this.count = (this.count || 0) + 1;
       this.box.dataset.answers = String(this.count);
