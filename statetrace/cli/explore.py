@@ -18,7 +18,7 @@ def explore(
     ],
     other: Annotated[
         str | None,
-        typer.Argument(help="A second model, beside the first on the same input.", metavar="[RUN]"),
+        typer.Argument(help="A second model, beside the first on the same input.", metavar="RUN2"),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Where to listen; other machines reach it only if you say so.")

@@ -6,7 +6,7 @@ import { braid } from "./objects.js";
 import { Handle } from "./handle.js";
 
 const HUES = { state: "state", parity: "parity" };
-const MORE = ["third", "fourth"];
+const MORE = ["fifth", "third"];  // of further quotients; purple is for patches
 
 export class Score {
   // on: { select(t), patch(layer, t), prefix(layer, last) }
