@@ -34,20 +34,16 @@ class Adam:
         self.told.copy_(told, non_blocking=True)
 
     def rehearse(self) -> None:
-        """Compile what a step needs, changing nothing: a rate of 0 on copies of nothing."""
-        kept = [
-            [t.clone() for t in (*p.value, *p.first, *p.second, *p.work)]
-            for p in self.weights.parts
-        ]
-        self.step()
+        """A step that is taken back, so that kernels are compiled before a graph is captured."""
+        kept = [[tensor.clone() for tensor in part.changing] for part in self.weights.parts]
+        self.step(slice(None))
         for part, before in zip(self.weights.parts, kept, strict=True):
-            for tensor, old in zip(
-                (*part.value, *part.first, *part.second, *part.work), before, strict=True
-            ):
+            for tensor, old in zip(part.changing, before, strict=True):
                 tensor.copy_(old)
 
-    def step(self) -> None:
-        norms = self._norms()
+    def step(self, seeds: slice) -> None:
+        """Of some of the seeds; on a GPU of all."""
+        norms = self._norms(seeds)
         betas = (self.settings.beta1, self.settings.beta2)
         for part in self.weights.parts:
             decay = 0.0 if part.kind == "vector" else self.settings.weight_decay
@@ -68,17 +64,18 @@ class Adam:
                     EPS,
                 )
                 continue
+            grads = [grad[seeds] for grad in part.grad]
             if self.settings.clip:
                 scale = (self.settings.clip / (norms + 1e-6)).clamp(max=1.0)
-                for grad in part.grad:
+                for grad in grads:
                     grad.mul_(scale.view(-1, *[1] * (grad.ndim - 1)))
             torch._fused_adamw_(
-                part.value,
-                part.grad,
-                part.first,
-                part.second,
+                [value[seeds] for value in part.value],
+                grads,
+                [first[seeds] for first in part.first],
+                [second[seeds] for second in part.second],
                 [],
-                [self._count] * len(part.value),
+                [self._count] * len(grads),
                 lr=self._rate,
                 beta1=betas[0],
                 beta2=betas[1],
@@ -88,10 +85,10 @@ class Adam:
                 maximize=False,
             )
 
-    def _norms(self) -> torch.Tensor:
+    def _norms(self, seeds: slice) -> torch.Tensor:
         """[S], over all parameters of a seed."""
         each = [
-            torch.linalg.vector_norm(grad.flatten(1), dim=1, dtype=torch.float32)
+            torch.linalg.vector_norm(grad[seeds].flatten(1), dim=1, dtype=torch.float32)
             for part in self.weights.parts
             for grad in part.grad
         ]

@@ -74,6 +74,8 @@ def gelu_back(da: Tensor, saved: Tensor, bias: Tensor, approximate: str, dbias: 
 
 def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
     """Causal attention over the joint projection [S, B * T, 3 * H * E]: [S, B * T, H * E]."""
+    if qkv.device.type == "cpu" and heads.drop is None:
+        return _attention_of_cpu(qkv, heads)
     joint = qkv.detach().requires_grad_()
     with torch.enable_grad():
         q, k, v = _parts(joint, heads)
@@ -93,20 +95,44 @@ def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
 
 def attention_back(dz: Tensor, saved: Any, heads: Heads, dbias: Tensor) -> Tensor:
     """The gradient of the projection, and its sums over the rows, which are its bias's."""
-    joint, out = saved
-    (dqkv,) = torch.autograd.grad(out, joint, dz)
+    if len(saved) > 2:
+        dqkv = _attention_of_cpu_back(dz, saved, heads)
+    else:
+        joint, out = saved
+        (dqkv,) = torch.autograd.grad(out, joint, dz)
     _columns(dqkv, dbias)
     return dqkv
+
+
+def _attention_of_cpu(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
+    """The same by the kernel of torch's own attention, without the bookkeeping around it, which
+    takes as long for small models."""
+    q, k, v = _parts(qkv, heads)
+    q, k = _rotate(q, heads), _rotate(k, heads)
+    z, logs = _FLASH(q, k, v, 0.0, True, scale=heads.scale)
+    return z.transpose(1, 2).reshape(*qkv.shape[:-1], -1), (q, k, v, z, logs)
+
+
+def _attention_of_cpu_back(dz: Tensor, saved: Any, heads: Heads) -> Tensor:
+    above = dz.view(-1, heads.length, heads.heads, heads.width).transpose(1, 2)
+    dq, dk, dv = _FLASH_BACK(above, *saved, 0.0, True, scale=heads.scale)
+    parts = [part.transpose(1, 2) for part in (_unrotate(dq, heads), _unrotate(dk, heads), dv)]
+    side_by_side = heads.strides[0] == heads.width
+    return torch.stack(parts, dim=3 if side_by_side else 2).view(*dz.shape[:-1], -1)
+
+
+_FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_FLASH_BACK = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
 def _parts(joint: Tensor, heads: Heads) -> list[Tensor]:
     """Queries, keys and values, [S * B, H, T, E]."""
     rows = joint.view(-1, heads.length, joint.shape[-1])
-    if heads.strides[0] == heads.width:  # a head's three lie side by side
-        split = rows.unflatten(-1, (heads.heads, 3, heads.width))
-        return [split[..., part, :].transpose(1, 2) for part in range(3)]
-    split = rows.unflatten(-1, (3, heads.heads, heads.width))
-    return [split[..., part, :, :].transpose(1, 2) for part in range(3)]
+    together = heads.strides[0] == heads.width  # a head's three lie side by side
+    sizes = (heads.heads, 3, heads.width) if together else (3, heads.heads, heads.width)
+    # unbind, not three selections: on the way back those would each fill a whole projection
+    parts = rows.unflatten(-1, sizes).unbind(-2 if together else -3)
+    return [part.transpose(1, 2) for part in parts]
 
 
 def _rotate(q: Tensor, heads: Heads) -> Tensor:
@@ -114,6 +140,14 @@ def _rotate(q: Tensor, heads: Heads) -> Tensor:
         return q
     cosine, sine = heads.rotation
     return (q * cosine + q[..., heads.partners] * sine).to(q.dtype)
+
+
+def _unrotate(d: Tensor, heads: Heads) -> Tensor:
+    """The way back: swapping partners is its own inverse."""
+    if heads.rotation is None:
+        return d
+    cosine, sine = heads.rotation
+    return d * cosine + (d * sine)[..., heads.partners]
 
 
 def _columns(values: Tensor, out: Tensor) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from statetrace.training.settings import TrainingSettings
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
-CACHE = 1 << 18
+CACHE = 1 << 20
 """Numbers of the widest activation that a CPU works on at a time: what its cache holds."""
 
 
@@ -59,6 +60,7 @@ class Step:
         self._keys = torch.zeros(len(self.models), dtype=torch.long, device=self.device)
         self.graphs = self.device.type == "cuda"
         self._graphs: dict[tuple[int, ...], Captured] = {}
+        self._pool: ThreadPoolExecutor | None = None
         self._ops: Any = plain
         if self.device.type == "cuda":
             from statetrace.training.program import kernels
@@ -95,34 +97,48 @@ class Step:
             state = {"step": self.steps, "exp_avg": mine[0], "exp_avg_sq": mine[1]}
             optimizer.state[named[name]] = state
 
-    @torch.no_grad()
     def _run(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """The whole step, call by call."""
-        losses = self._gradients(tokens, targets)
-        self.adam.step()
-        return losses
+        """The whole step, call by call; portions of the seeds side by side."""
+
+        def some(seeds: slice) -> Tensor:
+            losses = self._gradients(tokens, targets, seeds)
+            self.adam.step(seeds)
+            return losses
+
+        portions = self._portions(tokens)
+        return torch.cat(list(self._workers(len(portions))(some, portions)))
 
     @torch.no_grad()
-    def _gradients(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        losses = []
-        for seeds in self._portions(tokens):
-            weights = self.weights.some(seeds)
-            program = Program(
-                self.shape, weights, self._turns, self.dtype, self._ops, self._keys[seeds]
-            )
-            logits = program.forward(tokens[seeds])
-            dlogits, loss = self._loss(logits, targets[seeds])
-            program.backward(dlogits)
-            losses.append(loss.detach())
-        return torch.cat(losses)
+    def _gradients(self, tokens: Tensor, targets: Tensor, seeds: slice = slice(None)) -> Tensor:
+        """Gradients of some seeds, into `weights`; their losses."""
+        weights, keys = self.weights.some(seeds), self._keys[seeds]
+        program = Program(self.shape, weights, self._turns, self.dtype, self._ops, keys)
+        logits = program.forward(tokens[seeds])
+        dlogits, losses = self._loss(logits, targets[seeds])
+        program.backward(dlogits)
+        return losses.detach()
 
     def _portions(self, tokens: Tensor) -> list[slice]:
-        """Which seeds go together: all on a GPU, as many as the cache holds on a CPU."""
+        """Which seeds go together: all on a GPU; on a CPU a share for every thread, and no more
+        than its cache holds."""
         seeds, rows = len(tokens), tokens[0].numel()
         most = seeds
         if self.device.type == "cpu":
-            most = max(1, CACHE // (4 * self.shape.width * rows))
+            room = max(1, CACHE // (4 * self.shape.width * rows))
+            most = min(room, -(-seeds // torch.get_num_threads()))
         return [slice(start, start + most) for start in range(0, seeds, most)]
+
+    def _workers(self, portions: int) -> Callable[..., Iterable[Tensor]]:
+        """Something like `map`: portions side by side, each on one thread. Two threads that share
+        every small operation wait for each other more than they work."""
+        threads = min(portions, torch.get_num_threads()) if self.device.type == "cpu" else 1
+        if threads == 1:
+            return map
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(
+                threads, initializer=torch.set_num_threads, initargs=(1,)
+            )
+        return self._pool.map
 
     def _capture(self, tokens: Tensor, targets: Tensor) -> Captured:
         """The step as a CUDA graph. What is run to warm up leaves no trace: gradients are

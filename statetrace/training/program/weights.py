@@ -1,7 +1,7 @@
 """The parameters of several models of one shape as stacked tensors, which the models go on using.
 
-Cost: on a GPU one buffer per kind of parameter, so that the optimizer is one kernel; on a CPU one
-tensor per parameter, whose slices by seed are contiguous, as its matrix products want it.
+Cost: one buffer per kind of parameter, so that the optimizer is few calls; on a CPU a tensor for
+each matrix, contiguous for several seeds as well, as its products want it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Part:
     Attributes:
         kind: see `kind`.
         value, grad, first, second: lists of equally shaped tensors: values and moments in float32,
-            gradients of matrices in the working precision; [S, n] once, or [S, ...] per parameter.
+            gradients of matrices in the working precision; one [S, n], or one [S, ...] for each.
         work: the values in the working precision; the values themselves where that is float32.
     """
 
@@ -42,6 +42,11 @@ class Part:
     first: list[torch.Tensor]
     second: list[torch.Tensor]
     work: list[torch.Tensor]
+
+    @property
+    def changing(self) -> list[torch.Tensor]:
+        """What a step of the optimizer changes."""
+        return [*self.value, *self.first, *self.second, *self.work]
 
 
 class Weights:
@@ -69,7 +74,7 @@ class Weights:
         roles = [role for role in self.shape.names if kind(role) == which]
         stacks = [torch.stack([one[self.shape.names[r]].detach() for one in named]) for r in roles]
         dtype = self.dtype if which == "matrix" else torch.float32
-        joined = stacks[0].is_cuda
+        joined = which != "matrix" or stacks[0].is_cuda
         value = [torch.cat([s.flatten(1) for s in stacks], dim=1)] if joined else stacks
         part = Part(
             which,
