@@ -27,18 +27,20 @@ def sizes(tmp_path_factory):
     return make_study(tmp_path_factory.mktemp("studies") / "sizes", SIZES)
 
 
-def test_bars_stand_on_each_other_and_fill_the_whole(study):
+def test_bars_have_the_shares_and_their_intervals(study):
     chart = study_proportions(study)
     assert [panel.title for panel in chart.panels] == ["model: gpt2", "model: pythia"]
     first = chart.panels[0]
     assert [name for _, name in first.ticks] == ["plain", "<b>topic", "length"]
     for i in range(3):
-        bars = sorted((bar.start[i], bar.start[i] + bar.y[i]) for bar in first.marks)
-        assert bars[0][0] == 0
-        assert bars[-1][1] == pytest.approx(1)
-        assert all(low[1] == pytest.approx(high[0]) for low, high in pairwise(bars))
-    assert "1 of 2" in first.marks[0].texts[0]
-    assert "2 of 2" in first.marks[0].texts[1]
+        assert sum(bar.y[i] for bar in first.marks) == pytest.approx(1)
+        places = sorted((bar.x[i] - bar.width / 2, bar.x[i] + bar.width / 2) for bar in first.marks)
+        assert all(left[1] <= right[0] + 1e-9 for left, right in pairwise(places))
+    half = first.marks[0]
+    assert half.y[0] == 0.5
+    assert (half.low[0], half.high[0]) == pytest.approx((0.0945, 0.9055), abs=1e-3)  # 1 of 2
+    assert "1 of 2" in half.texts[0]
+    assert "2 of 2" in half.texts[1]
 
 
 def test_a_cutoff_beyond_what_was_tried_is_shown_there(study):

@@ -94,14 +94,16 @@ class Dots:
 
 @dataclass(frozen=True)
 class Bars:
-    """Upright bars, each from its start on; those of several names stand on each other."""
+    """Upright bars, so wide, with a thin line from `low` to `high` on each."""
 
     name: str
-    x: Numbers
-    y: Numbers
-    start: Numbers
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
     texts: Sequence[str]
     colour: str = "state"
+    width: float = 0.7
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def figure(chart: Chart) -> Any:
         height=tall + 60 * rows + below,
         template="plotly_white",
         showlegend=True,
-        barmode="overlay",  # each bar says where it begins
+        barmode="overlay",  # each bar says where it stands
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
         margin={"b": below, "r": 40 + BAR * bars},
     )

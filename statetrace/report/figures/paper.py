@@ -193,8 +193,9 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
                 label=mark.name if number == 0 else None,
             )
     elif isinstance(mark, Bars):
-        style = {"bottom": mark.start, "width": 0.7, "color": COLOURS[mark.colour]}
+        style = {"width": mark.width, "color": COLOURS[mark.colour], "zorder": 2}
         axes.bar(mark.x, mark.y, label=mark.name, edgecolor="white", linewidth=0.5, **style)
+        axes.vlines(mark.x, mark.low, mark.high, color=COLOURS["ink"], linewidth=0.7, zorder=3)
     elif isinstance(mark, Dots):
         style = {"marker": _MARKS[mark.mark], "s": mark.size**2 / 2.5, "zorder": 3}
         axes.scatter(

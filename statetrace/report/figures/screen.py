@@ -47,7 +47,7 @@ def picture(panel: Panel) -> dict[str, Any]:
         "margin": {"l": 8, "r": 10, "t": 30 if panel.title else 10, "b": 8},
         "height": round(HEIGHT * panel.tall),
         "showlegend": False,
-        "barmode": "overlay",  # each bar says where it begins
+        "barmode": "overlay",  # each bar says where it stands
         "hoverlabel": {"font": {"family": FONT}},
     }
     if panel.title:
@@ -239,8 +239,16 @@ def _bars(mark: Bars) -> dict[str, Any]:
         "name": escape(mark.name),
         "x": list(mark.x),
         "y": list(mark.y),
-        "base": list(mark.start),
-        "width": 0.7,
+        "width": mark.width,
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - y for y, high in zip(mark.y, mark.high, strict=True)],
+            "arrayminus": [y - low for y, low in zip(mark.y, mark.low, strict=True)],
+            "color": "@ink",
+            "thickness": 1.2,
+            "width": 3,
+        },
         "marker": {"color": f"@{mark.colour}", "line": {"color": "@paper", "width": 1}},
         "text": [escape(text) for text in mark.texts],
         "textposition": "none",

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, plain
+from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel
 
 SHARES = "study-proportions"
 SHARES_TITLE = "Which mechanism was learned"
 SHARES_ABOUT = (
     "The share of runs that learned each mechanism, for every combination of what was varied; runs "
-    "that differ only in the order of their data are repetitions. Point at a bar for the number of "
-    "runs and the 95% interval."
+    "that differ only in the order of their data are repetitions. The thin lines are Wilson's 95% "
+    "intervals; point at a bar for the number of runs."
 )
 CUTOFFS = "study-cutoffs"
 CUTOFFS_TITLE = "How far state and parity reach"
@@ -50,7 +50,7 @@ def study_rows(path: Path) -> tuple[list[Row], list[str]]:
 
 
 def study_proportions(path: Path) -> Chart:
-    """Stacked bars: a panel for each level of the first factor, a bar for the rest."""
+    """A panel for each level of the first factor; for the rest a bar per mechanism."""
     from statetrace.studies.proportions import proportions
 
     rows, factors = study_rows(path)
@@ -63,9 +63,10 @@ def study_proportions(path: Path) -> Chart:
         here = [row for row in shares if not split or row[split] == level]
         others = [factor for factor in factors if factor != split]
         names = list(dict.fromkeys(_levels(row, others) for row in here))
-        base = dict.fromkeys(names, 0.0)
+        mechanisms = sorted({row["mechanism"] for row in here}, key=order)
+        wide = 0.8 / len(mechanisms)
         bars = []
-        for mechanism in sorted({row["mechanism"] for row in here}, key=order):
+        for number, mechanism in enumerate(mechanisms):
             mine = {_levels(row, others): row for row in here if row["mechanism"] == mechanism}
             found = [mine[name] for name in names]
             texts = [
@@ -73,12 +74,11 @@ def study_proportions(path: Path) -> Chart:
                 f"({row['low']:.0%} to {row['high']:.0%})"
                 for name, row in zip(names, found, strict=True)
             ]
-            starts = [plain(base[name]) for name in names]
-            values = [plain(row["share"]) for row in found]
+            beside = wide * (number - (len(mechanisms) - 1) / 2)
+            x = [i + beside for i in range(len(names))]
+            share, low, high = ([row[key] for row in found] for key in ("share", "low", "high"))
             colour = STYLES.get(mechanism, ("fifth", ""))[0]
-            bars.append(Bars(mechanism, list(range(len(names))), values, starts, texts, colour))
-            for name, row in zip(names, found, strict=True):
-                base[name] += row["share"]
+            bars.append(Bars(mechanism, x, share, low, high, texts, colour, wide))
         ticks = tuple((float(i), name) for i, name in enumerate(names))
         panels.append(
             Panel(
