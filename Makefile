@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+KERNELS := $(VENV)/.kernels
 
 .PHONY: demo test lint venv bench bench-gpu calibration clean
 
@@ -14,7 +15,8 @@ demo: $(READY)
 	$(BIN)/statetrace report runs/demo
 	$(BIN)/statetrace verdict runs/demo
 
-test: lint
+# Kernels for GPUs are tried by Triton's interpreter, which nothing else needs
+test: lint $(KERNELS)
 	$(BIN)/pytest -n 2
 
 lint: $(READY)
@@ -28,6 +30,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/data_generation.py
 	$(BIN)/python benchmarks/patching.py
 	$(BIN)/python benchmarks/probing.py
+	$(BIN)/python benchmarks/stacked_seeds.py
+	$(BIN)/python benchmarks/explorer.py
 
 # Compiled models, measured once and kept; then weights, and the page that says how good they are
 calibration: $(READY)
@@ -38,6 +42,8 @@ calibration: $(READY)
 
 bench-gpu: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/training_step.py
+	$(BIN)/python benchmarks/stacked_seeds.py --device cuda
 	$(BIN)/python benchmarks/patching.py --gpu
 
 venv: $(READY)
@@ -50,6 +56,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
+
+$(KERNELS): $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels]'
+	@touch $(KERNELS)
 
 clean:
 	rm -rf $(VENV) runs build *.egg-info

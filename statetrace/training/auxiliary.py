@@ -130,7 +130,7 @@ class Reader(nn.Module):
         self.read = self.classifier(self._seen.pop()).float()
         return output
 
-    def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def loss(self, targets: torch.Tensor) -> torch.Tensor:
         """Of the latest call, weighted."""
         labels = self.labels(targets)
         return self.auxiliary.weight * F.cross_entropy(self.read.flatten(0, 1), labels.flatten())

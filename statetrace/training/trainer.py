@@ -144,7 +144,7 @@ class Trainer:
                 with self.plan.autocast:
                     logits = predict(self.module, tokens)
                 value = self.objective.loss(logits, targets) / settings.accumulate
-                extra = 0 if self.reader is None else self.reader.loss(tokens, targets)
+                extra = 0 if self.reader is None else self.reader.loss(targets)
                 (value + extra / settings.accumulate).backward()
             total += value.detach()
         if settings.clip:

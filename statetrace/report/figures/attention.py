@@ -1,5 +1,5 @@
-"""Parity heads: their scores (Table 2) and attention maps with odd actions marked (Figure 9); the
-attention tree (Figure 10)."""
+"""Parity heads: their scores (Table 2) and attention maps with odd actions marked (Figure 15); the
+attention tree (Figure 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patching heat maps: Figure 3, and Figures 6 and 7 of appendix B.
+"""Patching heat maps: Figure 2, and Figures 8 and 9 of appendix B.
 
 A cell at layer l and action t is what comes back (or is lost) when the activations of a prefix,
 suffix or window at that layer are overwritten.

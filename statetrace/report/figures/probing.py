@@ -1,4 +1,4 @@
-"""What probes read: by layer with what was predicted (Figure 4), by length (Figure 8), and how much
+"""What probes read: by layer with what was predicted (Figure 3), by length (Figure 10), and how much
 the numbers scatter (Table 1)."""
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def length_choices(look: Look) -> dict[str, list[str]]:
 def probes_by_length(
     look: Look, probe_of: str = "state", measure: str = "probability", in_: str = "the model"
 ) -> Chart:
-    """Layer x length, as in the paper's Figure 8."""
+    """Layer x length, as in the paper's Figure 10."""
     result = look.need("probing")
     z = result.arrays[f"{probe_of}/{CONTROLS[in_]}/{METRICS[measure]}"]
     x = [int(n) for n in result.arrays["lengths"]]
