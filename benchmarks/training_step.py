@@ -21,6 +21,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ from statetrace.models import ModelSpec, build, parameter_count
 from statetrace.tasks.word_problem import word_problem
 from statetrace.training.evaluate import loss, predict
 from statetrace.training.optimizer import adamw
+from statetrace.training.parallel import World
 from statetrace.training.program import Step
 from statetrace.training.settings import TrainingSettings
+from statetrace.training.setup import surroundings
 
 PUBLISHED_VOCABULARY = {"pythia-160m": 50_304, "gpt2": 50_257}
 SETTINGS = TrainingSettings()
@@ -126,6 +129,7 @@ def _wait(device: str) -> None:
 
 
 def table(wanted: argparse.Namespace) -> None:
+    rows: list[dict[str, Any]] = []
     for name in wanted.models:
         spec = ModelSpec(name, layers=wanted.layers, width=wanted.width, heads=wanted.heads)
         batches = Batches(wanted.device, wanted.batch, wanted.length)
@@ -148,9 +152,27 @@ def table(wanted: argparse.Namespace) -> None:
                 f" {first / spent:6.1f} x",
                 flush=True,
             )
+            rows.append(
+                {
+                    "model": name,
+                    "variant": what,
+                    "ms": round(spent, 2),
+                    "tflops": round(flops / spent / 1e9),
+                    "gib": round(peak, 1),
+                    "ratio": round(first / spent, 1),
+                }
+            )
             if wanted.profile and what == "program, one graph":
                 profile(step, batches)
             del step
+    if wanted.out:
+        where = surroundings(World(0, 1, torch.device(wanted.device)))
+        about = {
+            "hardware": where["hardware"]["device"],
+            "versions": where["versions"] | {"triton": version("triton")},
+            "date": time.strftime("%Y-%m-%d"),
+        }
+        Path(wanted.out).write_text(json.dumps([row | about for row in rows], indent=1))
 
 
 def profile(step: Callable[..., Any], batches: Batches, steps: int = 5) -> None:
@@ -200,7 +222,7 @@ def main() -> None:
     parser.add_argument("--ours", action="store_true", help="only our program")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--curves", type=int, default=0, metavar="STEPS")
-    parser.add_argument("--out", help="file for the loss curves")
+    parser.add_argument("--out", help="a JSON file for the table, or for the loss curves")
     wanted = parser.parse_args()
     if wanted.curves:
         curves(wanted)
