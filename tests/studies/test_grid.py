@@ -164,7 +164,8 @@ def test_every_shipped_study_makes_sense(tmp_path, file):
     study = Study.prepare(tmp_path, read_study(file))
     check_cells(study)
     orders = {cell.levels["seed"] for cell in study.plan.cells}
-    assert len(orders) == (3 if file.stem == "toy" else 12)
+    fewer = {"toy": 3, "small": 6, "small-regimes": 4, "small-groups": 2}
+    assert len(orders) == fewer.get(file.stem, 12)
 
 
 def test_a_model_that_does_not_exist_is_found_before_training(tmp_path):
