@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from statetrace.training.program.weights import Weights
+from statetrace.training.program.weights import Part, Weights
 from statetrace.training.settings import TrainingSettings
 
 EPS = 1e-8
@@ -22,6 +22,7 @@ class Adam:
         first = weights.value["tokens"]
         self.told = torch.zeros(3, device=first.device)
         self._joined = first.is_cuda
+        self._parts: dict[tuple[int | None, int | None], list[Part]] = {}
 
     def tell(self, step: int, rate: float) -> None:
         """Before step number `step` (from 0)."""
@@ -43,53 +44,64 @@ class Adam:
 
     def step(self, seeds: slice) -> None:
         """Of some of the seeds; on a GPU of all."""
-        norms = self._norms(seeds)
-        betas = (self.settings.beta1, self.settings.beta2)
-        for part in self.weights.parts:
+        parts = self._some(seeds)
+        norms = _norms(parts)
+        for part in parts:
             decay = 0.0 if part.kind == "vector" else self.settings.weight_decay
             if self._joined:
-                from statetrace.training.program import kernels
+                self._by_kernel(part, norms, decay)
+            else:
+                self._by_torch(part, norms, decay)
 
-                moments = (part.first[0], part.second[0])
-                kernels.adam(
-                    part.value[0],
-                    part.work[0],
-                    part.grad[0],
-                    moments,
-                    norms,
-                    self.told,
-                    self.settings.clip,
-                    decay,
-                    betas,
-                    EPS,
-                )
-                continue
-            grads = [grad[seeds] for grad in part.grad]
-            if self.settings.clip:
-                scale = (self.settings.clip / (norms + 1e-6)).clamp(max=1.0)
-                for grad in grads:
-                    grad.mul_(scale.view(-1, *[1] * (grad.ndim - 1)))
-            torch._fused_adamw_(
-                [value[seeds] for value in part.value],
-                grads,
-                [first[seeds] for first in part.first],
-                [second[seeds] for second in part.second],
-                [],
-                [self._count] * len(grads),
-                lr=self._rate,
-                beta1=betas[0],
-                beta2=betas[1],
-                weight_decay=decay,
-                eps=EPS,
-                amsgrad=False,
-                maximize=False,
-            )
+    def _by_kernel(self, part: Part, norms: torch.Tensor, decay: float) -> None:
+        from statetrace.training.program import kernels
 
-    def _norms(self, seeds: slice) -> torch.Tensor:
-        """[S], over all parameters of a seed."""
-        each = [
-            torch.linalg.vector_norm(grad[seeds].flatten(1), dim=1, dtype=torch.float32)
-            for part in self.weights.parts
-            for grad in part.grad
-        ]
-        return torch.linalg.vector_norm(torch.stack(each), dim=0)
+        kernels.adam(
+            part.value[0],
+            part.work[0],
+            part.grad[0],
+            (part.first[0], part.second[0]),
+            norms,
+            self.told,
+            self.settings.clip,
+            decay,
+            (self.settings.beta1, self.settings.beta2),
+            EPS,
+        )
+
+    def _by_torch(self, part: Part, norms: torch.Tensor, decay: float) -> None:
+        if self.settings.clip:
+            scale = (self.settings.clip / (norms + 1e-6)).clamp(max=1.0)
+            for grad in part.grad:
+                grad.mul_(scale.view(-1, *[1] * (grad.ndim - 1)))
+        torch._fused_adamw_(
+            part.value,
+            part.grad,
+            part.first,
+            part.second,
+            [],
+            [self._count] * len(part.grad),
+            lr=self._rate,
+            beta1=self.settings.beta1,
+            beta2=self.settings.beta2,
+            weight_decay=decay,
+            eps=EPS,
+            amsgrad=False,
+            maximize=False,
+        )
+
+    def _some(self, seeds: slice) -> list[Part]:
+        key = (seeds.start, seeds.stop)
+        if key not in self._parts:
+            self._parts[key] = [part.some(seeds) for part in self.weights.parts]
+        return self._parts[key]
+
+
+def _norms(parts: list[Part]) -> torch.Tensor:
+    """[S], over all parameters of a seed."""
+    each = [
+        torch.linalg.vector_norm(grad.flatten(1), dim=1, dtype=torch.float32)
+        for part in parts
+        for grad in part.grad
+    ]
+    return torch.linalg.vector_norm(torch.stack(each), dim=0)

@@ -742,7 +742,7 @@ def adam(
         *betas,
         eps,
         CLIP=most > 0,
-        COPY=work is not value,
+        COPY=work.data_ptr() != value.data_ptr(),
         BLOCK=1024,
         num_warps=4,
     )

@@ -60,6 +60,7 @@ class Step:
         self._keys = torch.zeros(len(self.models), dtype=torch.long, device=self.device)
         self.graphs = self.device.type == "cuda"
         self._graphs: dict[tuple[int, ...], Captured] = {}
+        self._programs: dict[tuple[int | None, int | None], Program] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._ops: Any = plain
         if self.device.type == "cuda":
@@ -111,12 +112,21 @@ class Step:
     @torch.no_grad()
     def _gradients(self, tokens: Tensor, targets: Tensor, seeds: slice = slice(None)) -> Tensor:
         """Gradients of some seeds, into `weights`; their losses."""
-        weights, keys = self.weights.some(seeds), self._keys[seeds]
-        program = Program(self.shape, weights, self._turns, self.dtype, self._ops, keys)
+        program = self._program(seeds)
         logits = program.forward(tokens[seeds])
         dlogits, losses = self._loss(logits, targets[seeds])
         program.backward(dlogits)
         return losses.detach()
+
+    def _program(self, seeds: slice) -> Program:
+        """Made once for the same seeds: looking up what it works on takes longer than some work."""
+        key = (seeds.start, seeds.stop)
+        if key not in self._programs:
+            weights, keys = self.weights.some(seeds), self._keys[seeds]
+            self._programs[key] = Program(
+                self.shape, weights, self._turns, self.dtype, self._ops, keys
+            )
+        return self._programs[key]
 
     def _portions(self, tokens: Tensor) -> list[slice]:
         """Which seeds go together: all on a GPU; on a CPU a share for every thread, and no more
@@ -142,7 +152,7 @@ class Step:
 
     def _capture(self, tokens: Tensor, targets: Tensor) -> Captured:
         """The step as a CUDA graph. What is run to warm up leaves no trace: gradients are
-        overwritten and the optimizer is only captured."""
+        overwritten, and the optimizer's step is taken back."""
         graph = torch.cuda.CUDAGraph()
         still = (tokens.clone(), targets.clone())
         side = torch.cuda.Stream()

@@ -43,6 +43,11 @@ class Part:
     second: list[torch.Tensor]
     work: list[torch.Tensor]
 
+    def some(self, seeds: slice) -> Part:
+        """The same of some seeds, sharing memory."""
+        names = ("value", "grad", "first", "second", "work")
+        return Part(self.kind, *([t[seeds] for t in getattr(self, name)] for name in names))
+
     @property
     def changing(self) -> list[torch.Tensor]:
         """What a step of the optimizer changes."""
