@@ -12,7 +12,7 @@ from statetrace.errors import StatetraceError
 
 
 def figures(
-    run: Annotated[Path, typer.Argument(help="A run or study folder.")],
+    run: Annotated[str, typer.Argument(help="A run or study folder, or zoo:NAME.")],
     target: Annotated[
         Path | None,
         typer.Option("--out", help="Where to (default: figures in the run folder).", metavar="DIR"),
@@ -26,17 +26,21 @@ def figures(
     ] = None,
 ) -> None:
     """Draw every figure as a file of a page's width with embedded fonts, and its table as CSV."""
+    from statetrace.cli.subjects import folder_named
     from statetrace.report.files import write_figures
 
-    folder = target or run / "figures"
+    source = folder_named(run)
+    folder = target or source / "figures"
     if folder.exists() and not folder.is_dir():
         raise StatetraceError(f"'{folder}' is a file; --out should name a folder")
     wanted = None if only is None else [word.strip() for word in only.split(",") if word.strip()]
-    made, missing = write_figures(run, folder, kind, wanted)
+    made, missing = write_figures(source, folder, kind, wanted)
     if wanted and not made:
         raise StatetraceError("; ".join(missing))
     for sentence in missing:
         note(sentence)
     if not made:
-        raise StatetraceError(f"'{run}' has nothing to draw yet; `statetrace analyze {run}` first")
+        raise StatetraceError(
+            f"'{source}' has nothing to draw yet; `statetrace analyze {source}` first"
+        )
     out.print(f"{len(made)} figures: {folder}", markup=False)

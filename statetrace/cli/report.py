@@ -13,7 +13,8 @@ from statetrace.errors import StatetraceError
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Run or study folders, one or several.", metavar="RUN...")
+        list[str],
+        typer.Argument(help="Run or study folders, or zoo:NAME; one or several.", metavar="RUN..."),
     ],
     target: Annotated[
         Path | None,
@@ -27,15 +28,13 @@ def report(
     One file that works offline and can be sent to a colleague. What has not been measured yet is
     named there, with the command that measures it.
     """
-    from statetrace.report.page import is_study, write_report
-    from statetrace.runs import Run
+    from statetrace.cli.subjects import folder_named
+    from statetrace.report.page import write_report
 
-    for run in runs:
-        if not is_study(run):
-            Run.existing(run)
-    target = target or runs[0] / "report.html"
+    folders = [folder_named(run) for run in runs]
+    target = target or folders[0] / "report.html"
     if target.is_dir():
         raise StatetraceError(f"'{target}' is a folder; --out should name a file")
-    size = write_report(runs, target)
+    size = write_report(folders, target)
     out.print(f"report: {target}", markup=False)
     note(f"{size / 1e6:.1f} MB; open it in a browser, it needs no network")

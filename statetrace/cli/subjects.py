@@ -10,6 +10,14 @@ from statetrace.runs import Run
 ZOO = "zoo:"
 
 
+def folder_named(name: str) -> Path:
+    """As `run_named`, where a study's folder will do as well."""
+    from statetrace.report.page import is_study
+
+    path = Path(name)
+    return path if is_study(path) else run_named(name).path
+
+
 def run_named(name: str, out: Path | None = None) -> Run:
     """The run folder `name`; for zoo:NAME a run folder about that model, in `out` or here."""
     if not name.startswith(ZOO):

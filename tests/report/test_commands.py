@@ -32,6 +32,13 @@ def test_report_goes_into_the_run_folder(run, tmp_path):
     assert (copy / "report.html").is_file()
 
 
+def test_a_model_of_the_zoo_gets_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "report: zoo-s3-associative/report.html" in typed("report", "zoo:s3-associative")
+    with pytest.raises(StatetraceError, match="'nothing'"):
+        typed("report", "zoo:nothing")
+
+
 def test_figures_go_where_they_should(run, tmp_path):
     words = typed("figures", run, "--out", tmp_path / "pdf", "--only", "generalization,depth")
     assert "4 figures" in words
