@@ -1,5 +1,5 @@
-"""What probes read: by layer with what was predicted (Figure 3), by length (Figure 10), and how much
-the numbers scatter (Table 1)."""
+"""What probes read: by layer with what was predicted (Figure 3), by length (Figure 10), and how
+much the numbers scatter (Table 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of the states: the prism in space (Figures 4 and 11 to 13), and its measures by layer."""
+"""The shape of the states: the prism in space (Figures 4 and 11 to 13), its measures by layer."""
 
 from __future__ import annotations
 
