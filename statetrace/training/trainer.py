@@ -77,6 +77,7 @@ class Trainer:
         reader: model and auxiliary classifier, where the stage has one.
         split: its training batches, of the state task the training sequences.
         analysis: the sequences that evaluations of the state use.
+        by_program: whether steps are made by the program rather than by calling the model.
     """
 
     def __init__(self, plan: Plan, run: Run, model: Any) -> None:
@@ -98,6 +99,7 @@ class Trainer:
         self.optimizer = adamw(core, self.stage.training)
         analysis = plan.splits[1][: self.stage.evaluation.evaluate_sequences]
         self.analysis = plan.task.split(analysis, device)
+        self.by_program = setup.wants_program(plan, model.config)
         self._program: Step | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
 
@@ -125,10 +127,9 @@ class Trainer:
         """One optimizer step on batch number `index`."""
         settings, world, seed = self.stage.training, self.plan.world, self.stage.seed
         batch = self.batch(index)
-        if self._programmed():
-            assert self._program is not None
+        if self.by_program:
             words, rate = (batch.tokens[None], batch.targets[None]), learning_rate(settings, index)
-            self.note(index, self._program(index, *words, rate, [seed])[0])
+            self.note(index, self._whole_step()(index, *words, rate, [seed])[0])
             return
         torch.manual_seed((seed << 40) ^ (index << 8) ^ world.rank)
         set_learning_rate(self.optimizer, learning_rate(settings, index))
@@ -161,13 +162,13 @@ class Trainer:
         part = self.plan.world.part(settings.batch)
         return self.split.batch(self.stage.seed, index, settings.batch, part, length)
 
-    def _programmed(self) -> bool:
-        """Whether the program makes the steps; it takes the model over at the first one."""
-        if self._program is None and setup.wants_program(self.plan, self.model.config):
+    def _whole_step(self) -> Step:
+        """The program; it takes model and moments over at the first step."""
+        if self._program is None:
             dtype = setup.precision(self.plan.recipe, self.plan.world.device)
             self._program = Step([self.model], self.stage.training, self.objective.loss, dtype)
             self._program.adopt(0, self.optimizer)
-        return self._program is not None
+        return self._program
 
     def note(self, index: int, value: torch.Tensor) -> None:
         """Keep the loss of step `index` for `read_losses`."""
