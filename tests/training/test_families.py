@@ -1,5 +1,7 @@
 """Every family trains and resumes from its checkpoint bit for bit, and the lenses read it."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -75,12 +77,18 @@ def test_where_there_is_no_attention_it_is_said_in_a_sentence(trained):
             patching(subject.model, subject.task, heads)
 
 
-def test_recurrent_models_are_not_compiled_unless_asked():
-    def compiled(**changes):
-        plan = setup.make_plan(toy(**changes), World(0, 1, torch.device("cpu")))
-        cuda = World(0, 1, torch.device("cuda"))
-        return setup.wants_compile(type(plan)(**(vars(plan) | {"world": cuda})))
+def test_who_is_compiled_and_who_trained_by_the_program_on_cuda():
+    pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
 
-    assert compiled()
-    assert not compiled(model="mamba", heads=None)
-    assert compiled(model="mamba", heads=None, compile=True)
+    def on_cuda(**changes):
+        plan = setup.make_plan(toy(**changes), World(0, 1, torch.device("cpu")))
+        config = setup.make_model(plan).config
+        plan = dataclasses.replace(plan, world=World(0, 1, torch.device("cuda")))
+        return setup.wants_program(plan, config), setup.wants_compile(plan, config)
+
+    assert on_cuda() == (True, False)
+    assert on_cuda(program=False) == (False, True)
+    assert on_cuda(model="llama") == (False, True)
+    assert on_cuda(accumulate=2) == (False, True)
+    assert on_cuda(model="mamba", heads=None) == (False, False)
+    assert on_cuda(model="mamba", heads=None, compile=True) == (False, True)
