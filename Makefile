@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 KERNELS := $(VENV)/.kernels
 
-.PHONY: demo test lint venv bench bench-gpu calibration clean
+.PHONY: demo test lint venv bench bench-gpu calibration reproduce-report clean
 
 demo: $(READY)
 	$(BIN)/statetrace train recipes/demo.toml --out runs/demo --resume
@@ -39,6 +39,10 @@ calibration: $(READY)
 		--trained results/calibration/trained.jsonl
 	mv results/calibration/weights.json statetrace/mechanisms/weights.json
 	mv results/calibration/calibration.md docs/calibration.md
+
+# REPRODUCTION.md and its pictures, from results/ alone
+reproduce-report: $(READY)
+	$(BIN)/python -m statetrace.reproduction
 
 bench-gpu: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

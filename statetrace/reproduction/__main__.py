@@ -1,0 +1,46 @@
+"""Build REPRODUCTION.md and its pictures from results/.
+
+    python -m statetrace.reproduction [--root FOLDER] [--check]
+
+Cost: a second, and half a second for each picture whose numbers have changed. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from statetrace.errors import StatetraceError
+from statetrace.reproduction.page import page
+from statetrace.reproduction.pictures import draw_all
+from statetrace.reproduction.results import Results
+
+PAGE = "REPRODUCTION.md"
+
+
+def build(root: Path) -> Path:
+    """Write the page and its pictures; the page's path."""
+    found = Results(root)
+    text = page(found)
+    draw_all(found)
+    file = root / PAGE
+    file.write_text(text)
+    return file
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Build REPRODUCTION.md from results/.")
+    parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
+    parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    given = parser.parse_args()
+    try:
+        if not given.check:
+            print(build(given.root))
+        elif (given.root / PAGE).read_text() != page(Results(given.root)):
+            raise StatetraceError(f"{PAGE} is not what results/ say: run make reproduce-report")
+    except StatetraceError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""A claim of the paper: what it says, where, what answers it here, and when that agrees."""
+
+from __future__ import annotations
+
+import posixpath
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statetrace.errors import StatetraceError
+from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.results import Results
+from statetrace.reproduction.rules import Rule, Unmeasured, judge
+
+UNMEASURED = Unmeasured()
+
+
+def unmeasured(found: Results) -> Measured:
+    """Nothing in results/ speaks to it."""
+    return Measured(None)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of REPRODUCTION.md.
+
+    Attributes:
+        name: unique, and the anchor of its row.
+        where: figure, table or section of the paper.
+        says: the claim, in our words; `paper` is its number.
+        recipe: the one that makes it at the paper's size.
+        stand_in: the recipe of smaller models that were measured in its place; "" for none.
+        note: where a difference is known: what was tried, what the cause may be.
+        picture: a name from pictures.py.
+    """
+
+    name: str
+    where: str
+    says: str
+    paper: str
+    recipe: str
+    measure: Measure = unmeasured
+    rule: Rule = UNMEASURED
+    stand_in: str = ""
+    note: str = ""
+    picture: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A claim with what was measured and what that comes to."""
+
+    claim: Claim
+    found: Measured
+    judgement: str
+
+
+def answer(claim: Claim, found: Results) -> Answer:
+    measured = claim.measure(found)
+    return Answer(claim, measured, judge(claim.rule, measured))
+
+
+def size(root: Path, recipe: str) -> str:
+    """How large a recipe's models are, by its file: "gpt2, 6 layers, width 128, S3, length 24"."""
+    found = settings(root, recipe)
+    parts = [_said(found.get("name", found.get("model", "")))]
+    for key, word in (("layers", "layers"), ("width", "width")):
+        if key in found:
+            parts.append(
+                f"{_said(found[key])} {word}" if key == "layers" else f"{word} {_said(found[key])}"
+            )
+    parts += [_said(found["group"]), f"length {_said(found['length'])}"]
+    return ", ".join(part for part in parts if part)
+
+
+def settings(root: Path, recipe: str) -> dict[str, Any]:
+    """All settings of a recipe or study in one dictionary; what it extends comes first."""
+    file = root / recipe
+    if not file.is_file():
+        raise StatetraceError(f"there is no recipe '{recipe}'")
+    read = tomllib.loads(file.read_text())
+    found: dict[str, Any] = {}
+    if "extends" in read:
+        found |= settings(root, posixpath.join(posixpath.dirname(recipe), read["extends"]))
+    for table in ("task", "model", "training", "evaluation", "settings", "grid"):
+        found |= read.get(table, {})
+    return found
+
+
+def _said(value: Any) -> str:
+    return " / ".join(map(str, value)) if isinstance(value, list) else str(value)

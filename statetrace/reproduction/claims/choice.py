@@ -1,0 +1,133 @@
+"""Section 5.2 and appendix H: which mechanism is learned, and what decides it."""
+
+from __future__ import annotations
+
+from statetrace.reproduction import of_studies as study
+from statetrace.reproduction.claim import Claim
+from statetrace.reproduction.claims.names import BOTH, PAPER, REGIMES, SMALL
+from statetrace.reproduction.of_studies import AA, PAA
+from statetrace.reproduction.rules import AtLeast, AtMost, Inside
+
+TITLE = "Which mechanism is learned (§5.2, Figures 7 and 17)"
+
+SIZES = (
+    "Small models from scratch became parity-associative whatever their family (GPT-2, "
+    "Pythia, Llama), width (64 to 256), length (16 to 32) or start marker ([lab "
+    "notes](docs/lab-notes.md)). Which of size, length and learning rate (1e-3 here, 5e-5 in "
+    "the paper) makes the difference needs runs at the paper's size."
+)
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        name="two-mechanisms",
+        where="Abstract, §4",
+        says="Every trained model uses one of two mechanisms, AA or PAA",
+        paper="100%",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share((AA, PAA), *BOTH),
+        rule=Inside(1),
+        stand_in=REGIMES,
+        note=(
+            "One GPT-2 of width 64 is read as parallel: parity is right everywhere and the state "
+            "of every length appears in the same layers. Its cutoffs alone read as mixed, because"
+            " it is right to the end. A second model that may count was found earlier, without a "
+            "start marker ([lab notes](docs/lab-notes.md)). Not yet tried: whether it still "
+            "counts at greater lengths, which constant depth would allow."
+        ),
+        picture="proportions",
+    ),
+    Claim(
+        name="no-sequential",
+        where="§1, §4",
+        says="No model composes step by step",
+        paper="0%",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share("sequential", *BOTH),
+        rule=Inside(0),
+        stand_in=REGIMES,
+    ),
+    Claim(
+        name="no-parallel",
+        where="§1, §4",
+        says="No model composes everything in parallel",
+        paper="0%",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share("parallel", *BOTH),
+        rule=Inside(0),
+        stand_in=REGIMES,
+        note=("The same model as in the first row."),
+    ),
+    Claim(
+        name="gpt2-scratch",
+        where="Figure 7, §5.2",
+        says="GPT-2 from scratch is split about evenly between AA and PAA",
+        paper="50% AA",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share(AA, "small", model="gpt2"),
+        rule=Inside(0.5),
+        stand_in=SMALL,
+        note=SIZES,
+        picture="proportions",
+    ),
+    Claim(
+        name="gpt2-pretrained",
+        where="Figure 7, §5.2",
+        says="So is pretrained GPT-2",
+        paper="50% AA",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+    ),
+    Claim(
+        name="pythia-scratch",
+        where="Figure 7, §5.2",
+        says="Pythia from scratch mostly learns PAA",
+        paper="> 50% PAA",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share(PAA, "small", verdict="early_verdict", model="pythia"),
+        rule=AtLeast(0.5, 4),
+        stand_in=SMALL,
+        picture="proportions",
+    ),
+    Claim(
+        name="pythia-pretrained",
+        where="Figure 7, §5.2",
+        says="Pythia pretrained on the Pile mostly learns AA",
+        paper="> 50% AA",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+    ),
+    Claim(
+        name="sizes-gpt2",
+        where="Figure 17, §5.2, App. H",
+        says="Model size hardly matters: GPT-2",
+        paper="no effect, p > 0.05",
+        recipe=f"{PAPER}/figure-17-sizes.toml",
+        measure=study.factor_p("width", "small", "early_verdict", model="gpt2"),
+        rule=AtLeast(0.05, 12),
+        stand_in=SMALL,
+        note=(
+            "No effect can be seen where all models learn the same; the row says little until "
+            "there are sizes at which both mechanisms occur."
+        ),
+    ),
+    Claim(
+        name="sizes-pythia",
+        where="Figure 17, §5.2, App. H",
+        says="Model size hardly matters: Pythia",
+        paper="no effect, p > 0.05",
+        recipe=f"{PAPER}/figure-17-sizes.toml",
+        measure=study.factor_p("width", "small", "early_verdict", model="pythia"),
+        rule=AtLeast(0.05, 12),
+        stand_in=SMALL,
+    ),
+    Claim(
+        name="family",
+        where="§5.2, App. H",
+        says=(
+            "Architecture decides more than size: from scratch fewer GPT-2 than Pythia learn PAA"
+        ),
+        paper="GPT-2 about 50 points below",
+        recipe=f"{PAPER}/figure-17-sizes.toml",
+        measure=study.share_gap(PAA, "small", "model", ("gpt2", "pythia"), "early_verdict"),
+        rule=AtMost(0, 12),
+        stand_in=SMALL,
+    ),
+)

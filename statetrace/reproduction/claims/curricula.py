@@ -1,0 +1,160 @@
+"""Section 5.3 and appendix H: what is taught before."""
+
+from __future__ import annotations
+
+from statetrace.reproduction import of_studies as study
+from statetrace.reproduction.claim import Claim
+from statetrace.reproduction.claims.names import PAPER, REGIMES, ZOO_P
+from statetrace.reproduction.of_studies import AA, PAA
+from statetrace.reproduction.rules import AtLeast, AtMost, Inside
+
+TITLE = "What is taught before (§5.3, Figures 7, 18 and 19, App. H)"
+
+
+TOPIC = (
+    "Topic models make AA likely at this size (from scratch none has it), not "
+    "certain. Of 12 earlier models the wider and longer ones took it and narrow "
+    "or short ones did not ([lab notes](docs/lab-notes.md)), so the share may "
+    "reach 100% with size. The stage lasted 2,000 steps; longer ones were not "
+    "tried."
+)
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        name="topic-gpt2",
+        where="Figure 7, §5.3",
+        says="After a topic model GPT-2 always learns AA",
+        paper="100% AA",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share(AA, "small-regimes", regime="topic-1"),
+        rule=Inside(1),
+        stand_in=REGIMES,
+        note=TOPIC,
+        picture="proportions",
+    ),
+    Claim(
+        name="topic-2-gpt2",
+        where="Figure 18, App. H",
+        says="So it does after the second topic model",
+        paper="100% AA",
+        recipe=f"{PAPER}/figure-18-topic-models.toml",
+        measure=study.share(AA, "small-regimes", regime="topic-2"),
+        rule=Inside(1),
+        stand_in=REGIMES,
+        note=(
+            "The one that differs (seed 1) is far from having learned the task after 10,000 "
+            "steps, and its cutoffs, which is what the paper goes by, read as associative; "
+            "patching, depth and probes say parity-associative."
+        ),
+        picture="proportions",
+    ),
+    *(
+        Claim(
+            name=f"topic-{table}-cutoffs",
+            where="Figures 7 and 18, App. H",
+            says=(
+                f"The same for topic model {table} by the paper's own reading: cutoffs alone, of "
+                "models that are still learning"
+            ),
+            paper="100% AA",
+            recipe=f"{PAPER}/figure-18-topic-models.toml",
+            measure=study.share(
+                AA, "small-regimes", verdict="early_verdict", regime=f"topic-{table}"
+            ),
+            rule=Inside(1),
+            stand_in=REGIMES,
+            note=TOPIC if table == 1 else "",
+        )
+        for table in (1, 2)
+    ),
+    Claim(
+        name="topic-effect",
+        where="§5.3, Figure 18",
+        says=(
+            "Topic models push towards AA: it is more common after either of them than from scratch"
+        ),
+        paper="an effect, p < 0.05",
+        recipe=f"{PAPER}/figure-18-topic-models.toml",
+        measure=study.pushed,
+        rule=AtMost(0.05, 12),
+        stand_in=REGIMES,
+        picture="proportions",
+    ),
+    Claim(
+        name="topic-pythia",
+        where="Figures 7 and 18, §5.3",
+        says="After either topic model Pythia always learns AA",
+        paper="100% AA",
+        recipe=f"{PAPER}/figure-18-topic-models.toml",
+    ),
+    Claim(
+        name="parity-gpt2",
+        where="Figure 7, §5.3",
+        says="After learning parity GPT-2 learns PAA",
+        paper="100% PAA",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share(PAA, "small-regimes", regime="parity"),
+        rule=Inside(1),
+        stand_in=REGIMES,
+    ),
+    Claim(
+        name="parity-pythia",
+        where="Figure 7, §5.3",
+        says="After learning parity Pythia learns PAA, also when pretrained on the Pile",
+        paper="100% PAA",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+    ),
+    Claim(
+        name="control",
+        where="§5.3",
+        says="Random documents change nothing",
+        paper="as from scratch",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share(PAA, "small-regimes", regime="control"),
+        rule=AtLeast(0.5, 4),
+        stand_in=REGIMES,
+    ),
+    Claim(
+        name="auxiliary-parity",
+        where="App. H",
+        says="A parity classifier on an early layer leads to PAA",
+        paper="100% PAA",
+        recipe="recipes/studies/auxiliary.toml",
+        measure=study.share_of_trained(
+            lambda row: row["label"] == PAA, lambda row: row["name"].startswith("aux-")
+        ),
+        rule=Inside(1),
+        stand_in=ZOO_P,
+    ),
+    Claim(
+        name="auxiliary-action",
+        where="App. H",
+        says="So does a classifier of (parity, action), after which models generalise better",
+        paper="100% PAA",
+        recipe="recipes/studies/auxiliary.toml",
+    ),
+    Claim(
+        name="length-curriculum",
+        where="App. H",
+        says="Growing lengths have no effect: 2 of 5 GPT-2 learn AA",
+        paper="40% AA",
+        recipe=f"{PAPER}/figure-19-length-curriculum.toml",
+        measure=study.share(AA, "small-regimes", regime="length"),
+        rule=Inside(0.4),
+        stand_in=REGIMES,
+    ),
+    Claim(
+        name="length-25",
+        where="Figure 19, App. H",
+        says="After 25 tokens all 5 models know state and parity perfectly at that length",
+        paper="100%",
+        recipe=f"{PAPER}/figure-19-length-curriculum.toml",
+    ),
+    Claim(
+        name="length-50",
+        where="Figure 19, App. H",
+        says="From length 25 AA models generalise to 50 and PAA models do not",
+        paper="2 of 5",
+        recipe=f"{PAPER}/figure-19-length-curriculum.toml",
+    ),
+)

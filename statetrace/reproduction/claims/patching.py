@@ -1,0 +1,218 @@
+"""Section 4.2 and appendix B: what the answer depends on."""
+
+from __future__ import annotations
+
+from statetrace.reproduction import of_patching as lens
+from statetrace.reproduction.claim import Claim
+from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P, A, P
+from statetrace.reproduction.rules import AtLeast, AtMost, Near
+
+TITLE = "Activation patching (§4.2, Figures 2, 8 and 9, App. B)"
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        name="aa-patching",
+        where="Figure 2, §4.2",
+        says="In AA models the prefix that must be restored grows layer by layer, exponentially",
+        paper="several layers between one action and all",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=lens.of_grid(A, "prefix", "all", lens.partial_layers, "layers"),
+        rule=AtLeast(3),
+        stand_in=ZOO_A,
+        picture="patching",
+    ),
+    Claim(
+        name="paa-plateau",
+        where="Figure 2, §3.4",
+        says=(
+            "In PAA models averaged over all pairs there is a region in which half of the"
+            " answer is restored"
+        ),
+        paper="50%",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=lens.plateau(P),
+        rule=Near(0.5, 0.05),
+        stand_in=ZOO_P,
+        note=(
+            "Of the five other first actions two keep the parity and three change it, so over all"
+            " pairs of S3 no more than 40% is expected, not 50%: the height of the region is the "
+            "share of same-parity pairs times how far those are restored. The paper's maps may "
+            "have been drawn from as many pairs of either kind."
+        ),
+        picture="patching",
+    ),
+    Claim(
+        name="same-parity-paa",
+        where="Figure 8A, App. B",
+        says=(
+            "On same-parity pairs PAA models show the exponential pattern of AA models: "
+            "one layer before the last, at least half of the sequence must be restored"
+        ),
+        paper="≥ 50%",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.of_grid(P, "prefix", "same parity", lens.late_front, "share"),
+        rule=AtLeast(0.5),
+        stand_in=ZOO_P,
+        note=(
+            "For part of the same-parity pairs the first layer already spreads the first action "
+            "over all positions, which looks like counting. Looked at by many lengths the answer "
+            "does move deeper (next row), which is why there is a depth lens ([lab "
+            "notes](docs/lab-notes.md)). Six layers may be too few to show a curve; the zoo's "
+            "model without start marker shows more of one (results/zoo/s3-no-marker)."
+        ),
+        picture="patching",
+    ),
+    Claim(
+        name="same-parity-depth",
+        where="Figure 8A, App. B",
+        says=(
+            "PAA models compute the parity complement by association: longer sequences "
+            "need more layers"
+        ),
+        paper="a layer per doubling: at least 3 from length 2 to 24",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.depth_needed(P, "same parity"),
+        rule=AtLeast(3),
+        stand_in=ZOO_P,
+    ),
+    Claim(
+        name="opposite-parity-paa",
+        where="Figure 8B, App. B",
+        says=(
+            "On opposite-parity pairs the pattern of PAA models is parallel: no layer "
+            "depends on a part of the sequence"
+        ),
+        paper="none",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.of_grid(P, "prefix", "opposite parity", lens.partial_layers, "layers"),
+        rule=AtMost(0),
+        stand_in=ZOO_P,
+        picture="patching",
+    ),
+    Claim(
+        name="parity-layers",
+        where="App. B",
+        says="In PAA models parity is computed in layers 3 to 5 of 12",
+        paper="25 to 42% of the depth",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.of_grid(P, "prefix", "opposite parity", lens.settled_depth, "share"),
+        rule=Near(0.335, 0.085),
+        stand_in=ZOO_P,
+        note=(
+            "By patching, parity has left the first action's position after the first layer; by "
+            "probes it is readable only several layers later (Figure 10's row). Between the two "
+            "lies counting odd actions modulo 2, which does not depend on single positions any "
+            "more."
+        ),
+    ),
+    Claim(
+        name="aa-splits",
+        where="Figure 8A and B, App. B",
+        says="In AA models the maps of same- and opposite-parity pairs are alike",
+        paper="no difference",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.apart(A),
+        rule=AtMost(0.1),
+        stand_in=ZOO_A,
+        picture="patching",
+    ),
+    Claim(
+        name="paa-splits",
+        where="Figure 8A and B, App. B",
+        says="In PAA models the two maps differ drastically",
+        paper="a clear difference",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.apart(P),
+        rule=AtLeast(0.3),
+        stand_in=ZOO_P,
+        picture="patching",
+    ),
+    Claim(
+        name="aa-suffix",
+        where="Figure 8C, App. B",
+        says="In AA models exponentially longer suffixes can be deleted",
+        paper="half of the sequence one layer before the last",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.of_grid(A, "suffix", "all", lens.ignored_suffix, "share"),
+        rule=AtLeast(0.4),
+        stand_in=ZOO_A,
+        note=(
+            "Judged by medians: deletion divides by how clear an answer was, and single pairs "
+            "rule the means. By substitution, what the last but one layer still needs of the "
+            "first action lies in the last few positions, so deleting just those loses it: this "
+            "model takes its short steps last, where the paper's algorithm takes them first."
+        ),
+    ),
+    Claim(
+        name="paa-suffix",
+        where="Figure 8C, App. B",
+        says="In PAA models exponentially longer suffixes can be deleted",
+        paper="half of the sequence one layer before the last",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.of_grid(P, "suffix", "all", lens.ignored_suffix, "share"),
+        rule=AtLeast(0.4),
+        stand_in=ZOO_P,
+        note=(
+            "Judged by medians over pairs, which one layer before the last are not far below the "
+            "bound of one half."
+        ),
+    ),
+    Claim(
+        name="aa-window",
+        where="Figure 8D, App. B",
+        says="In AA models the single actions that count get fewer with every layer",
+        paper="never more than before",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.of_grid(A, "window", "all", lens.rising_windows, "layers"),
+        rule=AtMost(0),
+        stand_in=ZOO_A,
+    ),
+    Claim(
+        name="paa-window",
+        where="Figure 8D, App. B",
+        says="In PAA models the single actions that count get fewer with every layer",
+        paper="never more than before",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.of_grid(P, "window", "all", lens.rising_windows, "layers"),
+        rule=AtMost(0),
+        stand_in=ZOO_P,
+    ),
+    Claim(
+        name="aa-deviation",
+        where="Figure 9A, App. B",
+        says="Patching of AA models deviates little over 200 pairs",
+        paper="low (no number): at most 0.25 on average",
+        recipe=f"{PAPER}/figure-9-patching-deviations.toml",
+        measure=lens.deviation(A, "all"),
+        rule=AtMost(0.25),
+        stand_in=ZOO_A,
+    ),
+    Claim(
+        name="paa-same-deviation",
+        where="Figure 9B, App. B",
+        says="So does that of PAA models on same-parity pairs",
+        paper="low (no number): at most 0.25 on average",
+        recipe=f"{PAPER}/figure-9-patching-deviations.toml",
+        measure=lens.deviation(P, "same parity"),
+        rule=AtMost(0.25),
+        stand_in=ZOO_P,
+    ),
+    Claim(
+        name="paa-opposite-deviation",
+        where="Figure 9C, App. B",
+        says="And that of PAA models on opposite-parity pairs",
+        paper="low (no number): at most 0.25 on average",
+        recipe=f"{PAPER}/figure-9-patching-deviations.toml",
+        measure=lens.deviation(P, "opposite parity"),
+        rule=AtMost(0.25),
+        stand_in=ZOO_P,
+    ),
+    Claim(
+        name="s5-patching",
+        where="Figure 2, §4.2",
+        says="On S5 there are AA and PAA models as well, by patching",
+        paper="both",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+    ),
+)

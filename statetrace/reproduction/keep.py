@@ -1,0 +1,141 @@
+"""Keep what the lenses saw of one run as small text files, for results/.
+
+    statetrace analyze zoo:s3-rotary --out runs/zoo/s3-rotary
+    python -m statetrace.reproduction.keep runs/zoo/s3-rotary --out results/zoo/s3-rotary
+
+writes run.json (without places on this machine), for each lens LENS.json (settings, summary, notes)
+and LENS.csv (the tidy table), and drawn.json (what pictures need beside tables). No weights.
+
+Cost: a second; some 180 KB per run. Caveat: of patching NLD is kept, with deviations over pairs but
+without the pairs; of probing the model's own probes, not those of the controls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses.result import LensResult
+from statetrace.runs import Run, write_json
+from statetrace.zoo import catalogue
+
+LENSES = ("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics")
+DIGITS = 4
+COLUMNS = {
+    "patching": (
+        "where",
+        "what",
+        "layer",
+        "position",
+        "split",
+        "metric",
+        "mean",
+        "std",
+        "n",
+        "median",
+    ),
+    "probing": ("target", "position", "length", "layer", "metric", "mean", "std", "n", "chance"),
+    "attention": ("measure", "name", "layer", "head", "mean", "std", "low", "high", "n"),
+}
+"""Columns of the tables that are shortened; others are kept whole."""
+
+
+def keep(run: Path, out: Path) -> list[Path]:
+    """The files written."""
+    info = {k: v for k, v in Run.existing(run).info.items() if k != "foreign"}
+    foreign = Run.existing(run).info.get("foreign")
+    if foreign:
+        info["foreign"] = {k: v for k, v in foreign.items() if k != "folder"}
+    if "zoo" in info:
+        info |= {name: catalogue()[info["zoo"]][name] for name in ("recipe", "sha256")}
+    lenses = [name for name in LENSES if (run / "lenses" / f"{name}.json").is_file()]
+    if not lenses:
+        raise StatetraceError(f"'{run}' has no results of lenses; `statetrace analyze {run}` first")
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "run.json", info)
+    written = [out / "run.json"]
+    drawn: dict[str, Any] = {}
+    for name in lenses:
+        result = LensResult.load(run / "lenses", name)
+        summary = {k: v for k, v in result.summary.items() if k != "curves"}  # the table has them
+        about = {"lens": name, "spec": dict(result.spec), "summary": summary}
+        write_json(out / f"{name}.json", _short(about | {"notes": list(result.notes)}))
+        _write_csv(result, out / f"{name}.csv")
+        written += [out / f"{name}.json", out / f"{name}.csv"]
+        drawn |= _drawn(result)
+    if drawn:
+        written.append(out / "drawn.json")
+        written[-1].write_text(json.dumps(_short(drawn)) + "\n")
+    return written
+
+
+def _write_csv(result: LensResult, file: Path) -> None:
+    rows = [row for row in result.rows() if _kept(result.lens, row)]
+    if result.lens == "patching":
+        rows = [row | {"median": _median(result, row)} for row in rows]
+    names = COLUMNS.get(result.lens, tuple(result.columns))
+    with file.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(_short(rows))
+
+
+def _median(result: LensResult, row: dict[str, Any]) -> float | None:
+    """Over all pairs: deletion divides by how clear an answer is, and few pairs rule its means."""
+    if row["split"] != "all":
+        return None
+    name = f"{row['where']}{row['window'] or ''}-{row['what']}-{row['kind']}"
+    sites = result.arrays[f"{name}.rows"].tolist()
+    site = sites.index([row["layer"], -1 if row["head"] is None else row["head"]])
+    return float(np.median(result.arrays[f"{name}.nld"][site, row["position"]]))
+
+
+def _kept(lens: str, row: dict[str, Any]) -> bool:
+    if lens == "patching":
+        return bool(row["metric"] == "nld")
+    if lens == "probing":
+        return bool(row["control"] == "none")
+    return lens != "attention" or row["measure"] == "head score"
+
+
+def _drawn(result: LensResult) -> dict[str, Any]:
+    """Arrays that a picture or a row needs: the top heads' maps, the clearest prism."""
+    if result.lens == "attention" and "top_maps" in result.arrays:
+        names = {"top_maps": "maps", "top_maps_odd": "odd", "top_maps_heads": "heads"}
+        return {called: result.arrays[name].tolist() for name, called in names.items()}
+    if result.lens == "geometry" and "decomposition_means" in result.arrays:
+        layers = result.arrays["layers"].tolist()
+        best = layers.index(result.summary["best_layer"])
+        return {"prism_means": result.arrays["decomposition_means"][best].tolist()}
+    return {}
+
+
+def _short(value: Any) -> Any:
+    """Numbers with DIGITS digits that count."""
+    if isinstance(value, dict):
+        return {name: _short(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(part) for part in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Keep a run's lens results as small files.")
+    parser.add_argument("run", type=Path, help="a run folder that was analyzed")
+    parser.add_argument("--out", type=Path, required=True, help="such as results/zoo/NAME")
+    given = parser.parse_args()
+    try:
+        written = keep(given.run, given.out)
+    except StatetraceError as error:
+        raise SystemExit(f"error: {error}") from None
+    print(f"{len(written)} files: {given.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Numbers from attention, geometry and accuracy by length of single models (sections 4.3 to 4.5).
+
+Layers are counted as everywhere: 0 is the embedding, l the output of block l.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from statetrace.lenses.parts.intervals import quantile
+from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.results import Results, lens_file, lens_files
+
+Array = np.ndarray
+
+
+def head_score(model: str, rank: int) -> Measure:
+    """The parity-head score (percent) of the best, second, ... head, with its interval."""
+
+    def measure(found: Results) -> Measured:
+        heads = sorted(found.table(lens_file(model, "attention")), key=lambda row: -row["mean"])
+        about = found.json(lens_file(model, "attention", "json"))["summary"]
+        head = heads[rank - 1]
+        words = (
+            f"layer {head['layer']}, head {head['head']}, deviation {head['std']:.1f}; by chance "
+            f"the best of all heads gets {about['top_score_by_chance']:.1f}, at most is "
+            f"{about['score_ceiling']:.1f}"
+        )
+        return Measured(head["mean"], head["n"], "sequences", head["low"], head["high"], "%", words,
+                        lens_files(model, "attention", "attention.json"))  # fmt: skip
+
+    return measure
+
+
+def odd_attention(model: str) -> Measure:
+    """Of a top head's attention to actions, the share on odd ones, over targets that could do
+    otherwise: for the one of the top heads that looks at them most."""
+
+    def measure(found: Results) -> Measured:
+        file = lens_file(model, "drawn", "json")
+        drawn = found.json(file)
+        odd = np.array(drawn["odd"])
+        heads = [_odd_shares(np.array(weights), odd) for weights in drawn["maps"]]
+        most = max(heads, key=lambda shares: float(shares.mean()))
+        error = float(quantile() * most.std(ddof=1) / len(most) ** 0.5)
+        value = float(most.mean())
+        said = ", ".join(
+            f"{100 * shares.mean():.0f}% (layer {layer}, head {head})"
+            for shares, (layer, head) in zip(heads, drawn["heads"], strict=True)
+        )
+        words = f"one sequence, {int(odd.sum())} of {len(odd)} actions odd; by score: {said}"
+        return Measured(value, len(most), "targets", value - error, min(1.0, value + error),
+                        "share", words, (file,))  # fmt: skip
+
+    return measure
+
+
+def _odd_shares(weights: Array, odd: Array) -> Array:
+    """By target with both kinds before it, the share on odd ones of what goes to actions."""
+    return np.array([
+        row[: t + 1][odd[: t + 1]].sum() / row[: t + 1].sum()
+        for t, row in enumerate(weights)
+        if 0 < odd[: t + 1].sum() < t + 1
+    ])  # fmt: skip
+
+
+def widening_tree(model: str) -> Measure:
+    """Rank correlation of a layer with the mean distance that its tree edges span."""
+
+    def measure(found: Results) -> Measured:
+        about = found.json(lens_file(model, "attention", "json"))["summary"]
+        spans = [span for span in about["tree_span"] if span is not None]
+        ranks = np.argsort(np.argsort(spans))
+        value = float(np.corrcoef(ranks, np.arange(len(spans)))[0, 1])
+        words = "mean span by layer " + " ".join(f"{span:.1f}" for span in spans)
+        words += "; edges " + " ".join(f"{edges:.1f}" for edges in about["tree_edges"])
+        return Measured(value, len(spans), "layers", words=words,
+                        sources=lens_files(model, "attention.json"))  # fmt: skip
+
+    return measure
+
+
+def shape(
+    model: str, number: Callable[[dict[str, Any]], tuple[float, str]], unit: str = ""
+) -> Measure:
+    """A number of the geometry lens's summary."""
+
+    def measure(found: Results) -> Measured:
+        about = found.json(lens_file(model, "geometry", "json"))["summary"]
+        value, words = number(about)
+        return Measured(value, about["sequences"], "sequences", unit=unit, words=words,
+                        sources=lens_files(model, "geometry.json"))  # fmt: skip
+
+    return measure
+
+
+def share_of_shapes(models: tuple[str, ...], test: Callable[[dict[str, Any]], bool]) -> Measure:
+    """Of several models, the share whose clearest prism passes a test."""
+
+    def measure(found: Results) -> Measured:
+        files = [lens_file(model, "geometry", "json") for model in models]
+        prisms = [found.json(file)["summary"]["prism"] for file in files]
+        scores = ", ".join(f"{prism['score']:.2f}" for prism in prisms)
+        words = f"prism scores {scores}"
+        count, size = sum(map(test, prisms)), ", ".join(models)
+        return share_of(count, len(prisms), "models", tuple(files), words, size)
+
+    return measure
+
+
+def pairings(models: tuple[str, ...]) -> Measure:
+    """How many different ways of pairing states several prisms have."""
+
+    def measure(found: Results) -> Measured:
+        files = [lens_file(model, "geometry", "json") for model in models]
+        found_pairs = [found.json(file)["summary"]["prism"]["pairs"] for file in files]
+        kinds = {tuple(sorted(tuple(sorted(pair)) for pair in pairs)) for pairs in found_pairs}
+        words = "; ".join(" ".join("+".join(pair) for pair in pairs) for pairs in found_pairs)
+        return Measured(len(kinds), len(files), "models", unit="pairings", words=words,
+                        sources=tuple(files), size=", ".join(models))  # fmt: skip
+
+    return measure
+
+
+def cutoffs(model: str) -> Measure:
+    """How many lengths parity's cutoff lies beyond that of the state; the interval is as wide as
+    both cutoffs' own (resampled) allow."""
+
+    def measure(found: Results) -> Measured:
+        about = found.json(lens_file(model, "generalization", "json"))
+        summary = about["summary"]
+        beyond = summary["longest"] + 1
+        (state, low, high), (parity, parity_low, parity_high) = (
+            [summary["cutoff"][what][key] or beyond for key in ("first_below", "low", "high")]
+            for what in ("state", "parity")
+        )
+        words = f"state {state}, parity {parity}, trained on {summary['training_length']}"
+        return Measured(parity - state, about["spec"]["sequences"], "sequences",
+                        parity_low - high, parity_high - low, words=words,
+                        sources=lens_files(model, "generalization.json"))  # fmt: skip
+
+    return measure
+
+
+def reach(model: str) -> Measure:
+    """The state cutoff in units of the training length."""
+
+    def measure(found: Results) -> Measured:
+        about = found.json(lens_file(model, "generalization", "json"))
+        summary = about["summary"]
+        at, trained = summary["cutoff"]["state"]["first_below"], summary["training_length"]
+        value = (at or summary["longest"] + 1) / trained
+        return Measured(value, about["spec"]["sequences"], "sequences", words=f"{at} of {trained}",
+                        sources=lens_files(model, "generalization.json"))  # fmt: skip
+
+    return measure
+
+
+def accuracy_beyond(model: str, times: float) -> Measure:
+    """Share of states right at so many times the training length."""
+
+    def measure(found: Results) -> Measured:
+        summary = found.json(lens_file(model, "generalization", "json"))["summary"]
+        length = round(times * summary["training_length"])
+        row = next(
+            row
+            for row in found.table(lens_file(model, "generalization"))
+            if (row["what"], row["length"]) == ("state", length)
+        )
+        sources = lens_files(model, "generalization", "generalization.json")
+        return Measured(row["accuracy"], row["n"], "sequences", row["low"], row["high"], "share",
+                        f"at length {length}", sources)  # fmt: skip
+
+    return measure

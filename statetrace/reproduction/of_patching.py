@@ -1,0 +1,154 @@
+"""Numbers from patching and depth of one model: what the answer depends on (section 4.2).
+
+"Settled" means that half of the logit difference follows (NLD 0.5).
+
+Layers are counted as everywhere: 0 is the embedding, l the output of block l.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.results import Results, lens_file, lens_files
+
+Array = np.ndarray
+HALF = 0.5
+
+
+def grid(
+    found: Results, model: str, where: str, split: str = "all", column: str = "mean"
+) -> tuple[Array, int]:
+    """A patching map of NLD [layers, positions], and the number of pairs."""
+    rows = [
+        row
+        for row in found.table(lens_file(model, "patching"))
+        if (row["where"], row["split"], row["metric"]) == (where, split, "nld")
+    ]
+    shape = (max(row["layer"] for row in rows) + 1, max(row["position"] for row in rows) + 1)
+    cells = np.full(shape, np.nan)
+    for row in rows:
+        cells[row["layer"], row["position"]] = row[column]
+    return cells, int(rows[0]["n"])
+
+
+def fronts(cells: Array) -> list[int]:
+    """Actions that have to be restored for half of the answer, layer by layer; all if none do."""
+    enough = cells >= HALF
+    return [int(row.argmax()) + 1 if row.any() else cells.shape[1] for row in enough]
+
+
+def of_grid(
+    model: str, where: str, split: str, number: Callable[[Array], tuple[float, str]], unit: str = ""
+) -> Measure:
+    """A number of one patching map; `number` returns it with words. Deletion is judged by medians:
+    it divides by how clear an answer was, and one pair in 200 can rule a mean."""
+    column = "mean" if where == "prefix" else "median"
+
+    def measure(found: Results) -> Measured:
+        cells, n = grid(found, model, where, split, column)
+        value, words = number(cells)
+        return Measured(
+            value, n, "pairs", unit=unit, words=words, sources=lens_files(model, "patching")
+        )
+
+    return measure
+
+
+def partial_layers(cells: Array) -> tuple[float, str]:
+    """Layers that need more than one action and less than all of them."""
+    found = fronts(cells)
+    inner = sum(1 < front < cells.shape[1] for front in found)
+    return inner, f"actions to restore, layer by layer: {' '.join(map(str, found))}"
+
+
+def late_front(cells: Array) -> tuple[float, str]:
+    """Share of the sequence that must be restored one layer before the last."""
+    found = fronts(cells)
+    said = " ".join(map(str, found))
+    return found[-2] / cells.shape[1], f"actions to restore, layer by layer: {said}"
+
+
+def settled_depth(cells: Array) -> tuple[float, str]:
+    """Share of the depth after which no part of the sequence but all of it counts."""
+    found = fronts(cells)
+    layer = next(i for i, front in enumerate(found) if front == cells.shape[1])
+    return layer / (len(found) - 1), f"layer {layer} of {len(found) - 1}"
+
+
+def ignored_suffix(cells: Array) -> tuple[float, str]:
+    """Share of the sequence whose deletion goes unnoticed one layer before the last."""
+    counts = []
+    for row in np.abs(cells):
+        noticed = row[::-1] >= HALF
+        counts.append(int(noticed.argmax()) if noticed.any() else len(row))
+    said = " ".join(map(str, counts))
+    return counts[-2] / cells.shape[1], f"last actions that can be deleted, by layer: {said}"
+
+
+def rising_windows(cells: Array) -> tuple[float, str]:
+    """Layers at which more single actions count than one layer before."""
+    counts = (np.abs(cells[:, :-1]) >= HALF).sum(1)
+    said = " ".join(map(str, counts))
+    return int((np.diff(counts) > 0).sum()), f"single actions that count, by layer: {said}"
+
+
+def plateau(model: str) -> Measure:
+    """Mean NLD where same-parity pairs are settled and opposite-parity ones are not."""
+
+    def measure(found: Results) -> Measured:
+        whole, n = grid(found, model, "prefix")
+        same, same_n = grid(found, model, "prefix", "same parity")
+        opposite, _ = grid(found, model, "prefix", "opposite parity")
+        here = (same >= HALF) & (opposite < HALF)
+        words = f"over {int(here.sum())} cells; {same_n} of {n} pairs have the same parity"
+        value = float(whole[here].mean()) if here.any() else None
+        return Measured(value, n, "pairs", words=words, sources=lens_files(model, "patching"))
+
+    return measure
+
+
+def apart(model: str) -> Measure:
+    """Mean distance of same- and opposite-parity maps, where either depends on the prefix."""
+
+    def measure(found: Results) -> Measured:
+        same, _ = grid(found, model, "prefix", "same parity")
+        opposite, n = grid(found, model, "prefix", "opposite parity")
+        value = float(np.abs(same - opposite)[1:-1, :-1].mean())
+        words = "mean distance in NLD between the two maps, inner layers"
+        return Measured(value, n, "pairs", words=words, sources=lens_files(model, "patching"))
+
+    return measure
+
+
+def deviation(model: str, split: str) -> Measure:
+    """Mean standard deviation over pairs of the prefix map's cells."""
+
+    def measure(found: Results) -> Measured:
+        cells, n = grid(found, model, "prefix", split, "std")
+        words = f"largest of {cells.size} cells {cells.max():.2f}"
+        return Measured(
+            float(cells.mean()), n, "pairs", words=words, sources=lens_files(model, "patching")
+        )
+
+    return measure
+
+
+def depth_needed(model: str, split: str) -> Measure:
+    """By how many layers the answer moves deeper from the shortest to the longest sequences."""
+
+    def measure(found: Results) -> Measured:
+        rows = [row for row in found.table(lens_file(model, "depth")) if row["split"] == split]
+        needed = {
+            length: sum(row["mean"] for row in rows if row["length"] == length)
+            for length in sorted({row["length"] for row in rows})
+        }
+        layers = list(needed.values())
+        words = ", ".join(f"{layer:.1f} at length {n}" for n, layer in needed.items())
+        pairs = sum(row["n"] for row in rows if row["layer"] == 0)
+        return Measured(max(layers) - layers[0], pairs, "pairs", unit="layers", words=words,
+                        sources=lens_files(model, "depth"))  # fmt: skip
+
+    return measure

@@ -1,0 +1,100 @@
+"""Numbers from the probes of one model: what can be read where (section 4.3).
+
+Layers are counted as everywhere: 0 is the embedding, l the output of block l.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from statetrace.lenses.parts.intervals import wilson
+from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.results import Results, lens_file, lens_files
+
+Array = np.ndarray
+
+
+def curve(
+    found: Results, model: str, target: str, position: str = "last", column: str = "mean",
+    metric: str = "accuracy",
+) -> tuple[Array, int]:  # fmt: skip
+    """A probe's accuracy by layer at the training length, and the number of held-out sequences."""
+    rows = [
+        row
+        for row in found.table(lens_file(model, "probing"))
+        if (row["target"], row["position"], row["metric"]) == (target, position, metric)
+    ]
+    length = max(row["length"] for row in rows)
+    rows = sorted((row for row in rows if row["length"] == length), key=lambda row: row["layer"])
+    return np.array([row[column] for row in rows]), int(rows[0]["n"])
+
+
+def probe(model: str, target: str, layer: int, metric: str = "accuracy") -> Measure:
+    """What a probe reads at one layer (negative ones count from the last)."""
+
+    def measure(found: Results) -> Measured:
+        values, n = curve(found, model, target, metric=metric)
+        low, high = wilson(np.array(values[layer] * n), n)
+        words = f"layer {layer % len(values)} of {len(values) - 1}; by layer " + " ".join(
+            f"{100 * value:.0f}" for value in values
+        )
+        said = Measured(float(values[layer]), n, "sequences", unit="share", words=words,
+                        sources=lens_files(model, "probing"))  # fmt: skip
+        if metric != "accuracy":
+            return said
+        return dataclasses.replace(said, low=float(low), high=float(high))
+
+    return measure
+
+
+def late_gain(model: str) -> Measure:
+    """Of what the state probe gains from the embedding on, the share gained in the deeper half."""
+
+    def measure(found: Results) -> Measured:
+        values, n = curve(found, model, "state", "any")
+        middle = (len(values) - 1) // 2
+        value = float((values[-1] - values[middle]) / (values[-1] - values[0]))
+        words = "percent right by layer " + " ".join(f"{100 * value:.0f}" for value in values)
+        return Measured(value, n, "sequences", unit="share", words=words,
+                        sources=lens_files(model, "probing"))  # fmt: skip
+
+    return measure
+
+
+def read_depth(model: str, target: str, threshold: float = 0.9) -> Measure:
+    """Share of the depth from which on a probe is right in `threshold` of the cases."""
+
+    def measure(found: Results) -> Measured:
+        values, n = curve(found, model, target)
+        sources = lens_files(model, "probing")
+        if not (values >= threshold).any():
+            return Measured(None, words=f"never {threshold:.0%}", sources=sources)
+        layer = int((values >= threshold).argmax())
+        words = f"{threshold:.0%} from layer {layer} of {len(values) - 1} on"
+        return Measured(layer / (len(values) - 1), n, "sequences", words=words, sources=sources)
+
+    return measure
+
+
+def largest_deviation(model: str, target: str, smaller: str) -> Measure:
+    """Of a probe's accuracies over training subsets, the largest deviation among layers; beside it
+    that of smaller subsets."""
+
+    def measure(found: Results) -> Measured:
+        values, _ = curve(found, model, target, column="std")
+        other, _ = curve(found, smaller, target, column="std")
+        about = found.json(lens_file(model, "probing", "json"))["summary"]
+        less = found.json(lens_file(smaller, "probing", "json"))["summary"]
+        each = [one["train"] // one["subsets"] for one in (about, less)]
+        words = (
+            f"largest of all layers, subsets of {each[0]:,} tried on {about['test']:,}; "
+            f"{other.max():.3g} with subsets of {each[1]:,}"
+        )
+        sources = (*lens_files(model, "probing", "probing.json"), *lens_files(smaller, "probing"))
+        return Measured(
+            float(values.max()), int(about["subsets"]), "subsets", words=words, sources=sources
+        )
+
+    return measure

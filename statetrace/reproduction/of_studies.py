@@ -1,0 +1,219 @@
+"""Numbers from many runs: shares of mechanisms, cutoffs, what was known early (section 5)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.results import Results, Row, study_file
+from statetrace.studies.folder import FINISHED
+from statetrace.studies.proportions import associations
+
+AA, PAA = "associative", "parity-associative"
+UNLEARNED = "unlearned"
+TRAINED = "results/calibration/trained.jsonl"
+RESAMPLED = 2_000
+
+
+def judged(found: Results, studies: tuple[str, ...], verdict: str, **where: Any) -> list[Row]:
+    """Cells that learned the task, with a verdict: full ones of finished cells, or early ones."""
+    early = verdict == "early_verdict"
+    return [
+        row
+        for study in studies
+        for row in found.study(study)
+        if (early or row["state"] == FINISHED)
+        and row[verdict] not in (None, UNLEARNED)
+        and all(str(row.get(name)) == str(value) for name, value in where.items())
+    ]
+
+
+def sizes(rows: list[Row]) -> str:
+    """How large the models of these cells are."""
+    levels = {
+        name: _levels(sorted({row[name] for row in rows}))
+        for name in ("model", "layers", "width", "group", "length")
+    }
+    return "{model}, {layers} layers, width {width}, {group}, length {length}".format(**levels)
+
+
+def _levels(values: list[Any]) -> str:
+    return " / ".join(map(str, values))
+
+
+def share(
+    mechanism: str | tuple[str, ...],
+    *studies: str,
+    verdict: str = "verdict",
+    **where: Any,
+) -> Measure:
+    """Of the models that learned the task, the share with this mechanism."""
+    wanted = (mechanism,) if isinstance(mechanism, str) else mechanism
+
+    def measure(found: Results) -> Measured:
+        rows = judged(found, studies, verdict, **where)
+        asked = sum(
+            all(str(row.get(name)) == str(value) for name, value in where.items())
+            for study in studies
+            for row in found.study(study)
+        )
+        words = f"of {asked} planned" if len(rows) < asked else ""
+        if not rows:
+            words = f"none of {asked} planned models has a verdict"
+        elif verdict == "early_verdict":
+            steps = sorted({row["early_step"] for row in rows})
+            words = f"by cutoffs at step {', '.join(f'{s:,}' for s in steps)}"
+        count = sum(row[verdict] in wanted for row in rows)
+        sources = tuple(map(study_file, studies))
+        return share_of(count, len(rows), "models", sources, words, sizes(rows))
+
+    return measure
+
+
+def share_where(
+    test: Callable[[Row], bool],
+    *studies: str,
+    among: Callable[[Row], bool] = lambda row: True,
+    mechanism: str | None = None,
+) -> Measure:
+    """Of finished models (of a mechanism, and `among` those), the share that pass a test."""
+
+    def measure(found: Results) -> Measured:
+        rows = [
+            row
+            for row in judged(found, studies, "verdict")
+            if mechanism in (None, row["verdict"]) and among(row)
+        ]
+        count = sum(test(row) for row in rows)
+        sources = tuple(map(study_file, studies))
+        return share_of(count, len(rows), "models", sources, size=sizes(rows))
+
+    return measure
+
+
+def ahead(column: str, *studies: str, **where: Any) -> Measure:
+    """How much larger a column's mean is for AA than for PAA models, resampled for its interval."""
+
+    def measure(found: Results) -> Measured:
+        rows = judged(found, studies, "verdict", **where)
+        a, b = (
+            np.array([row[column] for row in rows if row["verdict"] == name], dtype=float)
+            for name in (AA, PAA)
+        )
+        sources = tuple(map(study_file, studies))
+        if min(len(a), len(b)) < 2:
+            return Measured(None, words="too few of either mechanism", sources=sources)
+        rng = np.random.default_rng(0)
+        means = [rng.choice(x, (RESAMPLED, len(x))).mean(1) for x in (a, b)]
+        low, high = np.percentile(means[0] - means[1], [2.5, 97.5])
+        words = f"AA {a.mean():.3g} ({len(a)} models), PAA {b.mean():.3g} ({len(b)})"
+        value = float(a.mean() - b.mean())
+        return Measured(
+            value, len(rows), "models", float(low), float(high), words=words, sources=sources,
+            size=sizes(rows),
+        )  # fmt: skip
+
+    return measure
+
+
+def share_gap(
+    mechanism: str, study: str, factor: str, levels: tuple[str, str], verdict: str
+) -> Measure:
+    """How much larger a share is at the first of two levels; Newcombe's interval."""
+
+    def measure(found: Results) -> Measured:
+        one, two = (
+            share(mechanism, study, verdict=verdict, **{factor: level})(found) for level in levels
+        )
+        if one.value is None or two.value is None:
+            return Measured(None, words="nothing to compare", sources=one.sources)
+        assert None not in (one.low, one.high, two.low, two.high)
+        gap = one.value - two.value
+        down = math.hypot(one.value - one.low, two.high - two.value)  # type: ignore[operator]
+        up = math.hypot(one.high - one.value, two.value - two.low)  # type: ignore[operator]
+        words = f"{levels[0]} {one.words}; {levels[1]} {two.words}"
+        return Measured(gap, one.n + two.n, "models", gap - down, gap + up, words=words,
+                        sources=one.sources)  # fmt: skip
+
+    return measure
+
+
+def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
+    """p of a factor, by shuffling verdicts (studies/proportions.py)."""
+
+    def measure(found: Results) -> Measured:
+        rows = [row | {"state": FINISHED} for row in judged(found, (study,), verdict, **where)]
+        known = associations(rows, [factor], verdict) if rows else []
+        sources = (study_file(study),)
+        if not known:
+            return Measured(None, words=f"fewer than two levels of {factor}", sources=sources)
+        levels = sorted({str(row[factor]) for row in rows}, key=lambda level: (len(level), level))
+        counts = [
+            (sum(row[verdict] == PAA for row in here), len(here))
+            for here in ([row for row in rows if str(row[factor]) == level] for level in levels)
+        ]
+        words = "p by shuffling; PAA " + ", ".join(
+            f"{count} of {n} at {factor} {level}"
+            for level, (count, n) in zip(levels, counts, strict=True)
+        )
+        return Measured(
+            known[0]["p"], len(rows), "models", words=words, sources=sources, size=sizes(rows)
+        )
+
+    return measure
+
+
+def share_of_trained(
+    test: Callable[[Row], bool],
+    among: Callable[[Row], bool] = lambda row: True,
+    label: str | None = None,
+) -> Measure:
+    """Of the 22 labelled trained models, those that pass a test of their measures."""
+
+    def measure(found: Results) -> Measured:
+        rows = [
+            row
+            for row in found.lines(TRAINED)
+            if row["measures"] and label in (None, row["label"]) and among(row)
+        ]
+        named = " ".join(row["name"] for row in rows)
+        widths, lengths = (
+            sorted({int(size) for size in re.findall(rf"{mark}(\d+)", named)}) for mark in "wT"
+        )
+        size = f"width {_levels(widths)}, S3, length {_levels(lengths)}, and some by other code"
+        return share_of(sum(map(test, rows)), len(rows), "models", (TRAINED,), size=size)
+
+    return measure
+
+
+def nearest(row: Row, lens: str) -> str:
+    """Which of the two mechanisms a lens alone finds nearer."""
+    distances = row["measures"][lens]
+    return AA if distances[AA] <= distances[PAA] else PAA
+
+
+def pushed(found: Results) -> Measured:
+    """p that AA is no more common after a topic model than from scratch: Fisher's exact test."""
+    plain = judged(found, ("small",), "verdict")
+    topic = [
+        row
+        for row in judged(found, ("small-regimes",), "verdict")
+        if str(row["regime"]).startswith("topic")
+    ]
+    sources = (study_file("small"), study_file("small-regimes"))
+    if not plain or not topic:
+        return Measured(None, words="too few models", sources=sources)
+    a, b = (sum(row["verdict"] == AA for row in rows) for rows in (topic, plain))
+    n, all_aa = len(topic) + len(plain), a + b
+    ways = [
+        math.comb(len(topic), k) * math.comb(len(plain), all_aa - k)
+        for k in range(a, min(len(topic), all_aa) + 1)
+    ]
+    p = sum(ways) / math.comb(n, all_aa)
+    words = f"AA in {a} of {len(topic)} after topic models, in {b} of {len(plain)} from scratch"
+    return Measured(p, n, "models", words=words, sources=sources, size=sizes(plain + topic))

@@ -1,0 +1,194 @@
+"""REPRODUCTION.md, line by line: a pure function of results/, the recipes and the claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from statetrace.reproduction.claim import Answer, answer, settings, size
+from statetrace.reproduction.claims import PARTS
+from statetrace.reproduction.measured import share_of
+from statetrace.reproduction.pictures import FOLDER, PICTURES
+from statetrace.reproduction.results import Results, study_file
+from statetrace.reproduction.rules import AGREES, DIFFERS, JUDGEMENTS, NOT_REACHED
+from statetrace.reproduction.speed import speed
+from statetrace.studies.folder import FINISHED
+from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS
+
+MARKS = {AGREES: "✅ agrees", DIFFERS: "❌ differs", NOT_REACHED: "… not reached yet"}
+PAPER_RECIPE, SMALL_RECIPE = "recipes/paper/s3-gpt2.toml", "recipes/studies/small.toml"
+SETTINGS = (
+    ("actions per sequence", "length", 100),
+    ("held out for analysis", "analysis_fraction", 0.1),
+    ("batch", "batch", 128),
+    ("learning rate", "learning_rate", 5e-5),
+    ("steps (20 epochs of 900,000)", "steps", 20 * 900_000 // 128),
+)
+"""What the paper trains with (section 4.1): in words, the recipe's key, the paper's number."""
+
+
+def page(found: Results) -> str:
+    """The whole page."""
+    shown: set[str] = set()
+    parts = {title: [answer(claim, found) for claim in claims] for title, claims in PARTS.items()}
+    lines = [HEAD, *_summary(parts)]
+    for title, answers in parts.items():
+        lines += _part(title, answers, found, shown)
+    return "\n".join(lines + _settings(found) + _beyond(found) + speed(found)).rstrip() + "\n"
+
+
+HEAD = """# The paper's claims, and what we measured
+
+The claims with a number of *(How) Do Language Models Track State?* (Li, Guo and Andreas, 2025), in
+our words, each beside our number. `make reproduce-report` builds this page from `results/`; it is
+not edited by hand. AA is the associative, PAA the parity-associative mechanism.
+
+**Smaller models stand in** where nothing of the paper's size has been trained yet; such rows say
+*small*, and how small. A difference there may be one between sizes until the paper's size has been
+run. Numbers come with 95% intervals where there are any (Wilson's for shares) and with what they
+were counted over. *Rule* is what decides, in the units of our number (a share of 1 is 100%): where
+an interval lies on both sides of a bound, or there are too few observations, the claim is not
+reached yet. Where the paper gives no number the bound is ours. Rows about one model count its
+sequences or pairs, not models. Known causes of differences, and what was tried, stand below each
+table.
+"""
+
+
+def _summary(parts: dict[str, list[Answer]]) -> list[str]:
+    lines = [
+        "## Summary",
+        "",
+        f"| part | {' | '.join(JUDGEMENTS)} | claims |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    whole: Counter[str] = Counter()
+    for title, answers in parts.items():
+        counts = Counter(one.judgement for one in answers)
+        whole += counts
+        cells = [str(counts[judgement]) for judgement in JUDGEMENTS]
+        lines.append(f"| [{title}](#{_anchor(title)}) | {' | '.join(cells)} | {len(answers)} |")
+    cells = [f"**{whole[judgement]}**" for judgement in JUDGEMENTS]
+    lines.append(f"| **all** | {' | '.join(cells)} | **{whole.total()}** |")
+    every = [one for answers in parts.values() for one in answers]
+    decided = [one for one in every if one.judgement != NOT_REACHED]
+    small = sum(bool(one.claim.stand_in) for one in decided)
+    differing = [one.claim.name for one in every if one.judgement == DIFFERS]
+    lines += [
+        "",
+        f"{small} of the {len(decided)} decided claims were decided by smaller models; the others "
+        "need no training.",
+        "",
+        f"What differs: {', '.join(f'[{name}](#{name})' for name in differing) or 'nothing'}.",
+        "",
+    ]
+    return lines
+
+
+def _part(title: str, answers: list[Answer], found: Results, shown: set[str]) -> list[str]:
+    """One table with its notes and the pictures that were not shown before."""
+    lines = [
+        f"## {title}",
+        "",
+        "| claim | paper | ours | rule | | recipe, results |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [_row(one, found) for one in answers]
+    notes: dict[str, list[str]] = {}
+    for one in answers:
+        if one.claim.note:
+            notes.setdefault(one.claim.note, []).append(one.claim.name)
+    if notes:
+        lines += ["", "Notes:", ""]
+        lines += [f"- *{', '.join(names)}*: {note}" for note, names in notes.items()]
+    pictures = dict.fromkeys(one.claim.picture for one in answers if one.claim.picture)
+    for picture in [name for name in pictures if name not in shown]:
+        shown.add(picture)
+        title = PICTURES[picture](found).title
+        lines += ["", f"![{title}]({FOLDER}/{picture}.png)"]
+    return [*lines, ""]
+
+
+def _row(one: Answer, found: Results) -> str:
+    claim = one.claim
+    ours = one.found.text()
+    if claim.stand_in and one.found.value is not None:
+        ours += f". *Small: {one.found.size or size(found.root, claim.stand_in)}*"
+    links = [_link(claim.recipe)]
+    links += [_link(claim.stand_in)] if claim.stand_in else []
+    links += [_link(source) for source in one.found.sources]
+    cells = [
+        f'<a id="{claim.name}"></a>*{claim.name}*: {claim.says} ({claim.where})',
+        claim.paper,
+        ours,
+        claim.rule.text(),
+        MARKS[one.judgement],
+        ", ".join(links),
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _settings(found: Results) -> list[str]:
+    """What the paper trains with beside what the recipes say."""
+    at_size, small = (settings(found.root, recipe) for recipe in (PAPER_RECIPE, SMALL_RECIPE))
+    lines = [
+        "## What models were trained with (§4.1)",
+        "",
+        f"| setting | paper | {_link(PAPER_RECIPE)} | | {_link(SMALL_RECIPE)} |",
+        "|---|--:|--:|---|--:|",
+    ]
+    for words, key, expected in SETTINGS:
+        have = at_size[key]
+        said = "the same" if have == expected else "other"
+        cells = [_plain(value) for value in (expected, have, said, small.get(key, "–"))]
+        lines.append(f"| {words} | {' | '.join(cells)} |")
+    for words, have, expected in (
+        ("topics of the topic model", TOPICS, 4),
+        ("Dirichlet parameter of topics", MIXTURE, 0.3),
+        ("Dirichlet parameter of words", CONCENTRATION, 0.1),
+    ):
+        said = "the same" if have == expected else "other"
+        lines.append(f"| {words} | {_plain(expected)} | {_plain(have)} | {said} | {_plain(have)} |")
+    return [*lines, ""]
+
+
+def _beyond(found: Results) -> list[str]:
+    """Groups that are not in the paper."""
+    name = "small-groups"
+    rows = found.study(name)
+    recipe = "recipes/studies/small-groups.toml"
+    lines = [
+        "## Beyond the paper: other groups",
+        "",
+        f"Small: {size(found.root, recipe)} ({_link(recipe)}, {_link(study_file(name))}).",
+        "",
+        "| group | ended | parity-associative | unlearned | states right |",
+        "|---|--:|---|---|---|",
+    ]
+    for group in dict.fromkeys(row["group"] for row in rows):
+        here = [row for row in rows if row["group"] == group]
+        ended = [row for row in here if row["state"] == FINISHED]
+        cells = [
+            share_of(
+                sum(row["verdict"] == verdict for row in ended), len(ended), "models", ()
+            ).text()
+            for verdict in ("parity-associative", "unlearned")
+        ]
+        right = ", ".join(f"{row['accuracy']:.0%}" for row in ended) or "–"
+        lines.append(f"| {group} | {len(ended)} of {len(here)} | {' | '.join(cells)} | {right} |")
+    return [*lines, ""]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _link(path: str) -> str:
+    return f"[{path.removeprefix('recipes/').removeprefix('results/')}]({path})"
+
+
+def _anchor(title: str) -> str:
+    """As GitHub makes it of a heading."""
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return kept.replace(" ", "-")

@@ -1,0 +1,129 @@
+"""When a measured number agrees with the paper: a rule per claim, never a hand.
+
+A rule that has an interval to look at uses it: the claim's number must lie inside, or the whole
+interval on the claim's side of a bound. Where the interval lies on both sides nothing is decided,
+which counts as not reached yet. Below `least` observations nothing is decided either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from statetrace.reproduction.measured import Measured
+
+AGREES, DIFFERS, NOT_REACHED = "agrees", "differs", "not reached yet"
+JUDGEMENTS = (AGREES, DIFFERS, NOT_REACHED)
+
+
+class Rule(Protocol):
+    """How a claim is judged."""
+
+    @property
+    def least(self) -> int: ...
+
+    def meets(self, found: Measured) -> bool | None:
+        """None where the number does not decide."""
+
+    def text(self) -> str:
+        """The rule in words, as the page gives it."""
+
+
+def judge(rule: Rule, found: Measured) -> str:
+    """One of JUDGEMENTS."""
+    if found.value is None or found.n < rule.least:
+        return NOT_REACHED
+    met = rule.meets(found)
+    return NOT_REACHED if met is None else AGREES if met else DIFFERS
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The paper's number lies in our interval."""
+
+    expected: float
+    least: int = 4
+
+    def meets(self, found: Measured) -> bool | None:
+        if found.low is None or found.high is None:
+            return None
+        return found.low - 1e-9 <= self.expected <= found.high + 1e-9
+
+    def text(self) -> str:
+        return f"{self.expected:.3g} inside our interval, n ≥ {self.least}"
+
+
+@dataclass(frozen=True)
+class Near:
+    """Our number is at most `margin` from the paper's."""
+
+    expected: float
+    margin: float
+    least: int = 1
+
+    def meets(self, found: Measured) -> bool | None:
+        return found.value is not None and abs(found.value - self.expected) <= self.margin
+
+    def text(self) -> str:
+        return f"{self.expected:.3g} ± {self.margin:.3g}"
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Our number is at most `margin` from one of several."""
+
+    expected: tuple[float, ...]
+    margin: float
+    least: int = 1
+
+    def meets(self, found: Measured) -> bool | None:
+        return any(Near(one, self.margin).meets(found) for one in self.expected)
+
+    def text(self) -> str:
+        return " or ".join(f"{one:.3g}" for one in self.expected) + f", ± {self.margin:.3g}"
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    bound: float
+    least: int = 1
+
+    def meets(self, found: Measured) -> bool | None:
+        return _side(found, self.bound)
+
+    def text(self) -> str:
+        return f"at least {self.bound:.3g}" + (f", n ≥ {self.least}" if self.least > 1 else "")
+
+
+@dataclass(frozen=True)
+class AtMost:
+    bound: float
+    least: int = 1
+
+    def meets(self, found: Measured) -> bool | None:
+        above = _side(found, self.bound, strictly=True)
+        return None if above is None else not above
+
+    def text(self) -> str:
+        return f"at most {self.bound:.3g}" + (f", n ≥ {self.least}" if self.least > 1 else "")
+
+
+@dataclass(frozen=True)
+class Unmeasured:
+    """For claims that nothing in results/ speaks to yet."""
+
+    least: int = 1
+
+    def meets(self, found: Measured) -> bool | None:
+        return None
+
+    def text(self) -> str:
+        return "none yet"
+
+
+def _side(found: Measured, bound: float, strictly: bool = False) -> bool | None:
+    """Whether the number and all of its interval lie above the bound; None if only a part."""
+    assert found.value is not None
+    ends = [found.value if end is None else end for end in (found.low, found.high)]
+    above = [end > bound if strictly else end >= bound for end in ends]
+    return above[0] if above[0] == above[1] else None

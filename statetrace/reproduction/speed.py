@@ -1,0 +1,103 @@
+"""What a training step costs, from results/training-step, and whether its losses are the same.
+
+steps.json is a list of {model, variant, ms, tflops, gib, ratio, hardware, versions, date}; `ratio`
+is how many times faster than the published step, null where that was not measured in the same run.
+loss-curves.json holds losses [seeds][steps] of a plain loop ("MODEL plain") and of ours ("MODEL
+ours").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.reproduction.results import Results
+
+STEPS = "results/training-step/steps.json"
+LOSSES = "results/training-step/loss-curves.json"
+FIELDS = ("model", "variant", "ms", "tflops", "gib", "ratio", "hardware", "versions", "date")
+OPTIONAL = ("tflops", "gib", "ratio")
+WINDOW = 50
+"""Steps over which losses are averaged before curves are compared."""
+NEAR = 2.0
+"""Deviations between seeds within which two mean curves count as one."""
+
+
+def steps(found: Results) -> list[dict[str, Any]]:
+    """The rows of steps.json; a row that lacks something is refused."""
+    rows = found.json(STEPS)
+    if not isinstance(rows, list):
+        raise StatetraceError(f"'{STEPS}' should be a list of rows, not {type(rows).__name__}")
+    for number, row in enumerate(rows):
+        missing = [name for name in FIELDS if name not in row]
+        wrong = [
+            name for name in FIELDS if name in row and row[name] is None and name not in OPTIONAL
+        ]
+        if missing or wrong:
+            raise StatetraceError(
+                f"'{STEPS}': row {number} has no {' and no '.join(missing + wrong)}: {row}"
+            )
+    return rows
+
+
+def speed(found: Results) -> list[str]:
+    """The section's lines."""
+    lines = ["## Speed", ""]
+    if not found.exists(STEPS):
+        lines += ["A training step: not measured.", ""]
+    else:
+        lines += _table(steps(found))
+    return lines + _losses(found)
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        f"One training step on 128 sequences of length 100 ([rows]({STEPS})); times faster is "
+        "against the published step, where both were measured in one run.",
+        "",
+        "| model | variant | ms a step | TFLOP/s | peak GiB | times faster | hardware | date |",
+        "|---|---|--:|--:|--:|--:|---|---|",
+    ]
+    for row in rows:
+        cells = [row["model"], row["variant"], f"{row['ms']:.1f}", _or_dash(row["tflops"], ".0f")]
+        cells += [_or_dash(row["gib"], ".1f"), _or_dash(row["ratio"], ".1f")]
+        lines.append("| " + " | ".join([*cells, row["hardware"], row["date"]]) + " |")
+    versions = sorted({f"{k} {v}" for row in rows for k, v in row["versions"].items()})
+    return [*lines, "", f"With {', '.join(versions)}.", ""]
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def _losses(found: Results) -> list[str]:
+    if not found.exists(LOSSES):
+        return ["Loss curves: not measured.", ""]
+    curves = found.json(LOSSES)
+    lines = []
+    for model in dict.fromkeys(name.rsplit(" ", 1)[0] for name in curves):
+        apart, n_seeds, n_steps = compared(curves, model)
+        said = "agrees" if apart <= NEAR else "differs"
+        lines.append(
+            f"- Losses of {model}'s first {n_steps} steps, ours against the plain compiled loop, "
+            f"{n_seeds} seeds each: the mean curves (over {WINDOW} steps) are at most {apart:.2f} "
+            f"deviations between seeds apart. Rule: at most {NEAR:g}. **{said}** "
+            f"([curves]({LOSSES}))"
+        )
+    return [*lines, ""]
+
+
+def compared(curves: dict[str, Any], model: str) -> tuple[float, int, int]:
+    """(largest distance of the mean curves in deviations between seeds, seeds, steps)."""
+    for kind in ("plain", "ours"):
+        if f"{model} {kind}" not in curves:
+            known = ", ".join(sorted(curves))
+            raise StatetraceError(f"'{LOSSES}' has no curves '{model} {kind}'; it has {known}")
+    plain, ours = (np.array(curves[f"{model} {kind}"], dtype=float) for kind in ("plain", "ours"))
+    length = plain.shape[1] - plain.shape[1] % WINDOW
+    means = [x[:, :length].reshape(len(x), -1, WINDOW).mean(-1) for x in (plain, ours)]
+    spread = np.sqrt(sum(x.var(0, ddof=1) for x in means) / 2)
+    apart = np.abs(means[0].mean(0) - means[1].mean(0)) / spread
+    return float(apart.max()), len(plain), length

@@ -1,0 +1,144 @@
+"""REPRODUCTION.md is what the command builds, complete, and every number of it has a file."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+
+import pytest
+
+from statetrace.reproduction.__main__ import PAGE
+from statetrace.reproduction.claim import answer, size
+from statetrace.reproduction.claims import CLAIMS, PARTS
+from statetrace.reproduction.page import page
+from statetrace.reproduction.pictures import FOLDER, PICTURES, fingerprints
+from statetrace.reproduction.results import Results
+from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS
+
+FIGURES, TABLES = range(1, 20), range(1, 3)
+LARGEST = 150_000
+"""Bytes of a picture."""
+
+
+@pytest.fixture(scope="module")
+def root(request):
+    return request.config.rootpath
+
+
+@pytest.fixture(scope="module")
+def answers(root):
+    found = Results(root)
+    return {claim.name: answer(claim, found) for claim in CLAIMS}
+
+
+def test_the_page_is_up_to_date(root):
+    assert (root / PAGE).read_text() == page(Results(root)), "run `make reproduce-report`"
+
+
+def test_the_pictures_are_up_to_date(root):
+    assert json.loads((root / FOLDER / "pictures.json").read_text()) == fingerprints(Results(root))
+    for name in PICTURES:
+        file = root / FOLDER / f"{name}.png"
+        assert file.read_bytes()[:4] == b"\x89PNG"
+        assert file.stat().st_size < LARGEST
+
+
+def test_names_are_unique_and_pictures_exist():
+    assert Counter(claim.name for claim in CLAIMS).most_common(1)[0][1] == 1
+    assert {claim.picture for claim in CLAIMS} - {""} == set(PICTURES)
+
+
+def mentioned(kind):
+    """Numbers of all figures or tables that claims are about: "Figures 4 and 11 to 14"."""
+    found = set()
+    for claim in CLAIMS:
+        for part in re.findall(rf"{kind}s? ([\dA-D, and]+)", claim.where):
+            found |= {int(number) for number in re.findall(r"\d+", part)}
+    return found
+
+
+def test_every_figure_and_table_has_a_claim():
+    assert mentioned("Figure") == set(FIGURES)
+    assert mentioned("Table") == set(TABLES)
+
+
+def test_recipes_exist_and_are_recipes(root):
+    for claim in CLAIMS:
+        for recipe in filter(None, (claim.recipe, claim.stand_in)):
+            assert tomllib.loads((root / recipe).read_text()), recipe
+        if claim.stand_in:
+            assert "length" in size(root, claim.stand_in)
+
+
+def test_every_number_has_a_source(root, answers):
+    for name, one in answers.items():
+        assert one.judgement in JUDGEMENTS
+        if one.found.value is not None:
+            assert one.found.sources, name
+            assert one.found.n > 0, name
+        for source in one.found.sources:
+            assert (root / source).is_file(), (name, source)
+
+
+def test_rows_show_what_was_measured(root, answers):
+    """Each row of the page has its claim's number, judgement and files, and there are no others."""
+    rows = dict(re.findall(r'^\| <a id="([\w-]+)"></a>(.*)$', (root / PAGE).read_text(), re.M))
+    assert list(rows) == list(answers)
+    for name, row in rows.items():
+        one = answers[name]
+        assert one.found.text() in row
+        assert f"{one.judgement} |" in row
+        for source in one.found.sources:
+            assert f"]({source})" in row
+
+
+def test_stand_ins_say_so(root, answers):
+    """What no paper-sized model answered says how small the models were."""
+    text = (root / PAGE).read_text()
+    small = [one for one in answers.values() if one.claim.stand_in and one.found.value is not None]
+    assert text.count("*Small: ") == len(small) > 0
+
+
+def test_differences_come_with_a_cause_or_what_was_tried(answers):
+    without = [n for n, one in answers.items() if one.judgement == DIFFERS and not one.claim.note]
+    assert without == []
+
+
+def test_notes_hold_no_measured_numbers(answers):
+    """They would grow old; numbers belong to the row. The paper's own, and exact ones, may stay."""
+    allowed = {"98%", "40%", "50%", "100%", "55%", "0.001", "0.000004", "0.95"}
+    for one in answers.values():
+        said = set(re.findall(r"\d+(?:\.\d+)?%|\d+\.\d+", one.claim.note))
+        assert said <= allowed, one.claim.name
+
+
+def test_links_of_the_page_lead_somewhere(root):
+    text = (root / PAGE).read_text()
+    for target in set(re.findall(r"\]\(([^)#]+)\)", text)):
+        assert (root / target).exists(), target
+    anchors = set(re.findall(r'<a id="([\w-]+)">', text))
+    named = set(re.findall(r"\]\(#([\w-]+)\)", text))
+    assert len(named - anchors) == len(PARTS)  # the rest are headings
+
+
+def test_the_page_builds_without_torch(root):
+    code = (
+        "import sys; from pathlib import Path; from statetrace.reproduction.page import page; "
+        "from statetrace.reproduction.results import Results; page(Results(Path('.'))); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
+
+
+def test_an_old_page_is_told_of(root, tmp_path):
+    for name in ("results", "recipes"):
+        (tmp_path / name).symlink_to(root / name)
+    (tmp_path / PAGE).write_text("older\n")
+    command = [sys.executable, "-m", "statetrace.reproduction", "--root", str(tmp_path), "--check"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {PAGE} is not what results/ say: run make reproduce-report\n"
+    (tmp_path / PAGE).write_text(page(Results(root)))
+    assert subprocess.run(command, cwd=root).returncode == 0

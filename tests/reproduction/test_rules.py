@@ -1,0 +1,231 @@
+"""Rules come out either way, and measurements are what made-up results say."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses.result import LensResult
+from statetrace.reproduction import of_models, of_patching, of_probing, of_studies
+from statetrace.reproduction.claim import Claim, answer, settings, size
+from statetrace.reproduction.keep import keep
+from statetrace.reproduction.measured import Measured, share_of
+from statetrace.reproduction.results import Results
+from statetrace.reproduction.rules import (
+    AGREES,
+    DIFFERS,
+    NOT_REACHED,
+    AtLeast,
+    AtMost,
+    Inside,
+    Near,
+    OneOf,
+    Unmeasured,
+    judge,
+)
+from statetrace.reproduction.speed import LOSSES, STEPS, speed
+from statetrace.runs import Run
+from tests.reproduction.made import STEP, write_csv, write_json, write_patching, write_study
+
+AA, PAA = "associative", "parity-associative"
+
+
+def number(value, low=None, high=None, n=10):
+    return Measured(value, n, "models", low, high)
+
+
+@pytest.mark.parametrize(
+    ("rule", "found", "judgement"),
+    [
+        (Inside(0.5), number(0.4, 0.2, 0.6), AGREES),
+        (Inside(0.5), number(0.1, 0.0, 0.3), DIFFERS),
+        (Inside(0.5, least=20), number(0.1, 0.0, 0.3), NOT_REACHED),
+        (Inside(0.5), number(0.5), NOT_REACHED),
+        (Near(90, 10), number(81.0), AGREES),
+        (Near(90, 10), number(79.0), DIFFERS),
+        (OneOf((0.5, 1), 0.05), number(0.96), AGREES),
+        (OneOf((0.5, 1), 0.05), number(0.87), DIFFERS),
+        (AtLeast(0.5), number(0.9, 0.6, 1.0), AGREES),
+        (AtLeast(0.5), number(0.2, 0.1, 0.4), DIFFERS),
+        (AtLeast(0.5), number(0.6, 0.3, 0.8), NOT_REACHED),
+        (AtLeast(0.5), number(0.5), AGREES),
+        (AtLeast(0.5, least=11), number(0.9), NOT_REACHED),
+        (AtMost(0.1), number(0.1), AGREES),
+        (AtMost(0.1), number(0.2, 0.15, 0.3), DIFFERS),
+        (AtMost(0.1), number(0.1, 0.05, 0.3), NOT_REACHED),
+        (Unmeasured(), number(1.0), NOT_REACHED),
+        (AtLeast(0), Measured(None), NOT_REACHED),
+    ],
+)
+def test_rules_both_ways(rule, found, judgement):
+    assert judge(rule, found) == judgement
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "judgement"),
+    [
+        ([AA] * 4 + [PAA] * 4, AGREES),
+        ([PAA] * 8, DIFFERS),
+        ([AA] * 8, DIFFERS),
+        ([AA, PAA, None, None], NOT_REACHED),
+        ([None] * 4, NOT_REACHED),
+        ([AA] * 2 + [PAA] * 2 + ["unlearned"] * 20, AGREES),
+    ],
+)
+def test_a_claim_about_shares(tmp_path, verdicts, judgement):
+    """Half of the models that learned the task are AA: unlearned and waiting ones do not count."""
+    write_study(tmp_path, "made", verdicts)
+    claim = Claim("x", "§0", "half", "50%", "none.toml", of_studies.share(AA, "made"), Inside(0.5))
+    assert answer(claim, Results(tmp_path)).judgement == judgement
+
+
+def test_a_share_has_its_interval_n_and_file(tmp_path):
+    write_study(tmp_path, "made", [AA] * 3 + [PAA] + [None])
+    found = of_studies.share(AA, "made")(Results(tmp_path))
+    assert found == share_of(
+        3, 4, "models", ("results/made/results.csv",), "of 5 planned", found.size
+    )
+    assert found.size == "gpt2, 6 layers, width 64, S3, length 20"
+    assert found.text() == "**75%** (30% to 95%), n = 4 models; 3 of 4; of 5 planned"
+
+
+def test_ahead_and_gap_change_sign(tmp_path):
+    def study(better):
+        rows = []
+        for mechanism in (AA, PAA):
+            write_study(tmp_path, "part", [mechanism] * 5)
+            rows += [
+                row | {"cutoff": (12 if mechanism == better else 8) + i % 2}
+                for i, row in enumerate(Results(tmp_path).study("part"))
+            ]
+        write_csv(tmp_path / "results" / "made" / "results.csv", rows)
+        return of_studies.ahead("cutoff", "made")(Results(tmp_path))
+
+    for better, judgement in ((AA, AGREES), (PAA, DIFFERS)):
+        assert judge(AtLeast(0), study(better)) == judgement
+
+
+@pytest.mark.parametrize(
+    ("fronts", "partial", "late"),
+    [
+        ([1, 2, 4, 8], 2, 0.5),  # doubling
+        ([1, 8, 8, 8], 0, 1.0),  # parallel
+        ([1, 2, 3, 4], 3, 0.375),  # one by one, too few layers
+    ],
+)
+def test_fronts_of_made_maps(tmp_path, fronts, partial, late):
+    write_patching(tmp_path, "m", fronts)
+    found = Results(tmp_path)
+    count = of_patching.of_grid("m", "prefix", "all", of_patching.partial_layers)(found)
+    assert (count.value, count.n) == (partial, 9)
+    assert count.words.endswith(" ".join(map(str, fronts)))
+    share = of_patching.of_grid("m", "prefix", "all", of_patching.late_front)(found)
+    assert share.value == late
+    assert of_patching.apart("m")(found).value == 0
+
+
+def test_probes_and_heads_of_made_tables(tmp_path):
+    zoo = tmp_path / "results" / "zoo" / "m"
+    rows = [
+        {"target": target, "position": position, "length": 8, "layer": layer, "metric": "accuracy",
+         "mean": value, "std": 0.01 * layer, "n": 100, "chance": 0.5}
+        for position in ("last", "any")
+        for target, values in (("state", (0.2, 0.2, 1.0)), ("parity", (0.5, 0.95, 1.0)))
+        for layer, value in enumerate(values)
+    ]  # fmt: skip
+    write_csv(zoo / "probing.csv", rows)
+    heads = [{"layer": 1, "head": h, "mean": m, "std": 2.0, "low": m - 1, "high": m + 1, "n": 50}
+             for h, m in enumerate((10.0, 90.0, 60.0))]  # fmt: skip
+    write_csv(zoo / "attention.csv", heads)
+    write_json(
+        zoo / "attention.json", {"summary": {"top_score_by_chance": 40.0, "score_ceiling": 105.0}}
+    )
+    found = Results(tmp_path)
+    assert of_probing.probe("m", "parity", -2)(found).value == 0.95
+    assert of_probing.read_depth("m", "parity")(found).value == 0.5
+    assert of_probing.read_depth("m", "state", 1.1)(found).value is None
+    assert of_probing.late_gain("m")(found).value == 1.0
+    assert [of_models.head_score("m", rank)(found).value for rank in (1, 2, 3)] == [90, 60, 10]
+
+
+def test_odd_attention_counts_attention(tmp_path):
+    """Uniform attention gives odd actions their share; a head that looks at them alone, all."""
+    odd = [True, False, True, False]
+    uniform = [[1 / (t + 1) if i <= t else 0.0 for i in range(4)] for t in range(4)]
+    only = [[float(i == 0) for i in range(4)] for t in range(4)]
+    for maps, share in (([uniform], 14 / 27 + 0.0), ([uniform, only], 1.0)):
+        drawn = {"maps": maps, "odd": odd, "heads": [[1, 0]] * len(maps)}
+        write_json(tmp_path / "results/zoo/m/drawn.json", drawn)
+        found = of_models.odd_attention("m")(Results(tmp_path))
+        expected = np.mean([1 / 2, 2 / 3, 1 / 2]) if share < 1 else 1.0
+        assert found.value == pytest.approx(expected)
+        assert found.n == 3
+
+
+def test_speed_of_made_steps(tmp_path):
+    assert speed(Results(tmp_path)) == [
+        "## Speed", "", "A training step: not measured.", "", "Loss curves: not measured.", ""
+    ]  # fmt: skip
+    write_json(tmp_path / STEPS, [STEP, STEP | {"variant": "another run", "ratio": None}])
+    rng = np.random.default_rng(0)
+    plain, ours = rng.normal(2, 0.1, (2, 3, 100))
+    write_json(tmp_path / LOSSES, {"m plain": plain.tolist(), "m ours": ours.tolist()})
+    text = "\n".join(speed(Results(tmp_path)))
+    assert "| pythia-160m | made up | 10.0 | 500 | 3.0 | 20.0 | a GPU | 2026-01-01 |" in text
+    assert "| another run | 10.0 | 500 | 3.0 | – |" in text
+    assert "torch 9.9" in text
+    assert "**agrees**" in text
+    write_json(tmp_path / LOSSES, {"m plain": plain.tolist(), "m ours": (ours + 1).tolist()})
+    assert "**differs**" in "\n".join(speed(Results(tmp_path)))
+
+
+@pytest.mark.parametrize("field", ["ms", "hardware"])
+def test_a_step_that_lacks_something_is_refused(tmp_path, field):
+    write_json(tmp_path / STEPS, [STEP, {k: v for k, v in STEP.items() if k != field}])
+    with pytest.raises(StatetraceError, match=f"row 1 has no {field}: .*made up"):
+        speed(Results(tmp_path))
+
+
+def test_bad_files_are_named(tmp_path):
+    found = Results(tmp_path)
+    with pytest.raises(StatetraceError, match=r"'results/none/results\.csv' is missing"):
+        found.study("none")
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(StatetraceError, match=r"'bad\.json' cannot be read"):
+        found.json("bad.json")
+    with pytest.raises(StatetraceError, match=r"there is no recipe 'none\.toml'"):
+        settings(tmp_path, "none.toml")
+    write_json(tmp_path / LOSSES, {"m plain": [[1.0]]})
+    with pytest.raises(StatetraceError, match="no curves 'm ours'; it has m plain"):
+        speed(Results(tmp_path))
+
+
+def test_size_follows_what_a_recipe_extends(tmp_path):
+    Path(tmp_path / "a.toml").write_text('[settings]\ngroup = "S3"\nlength = 9\nlayers = 2\n')
+    Path(tmp_path / "b.toml").write_text('extends = "a.toml"\n[grid]\nmodel = ["x", "y"]\n')
+    assert size(tmp_path, "b.toml") == "x / y, 2 layers, S3, length 9"
+
+
+def test_what_is_kept_of_a_run(tmp_path):
+    """Numbers are shortened, places on the machine left out; nothing to keep is told."""
+    run = tmp_path / "run"
+    info = {"format": 1, "foreign": {"group": "S3", "folder": "/somewhere"}}
+    Run(run).write_info(info)
+    with pytest.raises(StatetraceError, match="has no results of lenses"):
+        keep(run, tmp_path / "kept")
+    columns = {"what": ["state"], "length": [3], "accuracy": [1 / 3]}
+    LensResult("generalization", {}, columns, summary={"curves": [1], "a": 2 / 3}).save(
+        run / "lenses"
+    )
+    written = keep(run, tmp_path / "kept")
+    assert [file.name for file in written] == [
+        "run.json", "generalization.json", "generalization.csv"
+    ]  # fmt: skip
+    assert (tmp_path / "kept/generalization.csv").read_text() == (
+        "what,length,accuracy\nstate,3,0.3333\n"
+    )
+    kept = [json.loads(file.read_text()) for file in written[:2]]
+    assert kept[0]["foreign"] == {"group": "S3"}
+    assert kept[1]["summary"] == {"a": 0.6667}
