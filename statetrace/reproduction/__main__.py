@@ -28,6 +28,12 @@ def build(root: Path) -> Path:
     return file
 
 
+def up_to_date(root: Path) -> bool:
+    """Whether the page is there and says what results/ say."""
+    file = root / PAGE
+    return file.is_file() and file.read_text() == page(Results(root))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Build REPRODUCTION.md from results/.")
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
@@ -36,7 +42,7 @@ def main() -> None:
     try:
         if not given.check:
             print(build(given.root))
-        elif (given.root / PAGE).read_text() != page(Results(given.root)):
+        elif not up_to_date(given.root):
             raise StatetraceError(f"{PAGE} is not what results/ say: run make reproduce-report")
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None

@@ -67,18 +67,23 @@ def _odd_shares(weights: Array, odd: Array) -> Array:
     ])  # fmt: skip
 
 
-def widening_tree(model: str) -> Measure:
-    """Rank correlation of a layer with the mean distance that its tree edges span."""
+def widening_tree(model: str, looser: str) -> Measure:
+    """Rank correlation of a layer with the mean distance that its tree edges span; in words also
+    with edges of less weight."""
 
     def measure(found: Results) -> Measured:
-        about = found.json(lens_file(model, "attention", "json"))["summary"]
-        spans = [span for span in about["tree_span"] if span is not None]
-        ranks = np.argsort(np.argsort(spans))
-        value = float(np.corrcoef(ranks, np.arange(len(spans)))[0, 1])
-        words = "mean span by layer " + " ".join(f"{span:.1f}" for span in spans)
-        words += "; edges " + " ".join(f"{edges:.1f}" for edges in about["tree_edges"])
-        return Measured(value, len(spans), "layers", words=words,
-                        sources=lens_files(model, "attention.json"))  # fmt: skip
+        said = []
+        for name in (model, looser):
+            about = found.json(lens_file(name, "attention", "json"))
+            spans = [span for span in about["summary"]["tree_span"] if span is not None]
+            value = float(np.corrcoef(np.argsort(np.argsort(spans)), np.arange(len(spans)))[0, 1])
+            listed = " ".join(f"{span:.1f}" for span in spans)
+            weight = about["spec"]["weight"]
+            said.append((value, len(spans), f"{listed} with edges of weight {weight} and more"))
+        (value, layers, spans_said), (_, _, others) = said
+        files = tuple(lens_file(name, "attention", "json") for name in (model, looser))
+        words = f"rank correlation; mean spans by layer {spans_said}, {others}"
+        return Measured(value, layers, "layers", words=words, sources=files)
 
     return measure
 

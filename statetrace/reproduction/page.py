@@ -34,7 +34,9 @@ def page(found: Results) -> str:
     lines = [HEAD, *_summary(parts)]
     for title, answers in parts.items():
         lines += _part(title, answers, found, shown)
-    return "\n".join(lines + _settings(found) + _beyond(found) + speed(found)).rstrip() + "\n"
+    return (
+        "\n".join(lines + _settings(found) + _beyond(found) + speed(found) + [HOW]).rstrip() + "\n"
+    )
 
 
 HEAD = """# The paper's claims, and what we measured
@@ -51,6 +53,24 @@ an interval lies on both sides of a bound, or there are too few observations, th
 reached yet. Where the paper gives no number the bound is ours. Rows about one model count its
 sequences or pairs, not models. Known causes of differences, and what was tried, stand below each
 table.
+"""
+
+
+HOW = """## Adding results
+
+A study adds itself: its `results.csv` goes to `results/STUDY/`. What the lenses saw of one model is
+kept by
+
+    statetrace analyze zoo:s3-rotary --out runs/zoo/s3-rotary
+    python -m statetrace.reproduction.keep runs/zoo/s3-rotary --out results/zoo/s3-rotary
+
+and the same with any run folder. Those that end in `-wide` were analyzed with
+
+    --only probing --set probing.lengths=24 --set probing.controls= \\
+        --set probing.train=50000 --set probing.test=10000
+
+and those in `-loose` with `--only attention --set attention.weight=0.5`. Claims and their rules are
+in `statetrace/reproduction/claims/`.
 """
 
 

@@ -14,11 +14,14 @@ import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.reproduction.results import Results
+from statetrace.reproduction.rules import NOT_REACHED
 
 STEPS = "results/training-step/steps.json"
 LOSSES = "results/training-step/loss-curves.json"
 FIELDS = ("model", "variant", "ms", "tflops", "gib", "ratio", "hardware", "versions", "date")
 OPTIONAL = ("tflops", "gib", "ratio")
+GOAL = ("pythia-160m", 14, 17)
+"""The model, milliseconds a step, and times the published speed that are aimed at."""
 WINDOW = 50
 """Steps over which losses are averaged before curves are compared."""
 NEAR = 2.0
@@ -65,7 +68,24 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
         cells += [_or_dash(row["gib"], ".1f"), _or_dash(row["ratio"], ".1f")]
         lines.append("| " + " | ".join([*cells, row["hardware"], row["date"]]) + " |")
     versions = sorted({f"{k} {v}" for row in rows for k, v in row["versions"].items()})
-    return [*lines, "", f"With {', '.join(versions)}.", ""]
+    return [*lines, "", f"With {', '.join(versions)}.", "", _goal(rows), ""]
+
+
+def _goal(rows: list[dict[str, Any]]) -> str:
+    """Whether the fastest step of GOAL's model is fast enough, by itself and against the published
+    one."""
+    model, ms, ratio = GOAL
+    mine = [row for row in rows if row["model"] == model]
+    if not mine:
+        return f"Goal: {model} was not measured."
+    fastest = min(row["ms"] for row in mine)
+    most = max((row["ratio"] for row in mine if row["ratio"] is not None), default=None)
+    reached = fastest <= ms and most is not None and most >= ratio
+    times = "not measured" if most is None else f"{most:.1f} times"
+    return (
+        f"Goal for {model}: at most {ms} ms and at least {ratio} times the published speed in one "
+        f"run. Best so far: {fastest:.1f} ms, {times}. **{'reached' if reached else NOT_REACHED}**"
+    )
 
 
 def _or_dash(value: float | None, form: str) -> str:

@@ -135,10 +135,12 @@ def test_the_page_builds_without_torch(root):
 def test_an_old_page_is_told_of(root, tmp_path):
     for name in ("results", "recipes"):
         (tmp_path / name).symlink_to(root / name)
-    (tmp_path / PAGE).write_text("older\n")
     command = [sys.executable, "-m", "statetrace.reproduction", "--root", str(tmp_path), "--check"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr == f"error: {PAGE} is not what results/ say: run make reproduce-report\n"
+    for text in (None, "older\n"):
+        if text is not None:
+            (tmp_path / PAGE).write_text(text)
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert done.stderr == f"error: {PAGE} is not what results/ say: run make reproduce-report\n"
     (tmp_path / PAGE).write_text(page(Results(root)))
     assert subprocess.run(command, cwd=root).returncode == 0

@@ -91,7 +91,7 @@ def test_a_share_has_its_interval_n_and_file(tmp_path):
     assert found.text() == "**75%** (30% to 95%), n = 4 models; 3 of 4; of 5 planned"
 
 
-def test_ahead_and_gap_change_sign(tmp_path):
+def test_ahead_changes_sign(tmp_path):
     def study(better):
         rows = []
         for mechanism in (AA, PAA):
@@ -105,6 +105,40 @@ def test_ahead_and_gap_change_sign(tmp_path):
 
     for better, judgement in ((AA, AGREES), (PAA, DIFFERS)):
         assert judge(AtLeast(0), study(better)) == judgement
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "judgement"),
+    [([AA] * 12, [PAA] * 12, DIFFERS), ([PAA] * 12, [AA] * 12, AGREES),
+     ([AA, PAA] * 6, [PAA, AA] * 6, NOT_REACHED)],
+)  # fmt: skip
+def test_gaps_and_effects_of_a_factor(tmp_path, small, large, judgement):
+    """Is AA rarer in the small models?"""
+    rows = []
+    for width, verdicts in ((64, small), (128, large)):
+        write_study(tmp_path, "part", verdicts, width=width)
+        rows += Results(tmp_path).study("part")
+    write_csv(tmp_path / "results" / "made" / "results.csv", rows)
+    found = Results(tmp_path)
+    gap = of_studies.share_gap(AA, "made", "width", ("64", "128"), "verdict")(found)
+    assert judge(AtMost(0), gap) == judgement
+    p = of_studies.factor_p("width", "made", "verdict")(found)
+    assert judge(AtLeast(0.05), p) == (AGREES if judgement == NOT_REACHED else DIFFERS)
+    assert p.sources == ("results/made/results.csv",)
+
+
+@pytest.mark.parametrize(("topics", "judgement"), [([AA] * 6, AGREES), ([PAA] * 6, DIFFERS)])
+def test_what_topic_models_push(tmp_path, topics, judgement):
+    write_study(tmp_path, "small", [PAA] * 6)
+    write_study(tmp_path, "small-regimes", topics, regime="topic-1")
+    assert judge(AtMost(0.05), of_studies.pushed(Results(tmp_path))) == judgement
+
+
+def test_deletion_maps():
+    cells = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.2, 0.1], [0.1, -0.9, 0.0, 0.0]])
+    assert of_patching.ignored_suffix(cells)[0] == 2 / 4
+    assert of_patching.rising_windows(cells)[0] == 0
+    assert of_patching.rising_windows(cells[::-1])[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -176,9 +210,13 @@ def test_speed_of_made_steps(tmp_path):
     assert "| pythia-160m | made up | 10.0 | 500 | 3.0 | 20.0 | a GPU | 2026-01-01 |" in text
     assert "| another run | 10.0 | 500 | 3.0 | – |" in text
     assert "torch 9.9" in text
+    assert "10.0 ms, 20.0 times. **reached**" in text
     assert "**agrees**" in text
     write_json(tmp_path / LOSSES, {"m plain": plain.tolist(), "m ours": (ours + 1).tolist()})
     assert "**differs**" in "\n".join(speed(Results(tmp_path)))
+    for row in (STEP | {"ms": 14.1}, STEP | {"ratio": 16.9}, STEP | {"ratio": None}):
+        write_json(tmp_path / STEPS, [row])
+        assert "**not reached yet**" in "\n".join(speed(Results(tmp_path)))
 
 
 @pytest.mark.parametrize("field", ["ms", "hardware"])

@@ -12,7 +12,7 @@ from statetrace.reproduction.rules import AtLeast, AtMost, Inside, Near
 TITLE = "Attention (§4.5, Figures 15 and 16, Table 2, App. F)"
 
 SHORT = (
-    "At length 24 a score is the share of 20 prefixes, and an untrained head already reaches "
+    "At length 24 a score is the share of 20 prefixes, and an untrained model's best head reaches "
     "40 to 55% ([lab notes](docs/lab-notes.md)); the chance level beside the number is "
     "measured by giving the label odd to arbitrary actions. The paper's prefixes reach to 80."
 )
@@ -120,13 +120,12 @@ CLAIMS: tuple[Claim, ...] = (
         says="The attention of AA models forms a tree whose edges span more in deeper layers",
         paper="growing with depth",
         recipe=f"{PAPER}/figure-16-attention-tree.toml",
-        measure=lens.widening_tree(A),
+        measure=lens.widening_tree(A, f"{A}-loose"),
         rule=AtLeast(0.5),
         stand_in=ZOO_A,
         note=(
-            "From layer 3 to 5 the spans do grow; in layer 2 few edges pass the paper's "
-            "threshold of 0.95 and those reach far back, and in layer 6 few are left. "
-            "Lower thresholds were not tried."
+            "From layer 3 to 5 the spans do grow; the few edges of layer 2 reach far back, and in "
+            "layer 6 few are left. Edges of half the weight give the same picture."
         ),
     ),
 )

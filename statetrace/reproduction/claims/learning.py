@@ -97,7 +97,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="larger state cutoff",
         recipe=f"{PAPER}/figure-5-generalization.toml",
         measure=study.ahead("cutoff", "small-regimes"),
-        rule=AtLeast(0),
+        rule=AtLeast(0, least=12),
         stand_in=REGIMES,
     ),
     Claim(
@@ -210,7 +210,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="higher accuracy",
         recipe=f"{PAPER}/figure-6-training.toml",
         measure=study.ahead("accuracy", "small-regimes"),
-        rule=AtLeast(0),
+        rule=AtLeast(0, least=12),
         stand_in=REGIMES,
     ),
     Claim(

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from statetrace.reproduction import of_patching as lens
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P, A, P
+from statetrace.reproduction.claims.names import PAA_ZOO, PAPER, ZOO_A, ZOO_P, A, P
 from statetrace.reproduction.rules import AtLeast, AtMost, Near
 
 TITLE = "Activation patching (§4.2, Figures 2, 8 and 9, App. B)"
 
+
+SAME_PARITY = (
+    "In the model that differs the first layer already spreads the first action over all "
+    "positions for part of the pairs, which looks like counting. Looked at by many lengths the "
+    "answer does move deeper (next row), which is why there is a depth lens "
+    "([lab notes](docs/lab-notes.md)). The other two need more of the sequence in deeper layers, "
+    "but in one or two leaps rather than by doubling."
+)
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -42,26 +50,23 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         picture="patching",
     ),
-    Claim(
-        name="same-parity-paa",
-        where="Figure 8A, App. B",
-        says=(
-            "On same-parity pairs PAA models show the exponential pattern of AA models: "
-            "one layer before the last, at least half of the sequence must be restored"
-        ),
-        paper="≥ 50%",
-        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(P, "prefix", "same parity", lens.late_front, "share"),
-        rule=AtLeast(0.5),
-        stand_in=ZOO_P,
-        note=(
-            "For part of the same-parity pairs the first layer already spreads the first action "
-            "over all positions, which looks like counting. Looked at by many lengths the answer "
-            "does move deeper (next row), which is why there is a depth lens ([lab "
-            "notes](docs/lab-notes.md)). Six layers may be too few to show a curve; the zoo's "
-            "model without start marker shows more of one (results/zoo/s3-no-marker)."
-        ),
-        picture="patching",
+    *(
+        Claim(
+            name=f"same-parity-{model.removeprefix('s3-')}",
+            where="Figure 8A, App. B",
+            says=(
+                "On same-parity pairs PAA models show the exponential pattern of AA models: one "
+                f"layer before the last, at least half of the sequence must be restored (zoo: {model})"
+            ),
+            paper="≥ 50%",
+            recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+            measure=lens.of_grid(model, "prefix", "same parity", lens.late_front, "share"),
+            rule=AtLeast(0.5),
+            stand_in=f"recipes/zoo/{model}.toml",
+            note=SAME_PARITY,
+            picture="patching",
+        )
+        for model in PAA_ZOO
     ),
     Claim(
         name="same-parity-depth",
