@@ -64,11 +64,13 @@ def partial_layers(cells: Array) -> tuple[float, str]:
     return inner, f"actions to restore, layer by layer: {' '.join(map(str, found))}"
 
 
-def late_front(cells: Array) -> tuple[float, str]:
-    """Share of the sequence that must be restored one layer before the last."""
+def largest_leap(cells: Array) -> tuple[float, str]:
+    """The largest share of the sequence that one layer adds to what must be restored: a half where
+    pieces are doubled, nearly all where everything is done at once."""
     found = fronts(cells)
     said = " ".join(map(str, found))
-    return found[-2] / cells.shape[1], f"actions to restore, layer by layer: {said}"
+    leap = max(np.diff(found)) / cells.shape[1]
+    return float(leap), f"actions to restore, layer by layer: {said}"
 
 
 def settled_depth(cells: Array) -> tuple[float, str]:

@@ -142,21 +142,21 @@ def test_deletion_maps():
 
 
 @pytest.mark.parametrize(
-    ("fronts", "partial", "late"),
+    ("fronts", "partial", "leap"),
     [
         ([1, 2, 4, 8], 2, 0.5),  # doubling
-        ([1, 8, 8, 8], 0, 1.0),  # parallel
-        ([1, 2, 3, 4], 3, 0.375),  # one by one, too few layers
+        ([1, 8, 8, 8], 0, 7 / 8),  # parallel
+        ([1, 2, 3, 4], 3, 1 / 8),  # one by one, too few layers
     ],
 )
-def test_fronts_of_made_maps(tmp_path, fronts, partial, late):
+def test_fronts_of_made_maps(tmp_path, fronts, partial, leap):
     write_patching(tmp_path, "m", fronts)
     found = Results(tmp_path)
     count = of_patching.of_grid("m", "prefix", "all", of_patching.partial_layers)(found)
     assert (count.value, count.n) == (partial, 9)
     assert count.words.endswith(" ".join(map(str, fronts)))
-    share = of_patching.of_grid("m", "prefix", "all", of_patching.late_front)(found)
-    assert share.value == late
+    share = of_patching.of_grid("m", "prefix", "all", of_patching.largest_leap)(found)
+    assert share.value == leap
     assert of_patching.apart("m")(found).value == 0
 
 

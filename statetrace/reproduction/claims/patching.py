@@ -9,13 +9,12 @@ from statetrace.reproduction.rules import AtLeast, AtMost, Near
 
 TITLE = "Activation patching (§4.2, Figures 2, 8 and 9, App. B)"
 
-
-SAME_PARITY = (
-    "In the model that differs the first layer already spreads the first action over all "
-    "positions for part of the pairs, which looks like counting. Looked at by many lengths the "
-    "answer does move deeper (next row), which is why there is a depth lens "
-    "([lab notes](docs/lab-notes.md)). The other two need more of the sequence in deeper layers, "
-    "but in one or two leaps rather than by doubling."
+LEAPS = (
+    "Each of the three parity-associative models has one layer that leaps over most of the "
+    "sequence, as counting would. Looked at by many lengths, the answer does move "
+    "deeper (next row), which is why there is a depth lens "
+    "([lab notes](docs/lab-notes.md)). Six layers may be too few to show a curve; the associative "
+    "model shows one with as many."
 )
 
 CLAIMS: tuple[Claim, ...] = (
@@ -52,21 +51,21 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     *(
         Claim(
-            name=f"same-parity-{model.removeprefix('s3-')}",
-            where="Figure 8A, App. B",
+            name=f"leap-{model.removeprefix('s3-')}",
+            where="Figures 2 and 8A, App. B" if model == A else "Figure 8A, App. B",
             says=(
-                "On same-parity pairs PAA models show the exponential pattern of AA models: one "
-                f"layer before the last, at least half of the sequence must be restored (zoo: {model})"
+                f"On same-parity pairs {kind} models show an exponential pattern: as in doubling, "
+                f"no layer adds more than half of the sequence (zoo: {model})"
             ),
-            paper="≥ 50%",
+            paper="≤ 50%",
             recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-            measure=lens.of_grid(model, "prefix", "same parity", lens.late_front, "share"),
-            rule=AtLeast(0.5),
+            measure=lens.of_grid(model, "prefix", "same parity", lens.largest_leap, "share"),
+            rule=AtMost(0.5),
             stand_in=f"recipes/zoo/{model}.toml",
-            note=SAME_PARITY,
-            picture="patching",
+            note="" if model == A else LEAPS,
+            picture="patching" if model in (A, P) else "",
         )
-        for model in PAA_ZOO
+        for kind, model in (("AA", A), *(("PAA", model) for model in PAA_ZOO))
     ),
     Claim(
         name="same-parity-depth",
