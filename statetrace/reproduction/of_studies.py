@@ -185,7 +185,9 @@ def share_of_trained(
         widths, lengths = (
             sorted({int(size) for size in re.findall(rf"{mark}(\d+)", named)}) for mark in "wT"
         )
-        size = f"width {_levels(widths)}, S3, length {_levels(lengths)}, and some by other code"
+        size = f"width {_levels(widths)}, S3, length {_levels(lengths)}"
+        if not all(re.search(r"w\d+-T\d+", row["name"]) for row in rows):
+            size += ", and others named in the file"
         return share_of(sum(map(test, rows)), len(rows), "models", (TRAINED,), size=size)
 
     return measure
