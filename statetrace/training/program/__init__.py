@@ -6,7 +6,7 @@ step on calling things. Here the step is a straight line of a few matrix product
 operations, with every parameter of several seeds in one tensor, so that sixteen models cost little
 more calls than one. On a GPU the whole of it, optimizer included, becomes one CUDA graph.
 
-`transformer.py` is the line itself; `plain.py` and `kernels.py` are the operations in torch and in
+`transformer.py` is the line itself; `plain.py` and `kernels/` are the operations in torch and in
 Triton; `weights.py` moves a model's parameters into stacked tensors (the model goes on seeing them)
 and `adam.py` changes them.
 

@@ -1,0 +1,28 @@
+"""The operations of the program as Triton kernels: one pass over memory each.
+
+A residual stream of 128 x 101 positions is read in microseconds on a large GPU; what costs is
+reading it ten times. Attention holds one head of one sequence at once, which is what short
+sequences allow: nothing is streamed, and the way back computes the weights anew. Sums over rows
+(gradients of biases and norms) are taken in a fixed order: partial sums, then their sum.
+
+Caveat: attention needs at most `LONGEST` positions; `plain` takes over beyond.
+"""
+
+from statetrace.training.program.kernels.adam import adam
+from statetrace.training.program.kernels.attention import LONGEST, attention, attention_back, fits
+from statetrace.training.program.kernels.dropout import dropped
+from statetrace.training.program.kernels.gelu import gelu, gelu_back
+from statetrace.training.program.kernels.norm import add_norm, add_norm_back
+
+__all__ = [
+    "LONGEST",
+    "adam",
+    "add_norm",
+    "add_norm_back",
+    "attention",
+    "attention_back",
+    "dropped",
+    "fits",
+    "gelu",
+    "gelu_back",
+]

@@ -1,0 +1,246 @@
+"""The residual stream: what is added to it, and its norms, in one pass; and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from statetrace.training.program.kernels.dropout import kept
+from statetrace.training.program.operations import Add
+
+PROGRAMS = 528
+"""Programs that share the rows of a backward pass: four for each processor of the largest GPUs."""
+
+Pair = tuple[Tensor, Tensor]
+
+
+@triton.jit
+def _add_norm_kernel(
+    x, d1, c1, d2, c2, w1, b1, w2, b2,
+    x_out, n1, n2, mean_out, scale_out,
+    keys, salt1, salt2, bound, keep_scale,
+    rows, width, w_stride, eps,
+    ADDS: tl.constexpr, NORMS: tl.constexpr, DROP: tl.constexpr,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    seed = tl.program_id(1)
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, WIDTH)
+    there = column < width
+    inside = (row < rows)[:, None] & there[None, :]
+    local = row[:, None] * width + column[None, :]
+    at = seed.to(tl.int64) * rows * width + local
+    vector = seed.to(tl.int64) * w_stride + column
+    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    if ADDS > 0:
+        more = tl.load(d1 + at, mask=inside, other=0.0).to(tl.float32)
+        more += tl.load(c1 + vector, mask=there, other=0.0)[None, :]
+        if DROP:
+            more = tl.where(kept(local, keys, seed, salt1, bound), more * keep_scale, 0.0)
+        value += more
+    if ADDS > 1:
+        more = tl.load(d2 + at, mask=inside, other=0.0).to(tl.float32)
+        more += tl.load(c2 + vector, mask=there, other=0.0)[None, :]
+        if DROP:
+            more = tl.where(kept(local, keys, seed, salt2, bound), more * keep_scale, 0.0)
+        value += more
+    if ADDS > 0:
+        tl.store(x_out + at, value, mask=inside)
+    value = tl.where(inside, value, 0.0)
+    mean = tl.sum(value, axis=1) / width
+    centred = tl.where(inside, value - mean[:, None], 0.0)
+    scale = tl.rsqrt(tl.sum(centred * centred, axis=1) / width + eps)
+    unit = centred * scale[:, None]
+    kind = n1.dtype.element_ty
+    weight = tl.load(w1 + vector, mask=there, other=0.0)
+    bias = tl.load(b1 + vector, mask=there, other=0.0)
+    tl.store(n1 + at, (unit * weight[None, :] + bias[None, :]).to(kind), mask=inside)
+    if NORMS > 1:
+        weight = tl.load(w2 + vector, mask=there, other=0.0)
+        bias = tl.load(b2 + vector, mask=there, other=0.0)
+        tl.store(n2 + at, (unit * weight[None, :] + bias[None, :]).to(kind), mask=inside)
+    tl.store(mean_out + seed.to(tl.int64) * rows + row, mean, mask=row < rows)
+    tl.store(scale_out + seed.to(tl.int64) * rows + row, scale, mask=row < rows)
+
+
+def add_norm(
+    x: Tensor, adds: Sequence[Add], norms: Sequence[Pair], eps: float, dtype: torch.dtype
+) -> tuple[Tensor, list[Tensor], Any]:
+    """As `plain.add_norm`."""
+    seeds, rows, width = x.shape
+    out = torch.empty_like(x) if adds else x
+    normed = [torch.empty(x.shape, dtype=dtype, device=x.device) for _ in norms]
+    mean = torch.empty(seeds, rows, device=x.device)
+    scale = torch.empty_like(mean)
+    first, second = adds[0] if adds else None, adds[1] if len(adds) > 1 else None
+    drop = first.drop if first else None
+    tile = _tile(width, 2048)
+    _add_norm_kernel[triton.cdiv(rows, tile[0]), seeds](
+        x,
+        first.delta if first else x,
+        first.bias if first else x,
+        second.delta if second else x,
+        second.bias if second else x,
+        *norms[0],
+        *norms[-1],
+        out,
+        normed[0],
+        normed[-1],
+        mean,
+        scale,
+        *_drops(adds, x),
+        rows,
+        width,
+        norms[0][0].stride(0),
+        eps,
+        ADDS=len(adds),
+        NORMS=len(norms),
+        DROP=drop is not None,
+        ROWS=tile[0],
+        WIDTH=tile[1],
+        num_warps=4,
+    )
+    return out, normed, (out, mean, scale)
+
+
+def _drops(adds: Sequence[Add], other: Tensor) -> tuple[Any, ...]:
+    """(keys, salts of both, bound, scale) as the kernels want them."""
+    drops = [add.drop for add in adds]
+    if not drops or drops[0] is None:
+        return other, 0, 0, 0, 1.0
+    salts = [drop.spread for drop in drops if drop is not None]
+    return drops[0].keys, salts[0], salts[-1], drops[0].bound, drops[0].scale
+
+
+def _tile(width: int, elements: int = 1024) -> tuple[int, int]:
+    """(rows, columns) of a tile that holds whole rows."""
+    columns: int = triton.next_power_of_2(width)
+    return max(1, elements // columns), columns
+
+
+@triton.jit
+def _add_norm_back_kernel(
+    x, mean_in, scale_in, upstream, g1, g2, w1, w2,
+    g_out, delta1, delta2, sums,
+    keys, salt1, salt2, bound, keep_scale,
+    rows, width, w_stride, programs,
+    ADDS: tl.constexpr, NORMS: tl.constexpr, DROP: tl.constexpr, UPSTREAM: tl.constexpr,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    seed = tl.program_id(1)
+    program = tl.program_id(0)
+    column = tl.arange(0, WIDTH)
+    there = column < width
+    vector = seed.to(tl.int64) * w_stride + column
+    weight1 = tl.load(w1 + vector, mask=there, other=0.0)
+    weight2 = tl.load(w2 + vector, mask=there, other=0.0)
+    zero = tl.zeros([WIDTH], dtype=tl.float32)
+    dw1, db1, dw2, db2, dc1, dc2 = zero, zero, zero, zero, zero, zero
+    for tile in range(program, tl.cdiv(rows, ROWS), programs):
+        row = tile * ROWS + tl.arange(0, ROWS)
+        inside = (row < rows)[:, None] & there[None, :]
+        local = row[:, None] * width + column[None, :]
+        at = seed.to(tl.int64) * rows * width + local
+        mean = tl.load(mean_in + seed.to(tl.int64) * rows + row, mask=row < rows, other=0.0)
+        scale = tl.load(scale_in + seed.to(tl.int64) * rows + row, mask=row < rows, other=0.0)
+        value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+        unit = tl.where(inside, (value - mean[:, None]) * scale[:, None], 0.0)
+        dn = tl.load(g1 + at, mask=inside, other=0.0).to(tl.float32)
+        dw1 += tl.sum(dn * unit, axis=0)
+        db1 += tl.sum(dn, axis=0)
+        dunit = dn * weight1[None, :]
+        if NORMS > 1:
+            dn = tl.load(g2 + at, mask=inside, other=0.0).to(tl.float32)
+            dw2 += tl.sum(dn * unit, axis=0)
+            db2 += tl.sum(dn, axis=0)
+            dunit += dn * weight2[None, :]
+        a = tl.sum(dunit, axis=1) / width
+        b = tl.sum(dunit * unit, axis=1) / width
+        g = (dunit - a[:, None] - unit * b[:, None]) * scale[:, None]
+        g = tl.where(inside, g, 0.0)
+        if UPSTREAM:
+            g += tl.load(upstream + at, mask=inside, other=0.0)
+        tl.store(g_out + at, g, mask=inside)
+        if ADDS > 0:
+            kind = delta1.dtype.element_ty
+            if DROP:
+                delta = tl.where(kept(local, keys, seed, salt1, bound), g * keep_scale, 0.0)
+            else:
+                delta = g
+            tl.store(delta1 + at, delta.to(kind), mask=inside)
+            dc1 += tl.sum(delta, axis=0)
+            if DROP and ADDS > 1:
+                delta = tl.where(kept(local, keys, seed, salt2, bound), g * keep_scale, 0.0)
+                tl.store(delta2 + at, delta.to(kind), mask=inside)
+                dc2 += tl.sum(delta, axis=0)
+    out = sums + ((seed * programs + program) * 6).to(tl.int64) * width + column
+    tl.store(out, dw1, mask=there)
+    tl.store(out + width, db1, mask=there)
+    tl.store(out + 2 * width, dw2, mask=there)
+    tl.store(out + 3 * width, db2, mask=there)
+    tl.store(out + 4 * width, dc1, mask=there)
+    tl.store(out + 5 * width, dc2, mask=there)
+
+
+def add_norm_back(
+    saved: Any,
+    upstream: Tensor | None,
+    douts: Sequence[Tensor],
+    norms: Sequence[Pair],
+    norm_grads: Sequence[Pair],
+    adds: Sequence[Add],
+    bias_grads: Sequence[Tensor],
+) -> tuple[Tensor, list[Tensor]]:
+    """As `plain.add_norm_back`."""
+    x, mean, scale = saved
+    seeds, rows, width = x.shape
+    tile = _tile(width)
+    programs = _share(triton.cdiv(rows, tile[0]), seeds)
+    g = torch.empty_like(x)
+    sums = torch.empty(seeds, programs, 6, width, device=x.device)
+    drop = adds[0].drop if adds else None
+    different = 2 if drop is not None and len(adds) > 1 else min(1, len(adds))
+    deltas = [torch.empty_like(adds[0].delta) for _ in range(different)]
+    _add_norm_back_kernel[programs, seeds](
+        x,
+        mean,
+        scale,
+        x if upstream is None else upstream,
+        douts[0],
+        douts[-1],
+        norms[0][0],
+        norms[-1][0],
+        g,
+        deltas[0] if deltas else x,
+        deltas[-1] if deltas else x,
+        sums,
+        *_drops(adds, x),
+        rows,
+        width,
+        norms[0][0].stride(0),
+        programs,
+        ADDS=len(adds),
+        NORMS=len(norms),
+        DROP=drop is not None,
+        UPSTREAM=upstream is not None,
+        ROWS=tile[0],
+        WIDTH=tile[1],
+        num_warps=4,
+    )
+    total = sums.sum(1)  # [S, 6, D]
+    for number, (dweight, dbias) in enumerate(norm_grads):
+        dweight.copy_(total[:, 2 * number])
+        dbias.copy_(total[:, 2 * number + 1])
+    for number, dbias in enumerate(bias_grads):
+        dbias.copy_(total[:, 4 + min(number, different - 1)])
+    return g, [deltas[min(number, different - 1)] for number in range(len(adds))]
+
+
+def _share(tiles: int, seeds: int) -> int:
+    """Programs per seed for so many tiles of rows."""
+    return max(1, min(tiles, PROGRAMS // seeds))
