@@ -164,7 +164,7 @@ def test_every_shipped_study_makes_sense(tmp_path, file):
     study = Study.prepare(tmp_path, read_study(file))
     check_cells(study)
     orders = {cell.levels["seed"] for cell in study.plan.cells}
-    fewer = {"toy": 3, "small": 6, "small-regimes": 4, "small-groups": 2}
+    fewer = {"toy": 3, "scratch": 6, "small": 6, "small-regimes": 4, "small-groups": 2}
     assert len(orders) == fewer.get(file.stem, 12)
 
 
