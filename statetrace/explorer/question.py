@@ -95,18 +95,19 @@ def elements(model: OpenModel, actions: str | Sequence[int | str], name: str) ->
 
 def check_head(model: OpenModel, layer: int, head: int) -> None:
     """Refuse a head that is not there."""
-    _head(model, layer, head)
-
-
-def _head(model: OpenModel, layer: int, head: int) -> Site:
-    if model.no_heads is not None:
-        raise StatetraceError(f"there is no head {layer}.{head}: {model.no_heads}")
     heads = model.anatomy.heads or 0
     if not 1 <= layer <= model.anatomy.layers or not 0 <= head < heads:
         raise StatetraceError(
             f"there is no head {layer}.{head}: layers are 1 to {model.anatomy.layers}, "
             f"heads 0 to {heads - 1}"
         )
+
+
+def _head(model: OpenModel, layer: int, head: int) -> Site:
+    """One that can be ablated."""
+    if model.no_heads is not None:
+        raise StatetraceError(f"there is no head {layer}.{head}: {model.no_heads}")
+    check_head(model, layer, head)
     return Site("head", layer, head)
 
 

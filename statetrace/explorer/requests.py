@@ -85,7 +85,7 @@ def answer(models: Sequence[OpenModel], asked: Request) -> dict[str, Any]:
         raise StatetraceError(f"there is no action {asked.at}: the last one is {length - 1}")
     at = length - 1 if asked.at == -1 else asked.at
     head = asked.head if model.no_attention is None else None
-    if head is not None and model.no_heads is None:
+    if head is not None:
         check_head(model, *head)
     plain = look(model, wanted.actions)
     changed = None

@@ -139,7 +139,8 @@ def deviation(model: str, split: str) -> Measure:
 
 
 def depth_needed(model: str, split: str) -> Measure:
-    """By how many layers the answer moves deeper from the shortest to the longest sequences."""
+    """By how many layers the answer moves deeper from the shortest sequences to the length that
+    needs most."""
 
     def measure(found: Results) -> Measured:
         rows = [row for row in found.table(lens_file(model, "depth")) if row["split"] == split]

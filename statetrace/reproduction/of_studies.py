@@ -18,11 +18,12 @@ AA, PAA = "associative", "parity-associative"
 UNLEARNED = "unlearned"
 TRAINED = "results/calibration/trained.jsonl"
 RESAMPLED = 2_000
+EARLY = "early_verdict"
 
 
 def judged(found: Results, studies: tuple[str, ...], verdict: str, **where: Any) -> list[Row]:
     """Cells that learned the task, with a verdict: full ones of finished cells, or early ones."""
-    early = verdict == "early_verdict"
+    early = verdict == EARLY
     return [
         row
         for study in studies
@@ -65,7 +66,7 @@ def share(
         words = f"of {asked} planned" if len(rows) < asked else ""
         if not rows:
             words = f"none of {asked} planned models has a verdict"
-        elif verdict == "early_verdict":
+        elif verdict == EARLY:
             steps = sorted({row["early_step"] for row in rows})
             words = f"by cutoffs at step {', '.join(f'{s:,}' for s in steps)}"
         count = sum(row[verdict] in wanted for row in rows)
@@ -102,7 +103,7 @@ def ahead(column: str, *studies: str, **where: Any) -> Measure:
     def measure(found: Results) -> Measured:
         rows = judged(found, studies, "verdict", **where)
         a, b = (
-            np.array([row[column] for row in rows if row["verdict"] == name], dtype=float)
+            np.array([_or_longest(row, column) for row in rows if row["verdict"] == name])
             for name in (AA, PAA)
         )
         sources = tuple(map(study_file, studies))
@@ -119,6 +120,12 @@ def ahead(column: str, *studies: str, **where: Any) -> Measure:
         )  # fmt: skip
 
     return measure
+
+
+def _or_longest(row: Row, column: str) -> float:
+    """A number of a row; a cutoff that lies beyond what was tried counts as one past that."""
+    value = row[column]
+    return float(row["longest"] + 1 if value is None else value)
 
 
 def share_gap(
@@ -152,6 +159,9 @@ def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
         sources = (study_file(study),)
         if not known:
             return Measured(None, words=f"fewer than two levels of {factor}", sources=sources)
+        if len({row[verdict] for row in rows}) == 1:
+            words = f"all {len(rows)} models alike, so that nothing can tell them apart"
+            return Measured(None, words=words, sources=sources)
         levels = sorted({str(row[factor]) for row in rows}, key=lambda level: (len(level), level))
         counts = [
             (sum(row[verdict] == PAA for row in here), len(here))
@@ -200,17 +210,21 @@ def nearest(row: Row, lens: str) -> str:
 
 
 def pushed(found: Results) -> Measured:
-    """p that AA is no more common after a topic model than from scratch: Fisher's exact test."""
-    plain = judged(found, ("small",), "verdict")
+    """p that AA is no more common after a topic model than from scratch, among models of the same
+    family and width, midway in training: Fisher's exact test."""
     topic = [
         row
-        for row in judged(found, ("small-regimes",), "verdict")
+        for row in judged(found, ("small-regimes",), EARLY)
         if str(row["regime"]).startswith("topic")
+    ]
+    alike = {(row["model"], row["width"]) for row in topic}
+    plain = [
+        row for row in judged(found, ("small",), EARLY) if (row["model"], row["width"]) in alike
     ]
     sources = (study_file("small"), study_file("small-regimes"))
     if not plain or not topic:
         return Measured(None, words="too few models", sources=sources)
-    a, b = (sum(row["verdict"] == AA for row in rows) for rows in (topic, plain))
+    a, b = (sum(row[EARLY] == AA for row in rows) for rows in (topic, plain))
     n, all_aa = len(topic) + len(plain), a + b
     ways = [
         math.comb(len(topic), k) * math.comb(len(plain), all_aa - k)

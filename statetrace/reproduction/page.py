@@ -49,9 +49,12 @@ not edited by hand. AA is the associative, PAA the parity-associative mechanism.
 *small*, and how small. A difference there may be one between sizes until the paper's size has been
 run. Numbers come with 95% intervals where there are any (Wilson's for shares) and with what they
 were counted over. *Rule* is what decides, in the units of our number (a share of 1 is 100%): where
-an interval lies on both sides of a bound, or there are too few observations, the claim is not
-reached yet. Where the paper gives no number the bound is ours. Rows about one model count its
-sequences or pairs, not models. Known causes of differences, and what was tried, stand below each
+an interval lies on both sides of a bound or is too wide to say, or there are too few observations,
+the claim is not reached yet. Where the paper gives no number the bound is ours. Rows about one
+model count its sequences or pairs, not models. Which mechanism a model has is said by the verdict
+([how](docs/verdict.md)), which among others looks at cutoffs and at the order in which parity and
+state were learned: rows about cutoffs and training of "PAA models" or "AA models" are therefore
+less than independent evidence. Known causes of differences, and what was tried, stand below each
 table.
 """
 
@@ -95,8 +98,8 @@ def _summary(parts: dict[str, list[Answer]]) -> list[str]:
     differing = [one.claim.name for one in every if one.judgement == DIFFERS]
     lines += [
         "",
-        f"{small} of the {len(decided)} decided claims were decided by smaller models; the others "
-        "need no training.",
+        f"{small} of the {len(decided)} decided claims were decided by models smaller than the "
+        "paper's.",
         "",
         f"What differs: {', '.join(f'[{name}](#{name})' for name in differing) or 'nothing'}.",
         "",

@@ -7,6 +7,7 @@ which counts as not reached yet. Below `least` observations nothing is decided e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,7 +32,7 @@ class Rule(Protocol):
 
 def judge(rule: Rule, found: Measured) -> str:
     """One of JUDGEMENTS."""
-    if found.value is None or found.n < rule.least:
+    if found.value is None or not math.isfinite(found.value) or found.n < rule.least:
         return NOT_REACHED
     met = rule.meets(found)
     return NOT_REACHED if met is None else AGREES if met else DIFFERS
@@ -39,18 +40,25 @@ def judge(rule: Rule, found: Measured) -> str:
 
 @dataclass(frozen=True)
 class Inside:
-    """The paper's number lies in our interval."""
+    """The paper's number lies in our interval; one that is wider than `widest` only decides where
+    the number lies outside of it."""
 
     expected: float
     least: int = 4
+    widest: float = 0.5
 
     def meets(self, found: Measured) -> bool | None:
         if found.low is None or found.high is None:
             return None
-        return found.low - 1e-9 <= self.expected <= found.high + 1e-9
+        if not found.low - 1e-9 <= self.expected <= found.high + 1e-9:
+            return False
+        return True if found.high - found.low <= self.widest else None
 
     def text(self) -> str:
-        return f"{self.expected:.3g} inside our interval, n ≥ {self.least}"
+        return (
+            f"{self.expected:.3g} inside our interval, which is no wider than {self.widest:.3g}; "
+            f"n ≥ {self.least}"
+        )
 
 
 @dataclass(frozen=True)

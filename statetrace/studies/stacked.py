@@ -27,7 +27,7 @@ from statetrace.training.book import Book
 from statetrace.training.listener import Quiet
 from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import join, pick_device
-from statetrace.training.program import Step
+from statetrace.training.program import Step, beyond
 from statetrace.training.recipe import Recipe
 from statetrace.training.setup import Plan
 from statetrace.training.trainer import Trainer
@@ -50,10 +50,21 @@ def why_not(recipe: Recipe) -> str | None:
         return "it starts from pretrained weights"
     if spec.family.name not in FAMILIES:
         return f"the family {spec.family.name} is none of {', '.join(FAMILIES)}"
+    if training.program is False:
+        return "program is false, and a stack is nothing else"
+    device = pick_device(training.device)
     dropout = spec.family.dropout if spec.dropout is None else spec.dropout
-    if dropout and pick_device(training.device).type != "cuda":
+    if dropout and device.type != "cuda":
         return f"dropout is {dropout:g}, whose masks on a CPU are those of a single run"
-    return None
+    words, size = setup.make_task(recipe).vocabulary, spec.size
+    return beyond(
+        words.size,
+        words.tokens(recipe.task.length),
+        size.width // size.heads,
+        spec.family.name == "pythia",
+        device,
+        setup.precision(recipe, device),
+    )
 
 
 class Stack:

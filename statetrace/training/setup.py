@@ -77,6 +77,9 @@ def make_plan(recipe: Recipe, world: World) -> Plan:
         autocast=autocast(recipe, world.device),
     )
     for stage in recipe.stages:
+        reason = _not_by_program(stage, world)
+        if recipe.training.program and reason is not None:
+            raise StatetraceError(f"program true is impossible here: {reason}; leave it out")
         auxiliary = make_objective(plan, stage).auxiliary
         if auxiliary is not None:
             auxiliary.layer_of(layer_count(model_spec(recipe)))
@@ -181,23 +184,31 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def wants_program(plan: Plan, config: Any) -> bool:
-    """Whether a stage is trained by the program: by default on CUDA, where it can be."""
-    settings, stage = plan.recipe.training, plan.stage
-    reason = program.why_not(config, plan.world.device)
-    if plan.world.size > 1:
-        reason = f"there are {plan.world.size} processes"
-    elif stage.training.accumulate > 1:
-        reason = f"accumulate is {stage.training.accumulate}"
-    elif stage.wanted.auxiliary is not None:
-        reason = f"the stage reads '{stage.wanted.auxiliary}' from an early layer"
+def wants_program(plan: Plan, config: Any, tokens: int) -> bool:
+    """Whether a stage on sequences of so many tokens is trained by the program: by default on CUDA,
+    where it can be."""
+    settings, device = plan.recipe.training, plan.world.device
+    reason = _not_by_program(plan.stage, plan.world)
+    reason = reason or program.why_not(config, device, tokens, precision(plan.recipe, device))
     if settings.program and reason is not None:
         raise StatetraceError(f"program true is impossible here: {reason}; leave it out")
-    cuda = plan.world.device.type == "cuda"
-    return reason is None and (cuda if settings.program is None else settings.program)
+    return reason is None and (
+        device.type == "cuda" if settings.program is None else settings.program
+    )
 
 
-def wants_compile(plan: Plan, config: Any) -> bool:
+def _not_by_program(stage: Stage, world: World) -> str | None:
+    """What about a stage, whatever its model, the program cannot do."""
+    if world.size > 1:
+        return f"there are {world.size} processes"
+    if stage.training.accumulate > 1:
+        return f"accumulate is {stage.training.accumulate}"
+    if stage.wanted.auxiliary is not None:
+        return f"the stage reads '{stage.wanted.auxiliary}' from an early layer"
+    return None
+
+
+def wants_compile(plan: Plan, by_program: bool) -> bool:
     """By default on CUDA, but not where the program trains, the model is sharded, or it is a
     recurrent one, whose loop over the positions would be unrolled."""
     settings, world = plan.recipe.training, plan.world
@@ -205,7 +216,7 @@ def wants_compile(plan: Plan, config: Any) -> bool:
     if settings.compile is not None:
         return settings.compile
     able = world.device.type == "cuda" and not sharded and attends(model_spec(plan.recipe))
-    return able and not wants_program(plan, config)
+    return able and not by_program
 
 
 def be_deterministic(recipe: Recipe, device: torch.device) -> None:

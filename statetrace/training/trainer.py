@@ -84,13 +84,15 @@ class Trainer:
         device = plan.world.device
         self.plan, self.stage, self.run = plan, plan.stage, run
         self.model = model.to(device).train()
-        if setup.wants_compile(plan, model.config):
+        self.objective = make_objective(plan, self.stage, device)
+        one = self.split.batch(self.stage.seed, 0, 1, slice(None), self.stage.length)
+        self.by_program = setup.wants_program(plan, model.config, one.tokens.shape[1])
+        if setup.wants_compile(plan, self.by_program):
             # an earlier stage's programs must not count against the limit on recompilation,
             # beyond which models run uncompiled: a resumed run would not have them
             torch.compiler.reset()
             # one program per shape: which shape came first must not decide what is computed
             self.model.compile(dynamic=False)
-        self.objective = make_objective(plan, self.stage, device)
         self.reader = None
         if self.objective.auxiliary is not None:
             self.reader = Reader(self.model, self.objective.auxiliary).to(device)
@@ -99,7 +101,6 @@ class Trainer:
         self.optimizer = adamw(core, self.stage.training)
         analysis = plan.splits[1][: self.stage.evaluation.evaluate_sequences]
         self.analysis = plan.task.split(analysis, device)
-        self.by_program = setup.wants_program(plan, model.config)
         self._program: Step | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
 

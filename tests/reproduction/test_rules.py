@@ -43,6 +43,8 @@ def number(value, low=None, high=None, n=10):
         (Inside(0.5), number(0.1, 0.0, 0.3), DIFFERS),
         (Inside(0.5, least=20), number(0.1, 0.0, 0.3), NOT_REACHED),
         (Inside(0.5), number(0.5), NOT_REACHED),
+        (Inside(0.5), number(0.4, 0.0, 0.9), NOT_REACHED),
+        (AtLeast(0.5), number(float("nan")), NOT_REACHED),
         (Near(90, 10), number(81.0), AGREES),
         (Near(90, 10), number(79.0), DIFFERS),
         (OneOf((0.5, 1), 0.05), number(0.96), AGREES),
@@ -66,12 +68,13 @@ def test_rules_both_ways(rule, found, judgement):
 @pytest.mark.parametrize(
     ("verdicts", "judgement"),
     [
-        ([AA] * 4 + [PAA] * 4, AGREES),
+        ([AA] * 8 + [PAA] * 8, AGREES),
+        ([AA] * 4 + [PAA] * 4, NOT_REACHED),  # 22 to 78%: too wide to say
         ([PAA] * 8, DIFFERS),
         ([AA] * 8, DIFFERS),
         ([AA, PAA, None, None], NOT_REACHED),
         ([None] * 4, NOT_REACHED),
-        ([AA] * 2 + [PAA] * 2 + ["unlearned"] * 20, AGREES),
+        ([AA] * 8 + [PAA] * 8 + ["unlearned"] * 20, AGREES),
     ],
 )
 def test_a_claim_about_shares(tmp_path, verdicts, judgement):
@@ -132,6 +135,8 @@ def test_what_topic_models_push(tmp_path, topics, judgement):
     write_study(tmp_path, "small", [PAA] * 6)
     write_study(tmp_path, "small-regimes", topics, regime="topic-1")
     assert judge(AtMost(0.05), of_studies.pushed(Results(tmp_path))) == judgement
+    write_study(tmp_path, "small", [PAA] * 6, width=128)  # others are no fair comparison
+    assert of_studies.pushed(Results(tmp_path)).value is None
 
 
 def test_deletion_maps():
@@ -217,6 +222,8 @@ def test_speed_of_made_steps(tmp_path):
     for row in (STEP | {"ms": 14.1}, STEP | {"ratio": 16.9}, STEP | {"ratio": None}):
         write_json(tmp_path / STEPS, [row])
         assert "**not reached yet**" in "\n".join(speed(Results(tmp_path)))
+    write_json(tmp_path / STEPS, [STEP | {"ratio": None}, STEP | {"ms": 20.0}])  # not in one run
+    assert "**not reached yet**" in "\n".join(speed(Results(tmp_path)))
 
 
 @pytest.mark.parametrize("field", ["ms", "hardware"])

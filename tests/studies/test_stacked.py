@@ -80,6 +80,8 @@ def test_stopped_continued_and_ended_alone(tmp_path):
         (toy(dropout=0.1), "dropout is 0.1"),
         (toy(dropout=0.0, stop_at=0.9), "may end early"),
         (toy(dropout=0.0, accumulate=2), "accumulate is 2"),
+        (toy(dropout=0.0, program=False), "program is false"),
+        (toy(dropout=0.0, group="S7"), "vocabulary of 5,041 tokens"),
         (staged({"objective": "parity"}, {"objective": "state"}, dropout=0.0), "more than one"),
         (staged({"auxiliary": "parity"}, dropout=0.0), "more than one"),
         (toy(model="mamba", heads=None, dropout=None), "the family mamba"),

@@ -84,11 +84,19 @@ def test_who_is_compiled_and_who_trained_by_the_program_on_cuda():
         plan = setup.make_plan(toy(**changes), World(0, 1, torch.device("cpu")))
         config = setup.make_model(plan).config
         plan = dataclasses.replace(plan, world=World(0, 1, torch.device("cuda")))
-        return setup.wants_program(plan, config), setup.wants_compile(plan, config)
+        tokens = plan.task.vocabulary.tokens(plan.task.length)
+        program = setup.wants_program(plan, config, tokens)
+        return program, setup.wants_compile(plan, program)
 
     assert on_cuda() == (True, False)
     assert on_cuda(program=False) == (False, True)
     assert on_cuda(model="llama") == (False, True)
     assert on_cuda(accumulate=2) == (False, True)
+    assert on_cuda(length=127) == (True, False)
+    assert on_cuda(length=128) == (False, True)  # and its start marker
+    assert on_cuda(length=64, precision="float32") == (False, True)
+    assert on_cuda(width=260, heads=2) == (False, True)
+    assert on_cuda(model="pythia", width=48, heads=2) == (False, True)  # heads of 24, rotated
+    assert on_cuda(group="S7") == (False, True)  # 5,041 words
     assert on_cuda(model="mamba", heads=None) == (False, False)
     assert on_cuda(model="mamba", heads=None, compile=True) == (False, True)

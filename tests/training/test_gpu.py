@@ -47,8 +47,7 @@ def test_data_lives_on_the_gpu():
     trainer = Trainer(plan, Run("nowhere"), setup.make_model(plan))
     assert trainer.split.actions.is_cuda
     assert trainer.split.batch(0, 0, 8).tokens.is_cuda
-    assert setup.wants_program(plan, trainer.model.config)
-    assert not setup.wants_compile(plan, trainer.model.config)
+    assert trainer.by_program
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])

@@ -14,6 +14,6 @@ Caveat: numbers equal those of the transformers model up to rounding, not bit fo
 are others. Only `gpt2` and `pythia` are written out.
 """
 
-from statetrace.training.program.step import Step, why_not
+from statetrace.training.program.step import Step, beyond, why_not
 
-__all__ = ["Step", "why_not"]
+__all__ = ["Step", "beyond", "why_not"]

@@ -71,6 +71,12 @@ class Heads:
         return self.width**-0.5
 
 
+LONGEST = 128
+LONGEST_IN_FLOAT32 = 64
+WIDEST = 128
+"""What the attention kernel holds at once: positions, and the width of a head. In float32 two
+blocks of positions would take minutes to compile."""
+
 MASK32 = 0xFFFFFFFF
 GOLDEN = 0x9E3779B9
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B

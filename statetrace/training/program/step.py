@@ -14,7 +14,14 @@ from torch.func import grad_and_value, vmap
 
 from statetrace.training.program import plain
 from statetrace.training.program.adam import Adam
-from statetrace.training.program.operations import FIRST, GOLDEN, MASK32
+from statetrace.training.program.operations import (
+    FIRST,
+    GOLDEN,
+    LONGEST,
+    LONGEST_IN_FLOAT32,
+    MASK32,
+    WIDEST,
+)
 from statetrace.training.program.shape import rotation, shape_of, unsupported
 from statetrace.training.program.transformer import Program
 from statetrace.training.program.weights import Weights
@@ -30,13 +37,41 @@ WORDS = 1024
 """Largest vocabulary: gradients of embeddings are products with ones, which take words x rows."""
 
 
-def why_not(config: Any, device: torch.device) -> str | None:
-    """What keeps a model of this configuration from being trained by the program, or None."""
-    if device.type == "cuda" and importlib.util.find_spec("triton") is None:
+def why_not(
+    config: Any, device: torch.device, tokens: int, dtype: torch.dtype = torch.bfloat16
+) -> str | None:
+    """What keeps a model of this configuration from being trained by the program on sequences of so
+    many tokens, or None."""
+    reason = unsupported(config)
+    if reason is not None:
+        return reason
+    width = config.hidden_size // config.num_attention_heads
+    return beyond(config.vocab_size, tokens, width, config.model_type != "gpt2", device, dtype)
+
+
+def beyond(
+    words: int,
+    tokens: int,
+    head_width: int,
+    rotates: bool,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> str | None:
+    """What about the sizes of a model and of its sequences is too large, or None."""
+    if words > WORDS:
+        return f"its vocabulary of {words:,} tokens is larger than {WORDS:,}"
+    if device.type != "cuda":
+        return None
+    if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
-    if config.vocab_size > WORDS:
-        return f"its vocabulary of {config.vocab_size:,} tokens is larger than {WORDS:,}"
-    return unsupported(config)
+    longest = LONGEST_IN_FLOAT32 if dtype == torch.float32 else LONGEST
+    if tokens > longest:
+        return f"its sequences have {tokens} tokens, and more than {longest} are too many"
+    if head_width > WIDEST:
+        return f"its heads are {head_width} wide, and more than {WIDEST} is too much"
+    if rotates and head_width & (head_width - 1):
+        return f"its heads are rotated and {head_width} wide, which is no power of 2"
+    return None
 
 
 class Step:

@@ -14,7 +14,7 @@ from statetrace.training.loop import train
 from statetrace.training.optimizer import adamw, set_learning_rate
 from statetrace.training.program import Step
 from statetrace.training.settings import TrainingSettings
-from tests.training.conftest import Recorder, toy
+from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run
 
 SETTINGS = TrainingSettings(weight_decay=0.1, clip=0.5, learning_rate=1e-2)
@@ -108,6 +108,15 @@ def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, m
     train(toy(**told), plain, Quiet())
     for ours, theirs in zip(whole.metrics(), plain.metrics(), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+
+
+def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(tmp_path):
+    chain = staged(
+        {"objective": "parity"}, {"objective": "state", "auxiliary": "parity"}, program=True
+    )
+    with pytest.raises(StatetraceError, match="reads 'parity' from an early layer"):
+        train(chain, Run(tmp_path / "run"), Quiet())
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

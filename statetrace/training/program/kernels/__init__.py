@@ -5,17 +5,16 @@ reading it ten times. Attention holds one head of one sequence at once, which is
 sequences allow: nothing is streamed, and the way back computes the weights anew. Sums over rows
 (gradients of biases and norms) are taken in a fixed order: partial sums, then their sum.
 
-Caveat: attention needs at most `LONGEST` positions; `plain` takes over beyond.
+Caveat: attention needs at most `LONGEST` positions; `plain` takes over beyond, which costs memory.
 """
 
 from statetrace.training.program.kernels.adam import adam
-from statetrace.training.program.kernels.attention import LONGEST, attention, attention_back, fits
+from statetrace.training.program.kernels.attention import attention, attention_back, fits
 from statetrace.training.program.kernels.dropout import dropped
 from statetrace.training.program.kernels.gelu import gelu, gelu_back
 from statetrace.training.program.kernels.norm import add_norm, add_norm_back
 
 __all__ = [
-    "LONGEST",
     "adam",
     "add_norm",
     "add_norm_back",

@@ -12,10 +12,9 @@ from torch import Tensor
 from statetrace.training.program import plain
 from statetrace.training.program.kernels.dropout import kept
 from statetrace.training.program.kernels.rotation import turn
-from statetrace.training.program.operations import Heads
+from statetrace.training.program.operations import LONGEST, WIDEST, Heads
 
 BLOCK = 64
-LONGEST = 2 * BLOCK
 
 
 @triton.jit
@@ -187,7 +186,7 @@ def _attention_back_kernel(
 def fits(heads: Heads) -> bool:
     """Whether one head of one sequence is one or two blocks."""
     half = heads.rotated // 2
-    return heads.length <= LONGEST and heads.width <= 128 and half & (half - 1) == 0
+    return heads.length <= LONGEST and heads.width <= WIDEST and half & (half - 1) == 0
 
 
 def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
