@@ -34,10 +34,10 @@ class Adam:
         told = torch.tensor([rate, *rises]).pin_memory()
         self.told.copy_(told, non_blocking=True)
 
-    def rehearse(self) -> None:
+    def rehearse(self, seeds: slice) -> None:
         """A step that is taken back, so that kernels are compiled before a graph is captured."""
         kept = [[tensor.clone() for tensor in part.changing] for part in self.weights.parts]
-        self.step(slice(None))
+        self.step(seeds)
         for part, before in zip(self.weights.parts, kept, strict=True):
             for tensor, old in zip(part.changing, before, strict=True):
                 tensor.copy_(old)

@@ -193,9 +193,9 @@ class Step:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
-            for _ in range(2):
-                self._gradients(*still)
-                self.adam.rehearse()
+            for seeds in 2 * self._portions(tokens):  # what is looked up once is made here
+                self._gradients(*still, seeds)
+                self.adam.rehearse(seeds)
         torch.cuda.current_stream().wait_stream(side)
         pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool):
