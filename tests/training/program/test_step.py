@@ -75,6 +75,21 @@ def test_steps_are_those_of_adamw(name):
         )
 
 
+def test_rehearsing_changes_nothing():
+    """What is run before a CUDA graph is captured, here on a CPU."""
+    step = Step(models("pythia", 3), SETTINGS, loss, torch.float32)
+    ((tokens, targets),) = batches(3, 1)
+    step.adam.tell(0, 1e-2)
+    before = [tensor.clone() for part in step.weights.parts for tensor in part.changing]
+    for seeds in step._portions(tokens):
+        step._gradients(tokens, targets, seeds)
+        step.adam.rehearse(seeds)
+    after = [tensor for part in step.weights.parts for tensor in part.changing]
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+    step(0, tokens, targets, 1e-2, [0, 1, 2])
+    assert not torch.equal(before[0], after[0])
+
+
 def test_positions_that_are_no_longer_used_stay_where_they_are():
     (model,) = models("gpt2", 1)
     step = Step([model], TrainingSettings(), loss, torch.float32)
