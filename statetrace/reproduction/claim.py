@@ -11,7 +11,7 @@ from typing import Any
 from statetrace.errors import StatetraceError
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import Rule, Unmeasured, judge
+from statetrace.reproduction.rules import DIFFERS, Rule, Unmeasured, judge
 
 UNMEASURED = Unmeasured()
 
@@ -32,6 +32,7 @@ class Claim:
         recipe: the one that makes it at the paper's size.
         stand_in: the recipe of smaller models that were measured in its place; "" for none.
         note: where a difference is known: what was tried, what the cause may be.
+        noted: the judgement the note was written for, and is printed with; "" for all.
         picture: a name from pictures.py.
     """
 
@@ -44,6 +45,7 @@ class Claim:
     rule: Rule = UNMEASURED
     stand_in: str = ""
     note: str = ""
+    noted: str = DIFFERS
     picture: str = ""
 
 

@@ -209,27 +209,39 @@ def nearest(row: Row, lens: str) -> str:
     return AA if distances[AA] <= distances[PAA] else PAA
 
 
-def pushed(found: Results) -> Measured:
-    """p that AA is no more common after a topic model than from scratch, among models of the same
-    family and width, midway in training: Fisher's exact test."""
-    topic = [
-        row
-        for row in judged(found, ("small-regimes",), EARLY)
-        if str(row["regime"]).startswith("topic")
-    ]
-    alike = {(row["model"], row["width"]) for row in topic}
-    plain = [
-        row for row in judged(found, ("small",), EARLY) if (row["model"], row["width"]) in alike
-    ]
-    sources = (study_file("small"), study_file("small-regimes"))
-    if not plain or not topic:
-        return Measured(None, words="too few models", sources=sources)
-    a, b = (sum(row[EARLY] == AA for row in rows) for rows in (topic, plain))
-    n, all_aa = len(topic) + len(plain), a + b
+def pushed(regime: str, either_way: bool = False) -> Measure:
+    """p that AA is no more common after stages whose name begins so than from scratch (or as
+    common, if `either_way`), among models of the same family and width, midway in training.
+    Fisher's exact test."""
+
+    def measure(found: Results) -> Measured:
+        after = [
+            row
+            for row in judged(found, ("small-regimes",), EARLY)
+            if str(row["regime"]).startswith(regime)
+        ]
+        alike = {(row["model"], row["width"]) for row in after}
+        plain = [
+            row for row in judged(found, ("small",), EARLY) if (row["model"], row["width"]) in alike
+        ]
+        sources = (study_file("small"), study_file("small-regimes"))
+        if not plain or not after:
+            return Measured(None, words="too few models", sources=sources)
+        a, b = (sum(row[EARLY] == AA for row in rows) for rows in (after, plain))
+        p = _at_least(a, len(after), b, len(plain))
+        if either_way:
+            less = _at_least(len(after) - a, len(after), len(plain) - b, len(plain))
+            p = min(1.0, 2 * min(p, less))
+        words = f"AA in {a} of {len(after)} after such stages, in {b} of {len(plain)} from scratch"
+        n = len(after) + len(plain)
+        return Measured(p, n, "models", words=words, sources=sources, size=sizes(plain + after))
+
+    return measure
+
+
+def _at_least(a: int, of: int, b: int, of_others: int) -> float:
+    """Chance of `a` or more among the first, if all a + b were spread at random."""
     ways = [
-        math.comb(len(topic), k) * math.comb(len(plain), all_aa - k)
-        for k in range(a, min(len(topic), all_aa) + 1)
+        math.comb(of, k) * math.comb(of_others, a + b - k) for k in range(a, min(of, a + b) + 1)
     ]
-    p = sum(ways) / math.comb(n, all_aa)
-    words = f"AA in {a} of {len(topic)} after topic models, in {b} of {len(plain)} from scratch"
-    return Measured(p, n, "models", words=words, sources=sources, size=sizes(plain + topic))
+    return sum(ways) / math.comb(of + of_others, a + b)

@@ -118,7 +118,7 @@ def _part(title: str, answers: list[Answer], found: Results, shown: set[str]) ->
     lines += [_row(one, found) for one in answers]
     notes: dict[str, list[str]] = {}
     for one in answers:
-        if one.claim.note:
+        if one.claim.note and one.claim.noted in ("", one.judgement):
             notes.setdefault(one.claim.note, []).append(one.claim.name)
     if notes:
         lines += ["", "Notes:", ""]

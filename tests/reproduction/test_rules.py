@@ -134,9 +134,12 @@ def test_gaps_and_effects_of_a_factor(tmp_path, small, large, judgement):
 def test_what_topic_models_push(tmp_path, topics, judgement):
     write_study(tmp_path, "small", [PAA] * 6)
     write_study(tmp_path, "small-regimes", topics, regime="topic-1")
-    assert judge(AtMost(0.05), of_studies.pushed(Results(tmp_path))) == judgement
+    assert judge(AtMost(0.05), of_studies.pushed("topic")(Results(tmp_path))) == judgement
+    both = of_studies.pushed("topic", either_way=True)(Results(tmp_path))
+    assert judge(AtLeast(0.05), both) == (DIFFERS if judgement == AGREES else AGREES)
+    assert of_studies.pushed("control")(Results(tmp_path)).value is None
     write_study(tmp_path, "small", [PAA] * 6, width=128)  # others are no fair comparison
-    assert of_studies.pushed(Results(tmp_path)).value is None
+    assert of_studies.pushed("topic")(Results(tmp_path)).value is None
 
 
 def test_deletion_maps():

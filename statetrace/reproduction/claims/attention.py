@@ -29,6 +29,7 @@ CLAIMS: tuple[Claim, ...] = (
             rule=Near(score, 10),
             stand_in=ZOO_P,
             note=SHORT,
+            noted="",
             picture="parity-heads",
         )
         for rank, name, score in ((1, "best", 90.1), (2, "second", 86.4), (3, "third", 67.1))
@@ -43,6 +44,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtLeast(50),
         stand_in=ZOO_P,
         note=SHORT,
+        noted="",
     ),
     Claim(
         name="table-2-s3-aa",

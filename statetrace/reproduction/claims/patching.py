@@ -161,6 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
             "Judged by medians over pairs, which one layer before the last are not far below the "
             "bound of one half."
         ),
+        noted="",
     ),
     Claim(
         name="aa-window",
