@@ -41,7 +41,7 @@ def main() -> None:
     given = parser.parse_args()
     try:
         if not given.check:
-            print(build(given.root))
+            build(given.root)
         elif not up_to_date(given.root):
             raise StatetraceError(f"{PAGE} is not what results/ say: run make reproduce-report")
     except StatetraceError as error:

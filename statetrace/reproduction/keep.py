@@ -131,10 +131,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="such as results/zoo/NAME")
     given = parser.parse_args()
     try:
-        written = keep(given.run, given.out)
+        keep(given.run, given.out)
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
-    print(f"{len(written)} files: {given.out}")
 
 
 if __name__ == "__main__":

@@ -77,9 +77,7 @@ def make_plan(recipe: Recipe, world: World) -> Plan:
         autocast=autocast(recipe, world.device),
     )
     for stage in recipe.stages:
-        reason = _not_by_program(stage, world)
-        if recipe.training.program and reason is not None:
-            raise StatetraceError(f"program true is impossible here: {reason}; leave it out")
+        _refuse_program(recipe, _not_by_program(stage, world))
         auxiliary = make_objective(plan, stage).auxiliary
         if auxiliary is not None:
             auxiliary.layer_of(layer_count(model_spec(recipe)))
@@ -190,11 +188,16 @@ def wants_program(plan: Plan, config: Any, tokens: int) -> bool:
     settings, device = plan.recipe.training, plan.world.device
     reason = _not_by_program(plan.stage, plan.world)
     reason = reason or program.why_not(config, device, tokens, precision(plan.recipe, device))
-    if settings.program and reason is not None:
-        raise StatetraceError(f"program true is impossible here: {reason}; leave it out")
+    _refuse_program(plan.recipe, reason)
     return reason is None and (
         device.type == "cuda" if settings.program is None else settings.program
     )
+
+
+def _refuse_program(recipe: Recipe, reason: str | None) -> None:
+    """Where it was asked for and there is a reason against it."""
+    if recipe.training.program and reason is not None:
+        raise StatetraceError(f"program true is impossible here: {reason}; leave it out")
 
 
 def _not_by_program(stage: Stage, world: World) -> str | None:
