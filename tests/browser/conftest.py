@@ -11,6 +11,9 @@ import warnings
 import pytest
 
 from statetrace.report.page import write_report
+from tests.browser.visiting import Visit
+from tests.explorer.cases import zoo
+from tests.explorer.serving import serving
 from tests.report.made import make
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -109,3 +112,16 @@ def opened(browser, report):
     found.draw_all()
     yield found
     found.context.close()
+
+
+@pytest.fixture(scope="module")
+def server(chromium):
+    with serving(zoo()) as found:
+        yield found
+
+
+@pytest.fixture
+def visit(browser, server):
+    found = Visit(browser, server.url)
+    yield found
+    found.close()
