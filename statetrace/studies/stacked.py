@@ -27,10 +27,10 @@ from statetrace.training.book import Book
 from statetrace.training.listener import Quiet
 from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import join, pick_device
-from statetrace.training.program import Step, beyond
+from statetrace.training.program import beyond
 from statetrace.training.recipe import Recipe
 from statetrace.training.setup import Plan
-from statetrace.training.trainer import Trainer
+from statetrace.training.trainer import Trainer, whole_step
 
 FAMILIES = ("gpt2", "pythia")
 """Those that the program knows."""
@@ -72,12 +72,7 @@ class Stack:
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
         self.trainers = list(trainers)
-        first = self.trainers[0]
-        dtype = setup.precision(first.plan.recipe, first.plan.world.device)
-        models = [trainer.model for trainer in self.trainers]
-        self._step = Step(models, first.stage.training, first.objective.loss, dtype)
-        for number, trainer in enumerate(self.trainers):
-            self._step.adopt(number, trainer.optimizer)
+        self._step = whole_step(self.trainers)
 
     def step(self, index: int) -> None:
         """One optimizer step of every seed, each on its own batch number `index`."""

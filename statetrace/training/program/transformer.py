@@ -21,7 +21,8 @@ class Program:
     """One forward and one backward pass over some seeds.
 
     `ops` are the operations, the module `plain` or `kernels`; `keys` [S] what dropout masks are
-    made of, None where nothing is dropped.
+    made of, None where nothing is dropped. `read` [S, B, T, classes] in float32 is what the
+    classifier said in the latest forward pass, where the shape has one.
     """
 
     def __init__(
@@ -38,6 +39,9 @@ class Program:
         self.keys = keys
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
+        self.read: Tensor | None = None
+        self._stream: Tensor | None = None  # what was read, [S, N, D]
+        self._dread: Tensor | None = None
         self._tape: list[Any] = []
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -49,16 +53,20 @@ class Program:
         for layer in range(self.shape.layers):
             heads = self._heads(layer, batch, length)
             x, adds = self._block(layer, x, adds, heads)
-        x, (last,), saved = self.ops.add_norm(
-            x, adds, [self._norm("norm")], self.shape.eps, self.dtype
-        )
+        x, (last,), saved = self._norms(x, adds, ["norm"])
         self._tape.append((adds, last, saved))
+        if self._stream is not None:
+            bias = self.w["read.b"][:, None].to(self.dtype)
+            said = torch.baddbmm(bias, self._stream, self.w["read.w"].mT)
+            self.read = said.float().view(seeds, batch, length, -1)
         logits = torch.bmm(last, self._head().mT)
         return logits.float().view(seeds, batch, length, -1)
 
-    def backward(self, dlogits: Tensor) -> None:
-        """From the gradient of the logits to those of all weights, which are overwritten."""
+    def backward(self, dlogits: Tensor, dread: Tensor | None = None) -> None:
+        """From the gradients of the logits and of `read` to those of all weights, which are
+        overwritten."""
         adds, last, saved = self._tape.pop()
+        self._dread = dread
         d = dlogits.flatten(1, 2).to(self.dtype)
         dhead = torch.bmm(d.mT, last)
         g, deltas = self._norms_back(saved, None, [torch.bmm(d, self._head())], ["norm"], adds)
@@ -72,14 +80,12 @@ class Program:
     def _block(self, at: int, x: Tensor, adds: list[Add], heads: Heads) -> tuple[Tensor, list[Add]]:
         parallel = self.shape.parallel
         names = [f"{at}.norm1", f"{at}.norm2"] if parallel else [f"{at}.norm1"]
-        norms = [self._norm(name) for name in names]
-        x, normed, saved = self.ops.add_norm(x, adds, norms, self.shape.eps, self.dtype)
+        x, normed, saved = self._norms(x, adds, names)
         z, seen = self.ops.attention(self._product(normed[0], f"{at}.qkv.w", f"{at}.qkv.b"), heads)
         first = Add(self._product(z, f"{at}.out.w"), self.w[f"{at}.out.b"], self._resid(2 * at))
         between: Any = None
         if not parallel:
-            norm = [self._norm(f"{at}.norm2")]
-            x, more, kept = self.ops.add_norm(x, [first], norm, self.shape.eps, self.dtype)
+            x, more, kept = self._norms(x, [first], [f"{at}.norm2"])
             normed += more
             between = (first, kept)
         a, h = self.ops.gelu(
@@ -111,6 +117,18 @@ class Program:
             douts, names = [*douts, dnormed], [*names, f"{at}.norm2"]
         return self._norms_back(saved, g, douts, names, adds, at)
 
+    def _norms(
+        self, x: Tensor, adds: list[Add], names: list[str]
+    ) -> tuple[Tensor, list[Tensor], Any]:
+        """An `add_norm`; what the classifier reads is kept as it passes."""
+        norms = [self._norm(name) for name in names]
+        result: tuple[Tensor, list[Tensor], Any] = self.ops.add_norm(
+            x, adds, norms, self.shape.eps, self.dtype
+        )
+        if names[0] == self.shape.read:
+            self._stream = result[0].to(self.dtype)
+        return result
+
     def _norms_back(
         self,
         saved: Any,
@@ -124,6 +142,8 @@ class Program:
         norms = [self._norm(name) for name in names]
         grads = [(self.g[f"{name}.w"], self.g[f"{name}.b"]) for name in names]
         biases = [self.g[name] for name in self._added(names, adds, at)]
+        if names[0] == self.shape.read:
+            g = self._read_back(g)
         result: tuple[Tensor, list[Tensor]] = self.ops.add_norm_back(
             saved, g, douts, norms, grads, adds, biases
         )
@@ -146,6 +166,18 @@ class Program:
 
     def _head(self) -> Tensor:
         return self.w["head" if "head" in self.w else "tokens"].to(self.dtype)
+
+    def _read_back(self, g: Tensor | None) -> Tensor:
+        """The gradient `g` of the stream that was read and what reading it adds; the classifier's
+        own are written where they belong."""
+        assert self._stream is not None
+        assert self._dread is not None
+        d = self._dread.flatten(1, 2).to(self.dtype)
+        torch.bmm(d.mT, self._stream, out=self.g["read.w"])
+        torch.sum(d, dim=1, dtype=torch.float32, out=self.g["read.b"])
+        self._stream = self._dread = None  # a graph would keep their memory
+        more = torch.bmm(d, self.w["read.w"]).float()
+        return more if g is None else g + more
 
     def _product(self, x: Tensor, name: str, bias: str | None = None) -> Tensor:
         w = self.w[name].mT if self.shape.transposed else self.w[name]

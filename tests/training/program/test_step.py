@@ -126,10 +126,8 @@ def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, m
 
 
 def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(tmp_path):
-    chain = staged(
-        {"objective": "parity"}, {"objective": "state", "auxiliary": "parity"}, program=True
-    )
-    with pytest.raises(StatetraceError, match="reads 'parity' from an early layer"):
+    chain = staged({"objective": "parity"}, {"objective": "state", "accumulate": 2}, program=True)
+    with pytest.raises(StatetraceError, match="accumulate is 2"):
         train(chain, Run(tmp_path / "run"), Quiet())
     assert not (tmp_path / "run").exists()
 
