@@ -187,6 +187,63 @@ def _add_norm_back_kernel(
     tl.store(out + 5 * width, dc2, mask=there)
 
 
+@triton.jit
+def _settle_kernel(
+    sums, t0, t1, t2, t3, t4, t5, s0, s1, s2, s3, s4, s5, programs, width, stride,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """One of the vectors t, the sum over programs of vector number s of each."""
+    which = tl.program_id(1)
+    seed = tl.program_id(2)
+    target = t0
+    source = s0
+    if which == 1:
+        target = t1
+        source = s1
+    if which == 2:
+        target = t2
+        source = s2
+    if which == 3:
+        target = t3
+        source = s3
+    if which == 4:
+        target = t4
+        source = s4
+    if which == 5:
+        target = t5
+        source = s5
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < width
+    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    for start in range(0, programs, ROWS):
+        program = start + tl.arange(0, ROWS)
+        at = ((seed * programs + program) * 6 + source).to(tl.int64)[:, None] * width + column
+        total += tl.load(sums + at, mask=(program < programs)[:, None] & there, other=0.0)
+    tl.store(target + seed.to(tl.int64) * stride + column, tl.sum(total, axis=0), mask=there)
+
+
+def _settle(sums: Tensor, targets: Sequence[Tensor], sources: Sequence[int]) -> None:
+    """The partial sums [S, programs, 6, D] added up: vector `source` of them into each target
+    [S, D]. All at once, since a call takes longer than what it does."""
+    seeds, programs, _, width = sums.shape
+    stride = targets[0].stride(0)
+    assert all(target.stride() == (stride, 1) for target in targets)
+    more = 6 - len(targets)
+    _settle_kernel[triton.cdiv(width, 64), len(targets), seeds](
+        sums,
+        *targets,
+        *[targets[0]] * more,
+        *sources,
+        *[0] * more,
+        programs,
+        width,
+        stride,
+        ROWS=32,
+        COLUMNS=64,
+        num_warps=4,
+    )
+
+
 def add_norm_back(
     saved: Any,
     upstream: Tensor | None,
@@ -232,12 +289,12 @@ def add_norm_back(
         WIDTH=tile[1],
         num_warps=4,
     )
-    total = sums.sum(1)  # [S, 6, D]
-    for number, (dweight, dbias) in enumerate(norm_grads):
-        dweight.copy_(total[:, 2 * number])
-        dbias.copy_(total[:, 2 * number + 1])
-    for number, dbias in enumerate(bias_grads):
-        dbias.copy_(total[:, 4 + min(number, different - 1)])
+    targets = [grad for pair in norm_grads for grad in pair]
+    _settle(
+        sums,
+        [*targets, *bias_grads],
+        [*range(len(targets)), *(4 + min(n, different - 1) for n in range(len(bias_grads)))],
+    )
     return g, [deltas[min(number, different - 1)] for number in range(len(adds))]
 
 
