@@ -177,8 +177,9 @@ class Step:
         key = (seeds.start, seeds.stop)
         if key not in self._programs:
             weights, keys = self.weights.some(seeds), self._keys[seeds]
+            at_once = self.device.type == "cuda" and len(keys) == 1
             self._programs[key] = Program(
-                self.shape, weights, self._turns, self.dtype, self._ops, keys
+                self.shape, weights, self._turns, self.dtype, self._ops, keys, at_once
             )
         return self._programs[key]
 

@@ -58,14 +58,19 @@ class Part:
 class Weights:
     """Stacked parameters, gradients and moments.
 
+    `joined` puts matrices into one buffer too, as on a GPU they always are.
+
     Attributes:
         parts: what the optimizer works on.
         value, work, grad, first, second: role -> [S, *shape], views of the parts.
     """
 
-    def __init__(self, named: Sequence[Named], shape: Shape, dtype: torch.dtype) -> None:
+    def __init__(
+        self, named: Sequence[Named], shape: Shape, dtype: torch.dtype, joined: bool = False
+    ) -> None:
         """`named` are the parameters of each seed by name; they become views."""
         self.seeds, self.shape, self.dtype = len(named), shape, dtype
+        self._joined = joined or next(iter(named[0].values())).is_cuda
         self.value: Tensors = {}
         self.work: Tensors = {}
         self.grad: Tensors = {}
@@ -80,7 +85,7 @@ class Weights:
         roles = [role for role in self.shape.names if kind(role) == which]
         stacks = [torch.stack([one[self.shape.names[r]].detach() for one in named]) for r in roles]
         dtype = self.dtype if which == "matrix" else torch.float32
-        joined = which != "matrix" or stacks[0].is_cuda
+        joined = which != "matrix" or self._joined
         value = [torch.cat([s.flatten(1) for s in stacks], dim=1)] if joined else stacks
         part = Part(
             which,

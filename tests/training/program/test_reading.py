@@ -15,7 +15,10 @@ from statetrace.training.evaluate import loss, predict
 from statetrace.training.listener import Quiet
 from statetrace.training.loop import train
 from statetrace.training.optimizer import adamw, set_learning_rate
-from statetrace.training.program import Step
+from statetrace.training.program import Step, plain
+from statetrace.training.program.shape import rotation, shape_of
+from statetrace.training.program.transformer import Program
+from statetrace.training.program.weights import Weights
 from statetrace.training.settings import TrainingSettings
 from tests.training.conftest import staged
 from tests.training.test_stages import assert_same_bytes, killed
@@ -76,6 +79,35 @@ def test_gradients_are_those_of_both_losses(name, layer, action):
             torch.testing.assert_close(
                 step.weights.grad[role][number], named[found].grad, rtol=1e-4, atol=1e-6
             )
+
+
+@pytest.mark.parametrize("name", ["gpt2", "pythia"])
+@pytest.mark.parametrize("layer", [1, 3])
+def test_gradients_by_kernels_and_of_all_layers_at_once_are_the_same(name, layer):
+    """And every gradient is written: they were full of NaN."""
+    pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
+    from statetrace.training.program import kernels
+
+    (reader,) = readers(name, layer, True, 1)
+    shape = shape_of(reader.model).reading(layer)
+    ((tokens, targets),) = batches(1, 1)
+    found = []
+    for ops, at_once in ((plain, False), (kernels, True)):
+        other = copy.deepcopy(reader)
+        named = dict(other.model.named_parameters()) | dict(other.named())
+        weights = Weights([named], shape, torch.float32, joined=True)
+        for part in weights.parts:
+            part.grad[0].fill_(float("nan"))
+        turns = rotation(other.model, shape, 2 * LENGTH)
+        some = weights.some(slice(None))
+        program = Program(shape, some, turns, torch.float32, ops, at_once=at_once)
+        logits = program.forward(tokens).requires_grad_()
+        read = program.read.requires_grad_()
+        (loss(logits[0], targets[0]) + other.loss_of(read[0], targets[0])).backward()
+        program.backward(logits.grad, read.grad)
+        found.append(weights.grad)
+    for role in shape.names:
+        torch.testing.assert_close(found[0][role], found[1][role], rtol=1e-4, atol=1e-6)
 
 
 @EVERY_KIND

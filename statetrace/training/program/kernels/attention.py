@@ -189,23 +189,26 @@ def fits(heads: Heads) -> bool:
     return heads.length <= LONGEST and heads.width <= WIDEST and half & (half - 1) == 0
 
 
-def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
+def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Tensor, Any]:
     """As `plain.attention`; what is kept is the projection itself, rotated in place."""
     if not fits(heads):
-        return plain.attention(qkv, heads)
+        return plain.attention(qkv, heads, room)
     turn(qkv, heads, 1)
-    z = torch.empty(*qkv.shape[:-1], heads.heads * heads.width, dtype=qkv.dtype, device=qkv.device)
+    wide = heads.heads * heads.width
+    z = qkv.new_empty(*qkv.shape[:-1], wide) if room is None else room
     grid = (heads.heads * len(qkv) * heads.batch,)
     _attention_kernel[grid](qkv, z, *_told(qkv, heads), num_warps=_warps(heads))
     return z, qkv
 
 
-def attention_back(dz: Tensor, saved: Any, heads: Heads, dbias: Tensor) -> Tensor:
+def attention_back(
+    dz: Tensor, saved: Any, heads: Heads, dbias: Tensor, room: Tensor | None = None
+) -> Tensor:
     """As `plain.attention_back`."""
     if not fits(heads):
-        return plain.attention_back(dz, saved, heads, dbias)
+        return plain.attention_back(dz, saved, heads, dbias, room)
     qkv = saved
-    dqkv = torch.empty_like(qkv)
+    dqkv = torch.empty_like(qkv) if room is None else room
     sums = torch.empty(len(qkv), heads.batch, qkv.shape[-1], device=qkv.device)
     grid = (heads.heads * len(qkv) * heads.batch,)
     _attention_back_kernel[grid](dz, qkv, dqkv, sums, *_told(qkv, heads), num_warps=_warps(heads))
