@@ -7,6 +7,7 @@ numbers without comparing pixels.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable
@@ -29,11 +30,12 @@ from statetrace.report.figures.chart import (
     numbers,
 )
 from statetrace.report.figures.study_shares import order, style
-from statetrace.reproduction.claims.names import BOTH, A, P
+from statetrace.reproduction.claims.names import BOTH, SCRATCH
+from statetrace.reproduction.kept import A, P, best, short
 from statetrace.reproduction.of_patching import grid
 from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.of_studies import judged
-from statetrace.reproduction.results import Results, lens_file
+from statetrace.reproduction.results import Missing, Results, Row, lens_file
 from statetrace.studies.proportions import proportions
 
 FOLDER = Path("docs/reproduction")
@@ -41,10 +43,20 @@ NAMES = {A: "AA", P: "PAA"}
 SPLITS = ("all", "same parity", "opposite parity")
 
 
+def models(found: Results, *files: str) -> dict[str, str]:
+    """Folder -> what panels call it, of the best model of each mechanism."""
+    named = {}
+    for mechanism, called in NAMES.items():
+        folder = best(found, mechanism, *files)
+        about = short(found, folder)
+        named[folder] = f"{called} ({about})" if about else called
+    return named
+
+
 def patching(found: Results) -> Chart:
     """Figures 2, 8A and 8B: the two models, all pairs and by parity."""
     panels = []
-    for model, called in NAMES.items():
+    for model, called in models(found, "patching.csv").items():
         for split in SPLITS:
             cells, n = grid(found, model, "prefix", split)
             layers, positions = (list(range(size)) for size in cells.shape)
@@ -59,7 +71,7 @@ def patching(found: Results) -> Chart:
 def probes(found: Results) -> Chart:
     """Figure 3: what a line reads from the last token, by layer."""
     panels = []
-    for model, called in NAMES.items():
+    for model, called in models(found, "probing.csv").items():
         lines: list[Any] = []
         for target in ("state", "parity"):
             values, _ = curve(found, model, target)
@@ -74,8 +86,9 @@ def probes(found: Results) -> Chart:
 
 def prism(found: Results) -> Chart:
     """Figure 4: means of the six states where the prism is clearest."""
-    drawn = found.json(lens_file(P, "drawn", "json"))
-    about = found.json(lens_file(P, "geometry", "json"))["summary"]["prism"]
+    model = best(found, P, "drawn.json", "geometry.json")
+    drawn = found.json(lens_file(model, "drawn", "json"))
+    about = found.json(lens_file(model, "geometry", "json"))["summary"]["prism"]
     means = np.array(drawn["prism_means"])  # [6, 3]
     states = group("S3")
     at = {label: number for number, label in enumerate(states.labels)}
@@ -92,12 +105,14 @@ def prism(found: Results) -> Chart:
     pairs = [(means[at[a]].tolist(), means[at[b]].tolist()) for a, b in about["pairs"]]
     marks.append(Path3("pairs", pairs, "grey", "dash"))
     panel = Panel("parity", "complement", tuple(marks), z="complement", tall=1.6)
-    return Chart("prism", f"States of the PAA model, layer {about['layer']} (Figure 4)", (panel,))
+    title = f"States of {_called(found, model)}, layer {about['layer']} (Figure 4)"
+    return Chart("prism", title, (panel,))
 
 
 def parity_heads(found: Results) -> Chart:
     """Figure 15: the maps of the heads with the best scores, for one sequence."""
-    drawn = found.json(lens_file(P, "drawn", "json"))
+    model = best(found, P, "drawn.json", "attention.csv")
+    drawn = found.json(lens_file(model, "drawn", "json"))
     odd = [i for i, is_odd in enumerate(drawn["odd"]) if is_odd]
     panels = []
     for weights, (layer, head) in zip(drawn["maps"], drawn["heads"], strict=True):
@@ -112,13 +127,19 @@ def parity_heads(found: Results) -> Chart:
             Panel("attended action", "action", (heat, dots), f"layer {layer}, head {head}",
                   y_range=(-2.0, len(rows) - 0.5), down=True, whole="xy")
         )  # fmt: skip
-    return Chart("parity-heads", "The PAA model's best parity heads (Figure 15)", tuple(panels))
+    title = f"{_called(found, model, 'The')}'s best parity heads (Figure 15)"
+    return Chart("parity-heads", title, tuple(panels))
+
+
+def _called(found: Results, model: str, the: str = "the") -> str:
+    about = short(found, model)
+    return f"{the} PAA model" + (f" ({about})" if about else "")
 
 
 def generalization(found: Results) -> Chart:
     """Figure 5: accuracy by length, with cutoffs."""
     panels = []
-    for model, called in NAMES.items():
+    for model, called in models(found, "generalization.csv", "generalization.json").items():
         table = found.table(lens_file(model, "generalization"))
         about = found.json(lens_file(model, "generalization", "json"))["summary"]
         marks: list[Any] = []
@@ -138,12 +159,29 @@ def generalization(found: Results) -> Chart:
     return Chart("generalization", "Accuracy by length, cutoffs at 98% (Figure 5)", tuple(panels))
 
 
+def _studied(found: Results) -> list[tuple[str, list[Row]]]:
+    """Judged models of the studies, the small ones and those of the paper's size apart: what a
+    panel is called, and its rows."""
+    every = (
+        ("small models", judged(found, BOTH, "verdict")),
+        ("the paper's size", judged(found, (SCRATCH,), "verdict")),
+    )
+    return [(called, rows) for called, rows in every if rows]
+
+
 def shares(found: Results) -> Chart:
-    """Figures 7 and 18: which mechanism the small models learned."""
-    rows = [
-        row | {"what": f"{row['model']} {row.get('regime') or 'scratch'}"}
-        for row in judged(found, BOTH, "verdict")
-    ]
+    """Figures 7 and 18: which mechanism models learned."""
+    studied = _studied(found)
+    if not studied:
+        raise Missing("no model of the studies has a verdict")
+    panels = tuple(_bars(rows, called if len(studied) > 1 else "") for called, rows in studied)
+    whose = "the small models" if len(studied) == 1 else "models"
+    return Chart("proportions", f"Mechanisms of {whose} (Figures 7 and 18)", panels)
+
+
+def _bars(rows: list[Row], title: str) -> Panel:
+    """A group of bars for each family and what it was taught before."""
+    rows = [row | {"what": f"{row['model']} {row.get('regime') or 'scratch'}"} for row in rows]
     table = proportions(rows, ["what"])
     names = list(dict.fromkeys(row["what"] for row in table))
     counts = {row["what"]: row["cells"] for row in table}
@@ -157,14 +195,27 @@ def shares(found: Results) -> Chart:
         texts = [f"{mine[name]['count']} of {mine[name]['cells']}" for name in names]
         bars.append(Bars(mechanism, x, y, low, high, texts, style(mechanism)[0], wide))
     ticks = tuple((float(i), f"{name}\n(n = {counts[name]})") for i, name in enumerate(names))
-    panel = Panel("", "share of models", tuple(bars), x_range=(-0.6, len(names) - 0.4),
-                  y_range=(0, 1.02), ticks=ticks, bare=True)  # fmt: skip
-    return Chart("proportions", "Mechanisms of the small models (Figures 7 and 18)", (panel,))
+    return Panel("", "share of models", tuple(bars), title, x_range=(-0.6, len(names) - 0.4),
+                 y_range=(0, 1.02), ticks=ticks, bare=True)  # fmt: skip
 
 
 def cutoffs(found: Results) -> Chart:
     """Figure 5, many models: state against parity cutoff."""
-    rows = [row for row in judged(found, BOTH, "verdict") if row["cutoff"] and row["parity_cutoff"]]
+    studied = [
+        (called, [row for row in rows if row["cutoff"] and row["parity_cutoff"]])
+        for called, rows in _studied(found)
+    ]
+    studied = [(called, rows) for called, rows in studied if rows]
+    if not studied:
+        raise Missing("no model of the studies has two cutoffs")
+    panels = tuple(_cutoffs(rows, called if len(studied) > 1 else "") for called, rows in studied)
+    lengths = sorted({row["length"] for _, rows in studied for row in rows})
+    whose = "the small models" if len(studied) == 1 else "models"
+    title = f"Cutoffs of {whose}, length {' and '.join(map(str, lengths))} (Figure 5)"
+    return Chart("cutoffs", title, panels)
+
+
+def _cutoffs(rows: list[Row], title: str) -> Panel:
     most = max(row["length"] for row in rows) + 2.0
     marks: list[Any] = [Line("equal", [0.0, most], [0.0, most], "faint", "dash", mark=None)]
     for mechanism in sorted({row["verdict"] for row in rows}, key=order):
@@ -173,9 +224,8 @@ def cutoffs(found: Results) -> Chart:
         colour, mark = style(mechanism)
         texts = [row["cell"] for row in mine]
         marks.append(Dots(f"{mechanism} ({len(mine)})", x, y, texts, colour, mark, 9))
-    panel = Panel("state cutoff", "parity cutoff", tuple(marks), x_range=(5, most),
-                  y_range=(5, most), whole="xy", tall=1.2)  # fmt: skip
-    return Chart("cutoffs", "Cutoffs of the small models, length 20 (Figure 5)", (panel,))
+    return Panel("state cutoff", "parity cutoff", tuple(marks), title, x_range=(5, most),
+                 y_range=(5, most), whole="xy", tall=1.2)  # fmt: skip
 
 
 PICTURES: dict[str, Callable[[Results], Chart]] = {
@@ -195,21 +245,37 @@ def fingerprint(chart: Chart) -> str:
     return hashlib.sha256(json.dumps(about, default=float).encode()).hexdigest()[:16]
 
 
+def charts(found: Results) -> dict[str, Chart]:
+    """All pictures of which results/ have the numbers."""
+    made = {}
+    for name, draw in PICTURES.items():
+        with contextlib.suppress(Missing):
+            made[name] = draw(found)
+    return made
+
+
 def fingerprints(found: Results) -> dict[str, str]:
-    return {name: fingerprint(draw(found)) for name, draw in PICTURES.items()}
+    return {name: fingerprint(chart) for name, chart in charts(found).items()}
+
+
+def drawn_last(root: Path) -> dict[str, str]:
+    """Fingerprints of the pictures that are there."""
+    kept = root / FOLDER / "pictures.json"
+    before = json.loads(kept.read_text()) if kept.is_file() else {}
+    return {
+        name: mark for name, mark in before.items() if (root / FOLDER / f"{name}.png").is_file()
+    }
 
 
 def draw_all(found: Results) -> list[Path]:
     """Write every picture whose numbers have changed, and the fingerprints."""
     folder = found.root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "pictures.json"
-    before = json.loads(kept.read_text()) if kept.is_file() else {}
-    written = []
-    for name, draw in PICTURES.items():
-        chart, file = draw(found), folder / f"{name}.png"
-        if before.get(name) != fingerprint(chart) or not file.is_file():
-            chart.save(file)
-            written.append(file)
-    kept.write_text(json.dumps(fingerprints(found), indent=2) + "\n")
+    before, made, written = drawn_last(found.root), charts(found), []
+    for name, chart in made.items():
+        if before.get(name) != fingerprint(chart):
+            written.append(folder / f"{name}.png")
+            chart.save(written[-1])
+    marks = {name: fingerprint(chart) for name, chart in made.items()}
+    (folder / "pictures.json").write_text(json.dumps(marks, indent=2) + "\n")
     return written

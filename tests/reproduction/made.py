@@ -11,7 +11,9 @@ CELL = {
     "layers": 6,
     "width": 64,
     "regime": None,
+    "step": 10000,
     "verdict": "associative",
+    "confidence": 0.9,
     "cutoff": 10,
     "parity_cutoff": 10,
     "accuracy": 0.9,
@@ -64,7 +66,7 @@ def write_patching(root, model, fronts, length=8):
         for layer, front in enumerate(fronts)
         for position in range(length)
     ]  # fmt: skip
-    write_csv(root / "results" / "zoo" / model / "patching.csv", rows)
+    write_csv(root / "results" / model / "patching.csv", rows)
 
 
 def write_json(file, value):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from statetrace.reproduction import of_models as lens
+from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAA_ZOO, PAPER, ZOO_A, ZOO_P, A, P
+from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
+from statetrace.reproduction.kept import PAA_ZOO, A, P
 from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside, Near
 
 TITLE = "Geometry and natural language (§4.3, Figures 4 and 11 to 14, App. C to E)"
@@ -44,6 +46,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=lens.shape(P, _angle, "°"),
         rule=AtMost(10),
+        ours=True,
         stand_in=ZOO_P,
         picture="prism",
     ),
@@ -55,6 +58,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=lens.shape(P, _right),
         rule=AtLeast(0.95),
+        ours=True,
         stand_in=ZOO_P,
         picture="prism",
     ),
@@ -66,6 +70,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=lens.shape(P, _equidistant),
         rule=AtMost(1.2),
+        ours=True,
         stand_in=ZOO_P,
         picture="prism",
     ),
@@ -77,6 +82,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=lens.share_of_shapes(PAA_ZOO, lambda prism: prism["p"] < 0.05),
         rule=Inside(1, least=3),
+        ours=True,
         stand_in=ZOO_P,
     ),
     Claim(
@@ -118,9 +124,15 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="s5-clusters",
         where="Figure 13, App. D",
-        says="The states of a PAA model of S5 form 4 clusters, by the position of 1",
+        says=(
+            "The states of a PAA model of S5 form 4 clusters, by the position of 1: most of what "
+            "separates them is where one object is"
+        ),
         paper="4",
         recipe=f"{PAPER}/figure-13-s5-geometry.toml",
+        measure=s5.clusters,
+        rule=AtLeast(0.5),
+        ours=True,
     ),
     Claim(
         name="text-pretrained",
