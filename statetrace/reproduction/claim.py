@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 import tomllib
 from dataclasses import dataclass, replace
@@ -98,10 +99,13 @@ def _answer(claim: Claim, measured: Measured) -> Answer:
 
 
 def _measure(measure: Measure, found: Results) -> Measured:
+    """What it finds; nothing where there is nothing to read, or what there is makes no number."""
     try:
-        return measure(found)
+        measured = measure(found)
     except Missing:
         return Measured(None)
+    known = measured.value is None or math.isfinite(measured.value)
+    return measured if known else replace(measured, value=None)
 
 
 def size(root: Path, recipe: str) -> str:

@@ -115,7 +115,7 @@ def _drawn(result: LensResult) -> dict[str, Any]:
     if result.lens == "attention" and "top_maps" in result.arrays:
         names = {"top_maps": "maps", "top_maps_odd": "odd", "top_maps_heads": "heads"}
         return {called: result.arrays[name].tolist() for name, called in names.items()}
-    if result.lens == "geometry" and "decomposition_means" in result.arrays:
+    if result.lens == "geometry" and result.summary.get("best_layer") is not None:
         layers = result.arrays["layers"].tolist()
         best = layers.index(result.summary["best_layer"])
         return {"prism_means": result.arrays["decomposition_means"][best].tolist()}

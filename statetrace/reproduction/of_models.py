@@ -51,6 +51,8 @@ def odd_attention(model: str) -> Measure:
             raise Missing(f"of '{model}' there are no maps of parity heads")
         odd = np.array(drawn["odd"])
         heads = [_odd_shares(np.array(weights), odd) for weights in drawn["maps"]]
+        if min(map(len, heads)) < 2:
+            return Measured(None, words="too short a sequence", sources=(file,))
         most = max(heads, key=lambda shares: float(shares.mean()))
         error = float(quantile() * most.std(ddof=1) / len(most) ** 0.5)
         value = float(most.mean())
@@ -108,7 +110,10 @@ def shape(
 
     def measure(found: Results) -> Measured:
         about = found.json(lens_file(model, "geometry", "json"))["summary"]
-        value, words = number(about)
+        try:
+            value, words = number(about)
+        except KeyError as error:  # as where not all states were visited
+            raise Missing(f"of '{model}' the geometry says nothing of {error}") from None
         return Measured(value, about["sequences"], "sequences", unit=unit, words=words,
                         sources=lens_files(model, "geometry.json"))  # fmt: skip
 

@@ -5,6 +5,7 @@ Small models that were kept one by one (results/s5-...), and many of the study s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from statetrace.reproduction.kept import S5_A, S5_P, about, best
@@ -140,6 +141,6 @@ def clusters(found: Results) -> Measured:
 
 
 def _value(measured: Measured) -> float:
-    if measured.value is None:
+    if measured.value is None or not math.isfinite(measured.value):
         raise Missing(measured.words or "nothing measured")
     return measured.value

@@ -30,7 +30,7 @@ SETTINGS = (
 
 def page(found: Results) -> str:
     """The whole page."""
-    drawn = {name: chart.title for name, chart in charts(found).items()}
+    drawn = {name: chart.title.replace("\n", ", ") for name, chart in charts(found).items()}
     parts = {title: [answer(claim, found) for claim in claims] for title, claims in PARTS.items()}
     lines = [HEAD, *_summary(parts)]
     for title, answers in parts.items():

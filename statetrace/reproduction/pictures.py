@@ -44,19 +44,22 @@ SPLITS = ("all", "same parity", "opposite parity")
 
 
 def models(found: Results, *files: str) -> dict[str, str]:
-    """Folder -> what panels call it, of the best model of each mechanism."""
-    named = {}
-    for mechanism, called in NAMES.items():
-        folder = best(found, mechanism, *files)
-        about = short(found, folder)
-        named[folder] = f"{called} ({about})" if about else called
-    return named
+    """Folder -> AA or PAA, of the best model of each mechanism."""
+    return {best(found, mechanism, *files): called for mechanism, called in NAMES.items()}
+
+
+def titled(title: str, found: Results, named: dict[str, str]) -> str:
+    """A title that also says which models, unless they are the zoo's."""
+    said = {called: short(found, folder) for folder, called in named.items()}
+    about = "; ".join(f"{called}: {about}" for called, about in said.items() if about)
+    return f"{title}\n{about}" if about else title
 
 
 def patching(found: Results) -> Chart:
     """Figures 2, 8A and 8B: the two models, all pairs and by parity."""
     panels = []
-    for model, called in models(found, "patching.csv").items():
+    named = models(found, "patching.csv")
+    for model, called in named.items():
         for split in SPLITS:
             cells, n = grid(found, model, "prefix", split)
             layers, positions = (list(range(size)) for size in cells.shape)
@@ -65,13 +68,15 @@ def patching(found: Results) -> Chart:
                 Panel("prefix up to action", "layer", (heat,), f"{called}, {split} ({n} pairs)",
                       down=True, whole="xy")
             )  # fmt: skip
-    return Chart("patching", "Prefixes restored (Figures 2 and 8)", tuple(panels))
+    title = titled("Prefixes restored (Figures 2 and 8)", found, named)
+    return Chart("patching", title, tuple(panels))
 
 
 def probes(found: Results) -> Chart:
     """Figure 3: what a line reads from the last token, by layer."""
     panels = []
-    for model, called in models(found, "probing.csv").items():
+    named = models(found, "probing.csv")
+    for model, called in named.items():
         lines: list[Any] = []
         for target in ("state", "parity"):
             values, _ = curve(found, model, target)
@@ -81,14 +86,17 @@ def probes(found: Results) -> Chart:
         panels.append(
             Panel("layer", "probe accuracy", tuple(lines), called, y_range=(0, 1.03), whole="x")
         )
-    return Chart("probes", "Probes at the last token (Figure 3)", tuple(panels))
+    title = titled("Probes at the last token (Figure 3)", found, named)
+    return Chart("probes", title, tuple(panels))
 
 
 def prism(found: Results) -> Chart:
     """Figure 4: means of the six states where the prism is clearest."""
     model = best(found, P, "drawn.json", "geometry.json")
     drawn = found.json(lens_file(model, "drawn", "json"))
-    about = found.json(lens_file(model, "geometry", "json"))["summary"]["prism"]
+    about = found.json(lens_file(model, "geometry", "json"))["summary"].get("prism")
+    if about is None or "prism_means" not in drawn:
+        raise Missing(f"'{model}' has no prism to draw")
     means = np.array(drawn["prism_means"])  # [6, 3]
     states = group("S3")
     at = {label: number for number, label in enumerate(states.labels)}
@@ -105,14 +113,16 @@ def prism(found: Results) -> Chart:
     pairs = [(means[at[a]].tolist(), means[at[b]].tolist()) for a, b in about["pairs"]]
     marks.append(Path3("pairs", pairs, "grey", "dash"))
     panel = Panel("parity", "complement", tuple(marks), z="complement", tall=1.6)
-    title = f"States of {_called(found, model)}, layer {about['layer']} (Figure 4)"
-    return Chart("prism", title, (panel,))
+    title = f"States of the PAA model, layer {about['layer']} (Figure 4)"
+    return Chart("prism", titled(title, found, {model: "PAA"}), (panel,))
 
 
 def parity_heads(found: Results) -> Chart:
     """Figure 15: the maps of the heads with the best scores, for one sequence."""
     model = best(found, P, "drawn.json", "attention.csv")
     drawn = found.json(lens_file(model, "drawn", "json"))
+    if "maps" not in drawn:
+        raise Missing(f"'{model}' has no parity heads to draw")
     odd = [i for i, is_odd in enumerate(drawn["odd"]) if is_odd]
     panels = []
     for weights, (layer, head) in zip(drawn["maps"], drawn["heads"], strict=True):
@@ -127,19 +137,15 @@ def parity_heads(found: Results) -> Chart:
             Panel("attended action", "action", (heat, dots), f"layer {layer}, head {head}",
                   y_range=(-2.0, len(rows) - 0.5), down=True, whole="xy")
         )  # fmt: skip
-    title = f"{_called(found, model, 'The')}'s best parity heads (Figure 15)"
-    return Chart("parity-heads", title, tuple(panels))
-
-
-def _called(found: Results, model: str, the: str = "the") -> str:
-    about = short(found, model)
-    return f"{the} PAA model" + (f" ({about})" if about else "")
+    title = "The PAA model's best parity heads (Figure 15)"
+    return Chart("parity-heads", titled(title, found, {model: "PAA"}), tuple(panels))
 
 
 def generalization(found: Results) -> Chart:
     """Figure 5: accuracy by length, with cutoffs."""
     panels = []
-    for model, called in models(found, "generalization.csv", "generalization.json").items():
+    named = models(found, "generalization.csv", "generalization.json")
+    for model, called in named.items():
         table = found.table(lens_file(model, "generalization"))
         about = found.json(lens_file(model, "generalization", "json"))["summary"]
         marks: list[Any] = []
@@ -156,7 +162,8 @@ def generalization(found: Results) -> Chart:
         panels.append(
             Panel("length", "accuracy", tuple(marks), called, y_range=(0, 1.03), whole="x")
         )
-    return Chart("generalization", "Accuracy by length, cutoffs at 98% (Figure 5)", tuple(panels))
+    title = titled("Accuracy by length, cutoffs at 98% (Figure 5)", found, named)
+    return Chart("generalization", title, tuple(panels))
 
 
 def _studied(found: Results) -> list[tuple[str, list[Row]]]:
@@ -201,29 +208,31 @@ def _bars(rows: list[Row], title: str) -> Panel:
 
 def cutoffs(found: Results) -> Chart:
     """Figure 5, many models: state against parity cutoff."""
-    studied = [
-        (called, [row for row in rows if row["cutoff"] and row["parity_cutoff"]])
-        for called, rows in _studied(found)
-    ]
+    studied = [(called, [row for row in rows if row["cutoff"]]) for called, rows in _studied(found)]
     studied = [(called, rows) for called, rows in studied if rows]
     if not studied:
-        raise Missing("no model of the studies has two cutoffs")
-    panels = tuple(_cutoffs(rows, called if len(studied) > 1 else "") for called, rows in studied)
+        raise Missing("no model of the studies has a cutoff")
+    several = len(studied) > 1
+    panels = tuple(_cutoffs(rows, called if several else "") for called, rows in studied)
     lengths = sorted({row["length"] for _, rows in studied for row in rows})
-    whose = "the small models" if len(studied) == 1 else "models"
+    whose = "models" if several else "the small models"
     title = f"Cutoffs of {whose}, length {' and '.join(map(str, lengths))} (Figure 5)"
     return Chart("cutoffs", title, panels)
 
 
 def _cutoffs(rows: list[Row], title: str) -> Panel:
-    most = max(row["length"] for row in rows) + 2.0
+    """A dot for each model; how many they are stands in the title, else in the legend."""
+    rows = [row | {"parity_cutoff": row["parity_cutoff"] or row["longest"] + 1} for row in rows]
+    most = max(max(row["length"] + 2.0, row["parity_cutoff"] + 1.0) for row in rows)
     marks: list[Any] = [Line("equal", [0.0, most], [0.0, most], "faint", "dash", mark=None)]
     for mechanism in sorted({row["verdict"] for row in rows}, key=order):
         mine = [row for row in rows if row["verdict"] == mechanism]
         x, y = ([float(row[key]) for row in mine] for key in ("cutoff", "parity_cutoff"))
         colour, mark = style(mechanism)
         texts = [row["cell"] for row in mine]
-        marks.append(Dots(f"{mechanism} ({len(mine)})", x, y, texts, colour, mark, 9))
+        called = mechanism if title else f"{mechanism} ({len(mine)})"
+        marks.append(Dots(called, x, y, texts, colour, mark, 9))
+    title = f"{title} ({len(rows)})" if title else ""
     return Panel("state cutoff", "parity cutoff", tuple(marks), title, x_range=(5, most),
                  y_range=(5, most), whole="xy", tall=1.2)  # fmt: skip
 
