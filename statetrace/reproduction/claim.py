@@ -105,7 +105,7 @@ def _measure(measure: Measure, found: Results) -> Measured:
     except Missing:
         return Measured(None)
     known = measured.value is None or math.isfinite(measured.value)
-    return measured if known else replace(measured, value=None)
+    return measured if known else replace(measured, value=None, words="")
 
 
 def size(root: Path, recipe: str) -> str:

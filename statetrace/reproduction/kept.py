@@ -12,12 +12,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Missing, Results, lens_file
 
 Settings = ParamSpec("Settings")
+Made = TypeVar("Made")
 
 A, P = "s3-associative", "s3-parity-associative"
 """S3, one of each mechanism; in the zoo a model of that name."""
@@ -49,12 +50,14 @@ def candidates(found: Results, model: str) -> tuple[str, ...]:
     return (model,)
 
 
-def best(found: Results, model: str, *files: str) -> str:
-    """The first folder that has these files of a model of this mechanism."""
+def first(found: Results, model: str, make: Callable[[str], Made]) -> tuple[str, Made]:
+    """The first folder for a mechanism of which something can be made, and what was made."""
     for name in candidates(found, model):
-        if all(found.exists(f"results/{name}/{file}") for file in files):
-            return name
-    raise Missing(f"no model '{model}' in results/ has {' and '.join(files)}")
+        try:
+            return name, make(name)
+        except Missing:
+            continue
+    raise Missing(f"no model '{model}' in results/ has what is asked for")
 
 
 def large_ones(found: Results, model: str, file: str) -> tuple[str, ...]:
@@ -70,14 +73,8 @@ def of_best(
     @functools.wraps(make)
     def chosen(model: str, /, *args: Settings.args, **kwargs: Settings.kwargs) -> Measure:
         def measure(found: Results) -> Measured:
-            for name in candidates(found, model):
-                try:
-                    measured = make(name, *args, **kwargs)(found)
-                except Missing:
-                    continue
-                size = about(found, name)
-                return replace(measured, size=size, at_size=at_size(found, name))
-            return Measured(None)
+            name, measured = first(found, model, lambda name: make(name, *args, **kwargs)(found))
+            return replace(measured, size=about(found, name), at_size=at_size(found, name))
 
         return measure
 

@@ -28,7 +28,7 @@ def grid(
         for row in found.table(lens_file(model, "patching"))
         if (row["where"], row["split"], row["metric"]) == (where, split, "nld")
     ]
-    if not rows:
+    if not rows or not rows[0]["n"]:  # a model that hardly learned answers both of a pair alike
         raise Missing(f"of '{model}' there is no {where} map of {split} pairs")
     shape = (max(row["layer"] for row in rows) + 1, max(row["position"] for row in rows) + 1)
     cells = np.full(shape, np.nan)

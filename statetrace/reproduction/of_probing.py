@@ -34,6 +34,8 @@ def curve(
         raise Missing(f"of '{model}' there are no probes of {target}, {position} token")
     length = max(row["length"] for row in rows)
     rows = sorted((row for row in rows if row["length"] == length), key=lambda row: row["layer"])
+    if any(row[column] is None for row in rows):  # a single subset has no deviation
+        raise Missing(f"the probes of '{model}' have no {column}")
     return np.array([row[column] for row in rows]), int(rows[0]["n"])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from statetrace.reproduction.kept import S5_A, S5_P, about, best
+from statetrace.reproduction.kept import S5_A, S5_P, about, first
 from statetrace.reproduction.measured import Measure, Measured, share_of
 from statetrace.reproduction.of_models import cutoffs
 from statetrace.reproduction.of_patching import apart
@@ -84,8 +84,7 @@ def _look(
     names, said, shown = [], [], 0
     for model, called, test in ((S5_A, "AA", aa), (S5_P, "PAA", paa)):
         try:
-            name = best(found, model, file)
-            value, words = number(found, name)
+            name, (value, words) = first(found, model, lambda name: number(found, name))
         except Missing:
             said.append(f"no {called} model")
             continue
@@ -128,8 +127,8 @@ def by_training(found: Results, name: str) -> tuple[float, str]:
 def clusters(found: Results) -> Measured:
     """Of what separates the states of a PAA model, the largest share that goes with where one
     object is, or what is in one place; deeper half alone."""
-    name = best(found, S5_P, "geometry.csv")
-    rows = [r for r in found.table(lens_file(name, "geometry")) if r["value"] is not None]
+    name, rows = first(found, S5_P, lambda name: found.table(lens_file(name, "geometry")))
+    rows = [row for row in rows if row["value"] is not None]
     last = max((row["layer"] for row in rows), default=0)
     rows = [r for r in rows if r["measure"] == "arrangement_share" and r["layer"] * 2 > last]
     if not rows:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from statetrace.report.figures.chart import (
 )
 from statetrace.report.figures.study_shares import order, style
 from statetrace.reproduction.claims.names import BOTH, SCRATCH
-from statetrace.reproduction.kept import A, P, best, short
+from statetrace.reproduction.kept import A, P, first, short
 from statetrace.reproduction.of_patching import grid
 from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.of_studies import judged
@@ -40,12 +41,9 @@ from statetrace.studies.proportions import proportions
 
 FOLDER = Path("docs/reproduction")
 NAMES = {A: "AA", P: "PAA"}
+Panels = Callable[[Results, str, str], list[Panel]]
+"""What is drawn of one model: from what it is called and its folder."""
 SPLITS = ("all", "same parity", "opposite parity")
-
-
-def models(found: Results, *files: str) -> dict[str, str]:
-    """Folder -> AA or PAA, of the best model of each mechanism."""
-    return {best(found, mechanism, *files): called for mechanism, called in NAMES.items()}
 
 
 def titled(title: str, found: Results, named: dict[str, str]) -> str:
@@ -55,44 +53,57 @@ def titled(title: str, found: Results, named: dict[str, str]) -> str:
     return f"{title}\n{about}" if about else title
 
 
+def of_both(found: Results, name: str, title: str, make: Panels) -> Chart:
+    """Panels of the best model of either mechanism."""
+    named, panels = {}, []
+    for mechanism, called in NAMES.items():
+        folder, made = first(found, mechanism, partial(make, found, called))
+        named[folder] = called
+        panels += made
+    return Chart(name, titled(title, found, named), tuple(panels))
+
+
 def patching(found: Results) -> Chart:
     """Figures 2, 8A and 8B: the two models, all pairs and by parity."""
+    return of_both(found, "patching", "Prefixes restored (Figures 2 and 8)", _maps)
+
+
+def _maps(found: Results, called: str, model: str) -> list[Panel]:
     panels = []
-    named = models(found, "patching.csv")
-    for model, called in named.items():
-        for split in SPLITS:
-            cells, n = grid(found, model, "prefix", split)
-            layers, positions = (list(range(size)) for size in cells.shape)
-            heat = Heat(positions, layers, [numbers(row) for row in cells], "NLD")
-            panels.append(
-                Panel("prefix up to action", "layer", (heat,), f"{called}, {split} ({n} pairs)",
-                      down=True, whole="xy")
-            )  # fmt: skip
-    title = titled("Prefixes restored (Figures 2 and 8)", found, named)
-    return Chart("patching", title, tuple(panels))
+    for split in SPLITS:
+        cells, n = grid(found, model, "prefix", split)
+        layers, positions = (list(range(size)) for size in cells.shape)
+        heat = Heat(positions, layers, [numbers(row) for row in cells], "NLD")
+        panels.append(
+            Panel("prefix up to action", "layer", (heat,), f"{called}, {split} ({n} pairs)",
+                  down=True, whole="xy")
+        )  # fmt: skip
+    return panels
 
 
 def probes(found: Results) -> Chart:
     """Figure 3: what a line reads from the last token, by layer."""
-    panels = []
-    named = models(found, "probing.csv")
-    for model, called in named.items():
-        lines: list[Any] = []
-        for target in ("state", "parity"):
-            values, _ = curve(found, model, target)
-            layers = list(range(len(values)))
-            mark = "circle" if target == "state" else "square"
-            lines.append(Line(target, layers, numbers(values), target, mark=mark))
-        panels.append(
-            Panel("layer", "probe accuracy", tuple(lines), called, y_range=(0, 1.03), whole="x")
-        )
-    title = titled("Probes at the last token (Figure 3)", found, named)
-    return Chart("probes", title, tuple(panels))
+    return of_both(found, "probes", "Probes at the last token (Figure 3)", _probes)
+
+
+def _probes(found: Results, called: str, model: str) -> list[Panel]:
+    lines: list[Any] = []
+    for target in ("state", "parity"):
+        values, _ = curve(found, model, target)
+        layers = list(range(len(values)))
+        mark = "circle" if target == "state" else "square"
+        lines.append(Line(target, layers, numbers(values), target, mark=mark))
+    return [Panel("layer", "probe accuracy", tuple(lines), called, y_range=(0, 1.03), whole="x")]
 
 
 def prism(found: Results) -> Chart:
     """Figure 4: means of the six states where the prism is clearest."""
-    model = best(found, P, "drawn.json", "geometry.json")
+    model, (layer, panel) = first(found, P, lambda model: _prism(found, model))
+    title = f"States of the PAA model, layer {layer} (Figure 4)"
+    return Chart("prism", titled(title, found, {model: "PAA"}), (panel,))
+
+
+def _prism(found: Results, model: str) -> tuple[int, Panel]:
     drawn = found.json(lens_file(model, "drawn", "json"))
     about = found.json(lens_file(model, "geometry", "json"))["summary"].get("prism")
     if about is None or "prism_means" not in drawn:
@@ -112,14 +123,17 @@ def prism(found: Results) -> Chart:
         marks.append(Path3(f"{name} face", ends, colour))
     pairs = [(means[at[a]].tolist(), means[at[b]].tolist()) for a, b in about["pairs"]]
     marks.append(Path3("pairs", pairs, "grey", "dash"))
-    panel = Panel("parity", "complement", tuple(marks), z="complement", tall=1.6)
-    title = f"States of the PAA model, layer {about['layer']} (Figure 4)"
-    return Chart("prism", titled(title, found, {model: "PAA"}), (panel,))
+    return about["layer"], Panel("parity", "complement", tuple(marks), z="complement", tall=1.6)
 
 
 def parity_heads(found: Results) -> Chart:
     """Figure 15: the maps of the heads with the best scores, for one sequence."""
-    model = best(found, P, "drawn.json", "attention.csv")
+    model, panels = first(found, P, lambda model: _heads(found, model))
+    title = "The PAA model's best parity heads (Figure 15)"
+    return Chart("parity-heads", titled(title, found, {model: "PAA"}), tuple(panels))
+
+
+def _heads(found: Results, model: str) -> list[Panel]:
     drawn = found.json(lens_file(model, "drawn", "json"))
     if "maps" not in drawn:
         raise Missing(f"'{model}' has no parity heads to draw")
@@ -137,33 +151,28 @@ def parity_heads(found: Results) -> Chart:
             Panel("attended action", "action", (heat, dots), f"layer {layer}, head {head}",
                   y_range=(-2.0, len(rows) - 0.5), down=True, whole="xy")
         )  # fmt: skip
-    title = "The PAA model's best parity heads (Figure 15)"
-    return Chart("parity-heads", titled(title, found, {model: "PAA"}), tuple(panels))
+    return panels
 
 
 def generalization(found: Results) -> Chart:
     """Figure 5: accuracy by length, with cutoffs."""
-    panels = []
-    named = models(found, "generalization.csv", "generalization.json")
-    for model, called in named.items():
-        table = found.table(lens_file(model, "generalization"))
-        about = found.json(lens_file(model, "generalization", "json"))["summary"]
-        marks: list[Any] = []
-        for what in ("state", "parity"):
-            rows = [row for row in table if row["what"] == what]
-            x, y, low, high = (
-                [row[k] for row in rows] for k in ("length", "accuracy", "low", "high")
-            )
-            marks.append(Line(what, x, y, what, mark=None, low=low, high=high))
-            end = about["cutoff"][what]["first_below"]
-            if end is not None:
-                side = ("left", 0.3) if what == "state" else ("right", 0.88)
-                marks.append(Rule("x", end, str(end), what, beside=side))
-        panels.append(
-            Panel("length", "accuracy", tuple(marks), called, y_range=(0, 1.03), whole="x")
-        )
-    title = titled("Accuracy by length, cutoffs at 98% (Figure 5)", found, named)
-    return Chart("generalization", title, tuple(panels))
+    title = "Accuracy by length, cutoffs at 98% (Figure 5)"
+    return of_both(found, "generalization", title, _by_length)
+
+
+def _by_length(found: Results, called: str, model: str) -> list[Panel]:
+    table = found.table(lens_file(model, "generalization"))
+    about = found.json(lens_file(model, "generalization", "json"))["summary"]
+    marks: list[Any] = []
+    for what in ("state", "parity"):
+        rows = [row for row in table if row["what"] == what]
+        x, y, low, high = ([row[k] for row in rows] for k in ("length", "accuracy", "low", "high"))
+        marks.append(Line(what, x, y, what, mark=None, low=low, high=high))
+        end = about["cutoff"][what]["first_below"]
+        if end is not None:
+            side = ("left", 0.3) if what == "state" else ("right", 0.88)
+            marks.append(Rule("x", end, str(end), what, beside=side))
+    return [Panel("length", "accuracy", tuple(marks), called, y_range=(0, 1.03), whole="x")]
 
 
 def _studied(found: Results) -> list[tuple[str, list[Row]]]:

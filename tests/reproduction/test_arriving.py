@@ -13,7 +13,7 @@ from statetrace.reproduction import of_probing
 from statetrace.reproduction.claim import answer
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.keep import keep
-from statetrace.reproduction.kept import A, P, about, best, steps_of
+from statetrace.reproduction.kept import A, P, about, first, steps_of
 from statetrace.reproduction.page import page
 from statetrace.reproduction.pictures import charts, draw_all
 from statetrace.reproduction.results import Missing, Results
@@ -23,57 +23,59 @@ from statetrace.studies.table import results as study_rows
 from statetrace.training.listener import Quiet
 from statetrace.training.loop import train
 from statetrace.training.recipe import Recipe
-from tests.reproduction.made import write_csv, write_json, write_study
+from statetrace.zoo import adopt
+from tests.reproduction.made import write_csv, write_json, write_patching, write_study
 from tests.studies.conftest import undisturbed
 
 AA, PAA = "associative", "parity-associative"
 NAMED = {claim.name: claim for claim in CLAIMS}
 STEPS, LENGTH, SHORTER = 6, 8, 6
+TINY = {
+    "task": {"group": "S5", "length": LENGTH, "sequences": 4000},
+    "model": {"name": "gpt2", "layers": 2, "width": 16, "heads": 2},
+    "training": {"steps": STEPS, "batch": 8, "device": "cpu"},
+    "evaluation": {"evaluate_every": 2, "evaluate_sequences": 20},
+    "checkpoint": {"checkpoint_every": STEPS},
+}
 LOOK = {
     "generalization": {"sequences": "100", "bootstrap": "10"},
     "patching": {"pairs": "12", "length": str(SHORTER)},
-    "probing": {"length": str(SHORTER), "train": "400", "test": "100", "subsets": "2"},
+    "probing": {"length": str(SHORTER), "train": "1300", "test": "100", "subsets": "2"},
     "depth": {"pairs": "6", "lengths": f"2,4,{SHORTER}"},
-    "attention": {"examples": "5", "last": str(SHORTER), "ablation_sizes": ""},
+    "attention": {"examples": "20", "last": str(SHORTER), "ablation_sizes": ""},
     "geometry": {"sequences": "600", "length": str(SHORTER), "permutations": "5"},
     "dynamics": {},
 }
+"""All lenses, at a shorter length than the model is trained on."""
 
 
-def looked_at(folder, group):
-    """A run of a few steps, looked at by all lenses at a shorter length than it is trained on."""
-    recipe = Recipe.of(
-        {
-            "task": {"group": group, "length": LENGTH, "sequences": 4000},
-            "model": {"name": "gpt2", "layers": 2, "width": 16, "heads": 2},
-            "training": {"steps": STEPS, "batch": 8, "device": "cpu"},
-            "evaluation": {"evaluate_every": 2, "evaluate_sequences": 20},
-            "checkpoint": {"checkpoint_every": STEPS},
-        }
-    )
-    run = Run(folder)
-    train(recipe, run, Quiet())
-    subject = from_run(run, device="cpu")
-    for name, settings in LOOK.items():
-        words = settings | ({"run": str(run.path)} if LENSES[name].reads_log else {})
-        if group == "S5" and name == "probing":
-            words |= {"train": "1300", "controls": ""}
-        result = LENSES[name].look(subject.model, subject.task, make_spec(name, words))
-        dataclasses.replace(result, subject=subject.about()).save(run.path / "lenses")
-    return run
+def look(run, lenses, **subject):
+    found = from_run(run, device="cpu")
+    for name in lenses:
+        words = LOOK[name] | ({"controls": ""} if name == "probing" else {})
+        words |= {"run": str(run.path)} if LENSES[name].reads_log else {}
+        result = LENSES[name].look(found.model, found.task, make_spec(name, words))
+        about = found.about() | subject
+        dataclasses.replace(result, subject=about).save(run.path / "lenses")
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """Folders as `keep` writes them: of S3 as if it were GPT-2 of the paper's size, and of S5."""
+    """Folders as `keep` writes them: of a run of S5, and of a model of S3 from the zoo that is made
+    to look as if it were GPT-2 of the paper's size in the middle of its training."""
     folder = tmp_path_factory.mktemp("kept")
-    for group in ("S3", "S5"):
-        keep(looked_at(folder / f"run-{group}", group).path, folder / group)
-    info = json.loads((folder / "S3" / "run.json").read_text())
-    info["recipe"]["model"] |= {"layers": None, "width": None, "heads": None}
-    info["recipe"]["task"]["length"] = 100
-    info["recipe"]["training"]["steps"] = 140_625
-    (folder / "S3" / "run.json").write_text(json.dumps(info))
+    run = Run(folder / "run")
+    train(Recipe.of(TINY), run, Quiet())
+    look(run, LOOK)
+    keep(run.path, folder / "S5")
+    model = adopt(P, folder / "model")
+    look(model, [name for name in LOOK if name != "dynamics"], step=STEPS)
+    keep(model.path, folder / "S3")
+    recipe = json.loads((folder / "S5" / "run.json").read_text())["recipe"]
+    recipe["model"] |= {"layers": None, "width": None, "heads": None}
+    recipe["task"] |= {"group": "S3", "length": 100}
+    recipe["training"]["steps"] = 140_625
+    (folder / "S3" / "run.json").write_text(json.dumps({"format": 1, "recipe": recipe}))
     return folder
 
 
@@ -189,15 +191,18 @@ def test_cutoffs_alone_cannot_show_that_there_are_no_others(project, quick_rows)
 
 def test_keep_leaves_places_out_and_says_the_step(kept):
     told = [json.loads(file.read_text()) for file in sorted((kept / "S3").glob("*.json"))]
+    told += [json.loads(file.read_text()) for file in sorted((kept / "S5").glob("*.json"))]
     assert str(kept) not in json.dumps(told)
-    assert json.loads((kept / "S3" / "probing.json").read_text())["subject"] == {"step": STEPS}
+    for group in ("S3", "S5"):
+        about = json.loads((kept / group / "probing.json").read_text())
+        assert about["subject"] == {"step": STEPS}
 
 
 def test_a_model_of_the_papers_size_goes_before_the_zoo(project, kept):
     for name in ("gpt2-associative", "gpt2-parity-associative"):
         shutil.copytree(kept / "S3", project / "results" / name)
     found = Results(project)
-    assert best(found, A, "patching.csv") == "gpt2-associative"
+    assert first(found, A, found.folders)[0] == "gpt2-associative"
     assert steps_of(found, "gpt2-associative") == STEPS
     said = f"gpt2, S3, after {STEPS} of 140,625 steps on length 100, looked at up to length 6"
     assert about(found, "gpt2-associative") == said
@@ -232,9 +237,8 @@ def test_lens_by_lens(project, kept):
     assert answer(NAMED["paa-parity-probe"], found).small
     assert answer(NAMED["paa-splits"], found).found.at_size
     assert answer(NAMED["aa-splits"], found).small
-    assert best(found, P, "probing.csv") == f"zoo/{P}"
-    with pytest.raises(Missing, match="has nothing"):
-        best(found, P, "nothing.csv")
+    with pytest.raises(Missing, match=f"no model '{P}'"):
+        first(found, P, lambda name: found.table(f"results/{name}/nothing.csv"))
 
 
 def test_probes_beyond_what_was_looked_at_do_not_count(project, kept):
@@ -247,7 +251,8 @@ def test_probes_beyond_what_was_looked_at_do_not_count(project, kept):
     values, _ = of_probing.curve(Results(project), "m", "state")
     assert 0.123 not in values
     write_csv(folder / "probing.csv", [row for row in longer if row["position"] == "any"])
-    assert of_probing.late_gain("m")(Results(project)).value is None
+    with pytest.raises(Missing):
+        of_probing.late_gain("m")(Results(project))
 
 
 def test_models_of_s5(project, kept):
@@ -257,6 +262,9 @@ def test_models_of_s5(project, kept):
         one = answer(NAMED[name], Results(project))
         assert (one.found.text(), one.judgement) == ("nothing measured", NOT_REACHED)
     shutil.copytree(kept / "S5", project / "results" / "s5-small-parity-associative")
+    found = Results(project)
+    assert answer(NAMED["s5-patching"], found).found.value is None  # it answers all pairs alike
+    write_patching(project, "s5-small-parity-associative", [1, 2, 4, 8], opposite=[1, 8, 8, 8])
     found = Results(project)
     size = f"gpt2, 2 layers, width 16, S5, after {STEPS} steps on length 8"
     for name in claims:
@@ -271,9 +279,10 @@ def test_models_of_s5(project, kept):
         assert (one.found.n, one.judgement) == (1, NOT_REACHED)
         assert "no AA model" in one.found.words
     shutil.copytree(kept / "S5", project / "results" / "s5-associative")
-    both = answer(NAMED["s5-patching"], Results(project))
-    assert both.found.n == 2  # one and the same model cannot be of both kinds
-    assert both.judgement == DIFFERS
+    for fronts, judgement in (([1, 2, 4, 8], AGREES), ([1, 8, 8, 8], DIFFERS)):
+        write_patching(project, "s5-associative", [1, 2, 4, 8], opposite=fronts)
+        both = answer(NAMED["s5-patching"], Results(project))
+        assert (both.found.n, both.judgement) == (2, judgement)
 
 
 @pytest.mark.parametrize(
