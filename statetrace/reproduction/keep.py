@@ -99,7 +99,8 @@ def _median(result: LensResult, row: dict[str, Any]) -> float | None:
     name = f"{row['where']}{row['window'] or ''}-{row['what']}-{row['kind']}"
     sites = result.arrays[f"{name}.rows"].tolist()
     site = sites.index([row["layer"], -1 if row["head"] is None else row["head"]])
-    return float(np.median(result.arrays[f"{name}.nld"][site, row["position"]]))
+    over_pairs = result.arrays[f"{name}.nld"][site, row["position"]]
+    return float(np.median(over_pairs)) if over_pairs.size else None
 
 
 def _kept(lens: str, row: dict[str, Any]) -> bool:

@@ -65,7 +65,8 @@ def late_gain(model: str) -> Measure:
     def measure(found: Results) -> Measured:
         values, n = curve(found, model, "state", "any")
         middle = (len(values) - 1) // 2
-        value = float((values[-1] - values[middle]) / (values[-1] - values[0]))
+        gain = values[-1] - values[0]
+        value = float((values[-1] - values[middle]) / gain) if gain > 0 else None
         words = "percent right by layer " + " ".join(f"{100 * value:.0f}" for value in values)
         return Measured(value, n, "sequences", unit="share", words=words,
                         sources=lens_files(model, "probing"))  # fmt: skip

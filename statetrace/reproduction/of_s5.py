@@ -56,19 +56,21 @@ def share_of_kept(file: str, number: Number, aa: Test, paa: Test) -> Measure:
     return measure
 
 
-def share_of_study(study: str, aa: RowTest, paa: RowTest, among: RowTest) -> Measure:
-    """Of a study's models of both mechanisms, the share that pass the test of their own."""
+def share_of_studies(
+    studies: tuple[str, ...], aa: RowTest, paa: RowTest, among: RowTest
+) -> Measure:
+    """Of all models of S5 of both mechanisms, the share that pass the test of their own."""
 
     def measure(found: Results) -> Measured:
-        if not found.present((study,)):
+        rows = [row for row in judged(found, studies, "verdict", group="S5") if among(row)]
+        if not rows:
             return Measured(None)
-        rows = [row for row in judged(found, (study,), "verdict", group="S5") if among(row)]
         each = {
             called: [test(row) for row in rows if row["verdict"] == mechanism]
             for called, mechanism, test in (("AA", AA, aa), ("PAA", PAA, paa))
         }
         words = ", ".join(f"{called} {sum(here)} of {len(here)}" for called, here in each.items())
-        sources = (study_file(study),)
+        sources = tuple(map(study_file, found.present(studies)))
         if not all(each.values()):
             return Measured(None, words=f"one mechanism alone: {words}", sources=sources)
         here = [one for tests in each.values() for one in tests]

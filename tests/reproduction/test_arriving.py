@@ -15,7 +15,7 @@ from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.keep import keep
 from statetrace.reproduction.kept import A, P, about, first, steps_of
 from statetrace.reproduction.page import page
-from statetrace.reproduction.pictures import charts, draw_all
+from statetrace.reproduction.pictures import FOLDER, PICTURES, charts, draw_all
 from statetrace.reproduction.results import Missing, Results
 from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED
 from statetrace.runs import Run
@@ -226,7 +226,28 @@ def test_a_model_of_the_papers_size_goes_before_the_zoo(project, kept):
     assert every.found.size.endswith("of the paper's size gpt2-parity-associative")
     title = charts(found)["patching"].title
     assert title.endswith(f"\nAA: gpt2, step {STEPS}; PAA: gpt2, step {STEPS}")
-    assert len(draw_all(found)) == 7
+    assert {file.stem for file in draw_all(found)} == {*PICTURES} - {"training"}
+
+
+def test_a_log_is_drawn_and_goes_with_its_model(project, kept):
+    folder = project / "results" / "gpt2-associative"
+    shutil.copytree(kept / "S5", folder)
+    assert "training" not in charts(Results(project))  # it never knew the state
+    rows = [
+        {"measure": "reached", "what": what, "length": length, "threshold": 0.98,
+         "step": 100 * length + lag, "value": None}
+        for what, lag in (("state", 50), ("parity", 0))
+        for length in range(1, 5)
+    ]  # fmt: skip
+    write_csv(folder / "dynamics.csv", rows)
+    found = Results(project)
+    assert [panel.title for panel in charts(found)["training"].panels] == ["AA"]
+    assert "training.png" in page(found)
+    draw_all(found)
+    assert (project / FOLDER / "training.png").is_file()
+    shutil.rmtree(folder)
+    draw_all(Results(project))
+    assert not (project / FOLDER / "training.png").exists()
 
 
 def test_lens_by_lens(project, kept):

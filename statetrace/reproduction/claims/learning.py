@@ -6,7 +6,15 @@ from statetrace.reproduction import of_models as lens
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import BOTH, PAPER, REGIMES, S5, SCRATCH, ZOO_A, ZOO_P
+from statetrace.reproduction.claims.names import (
+    BOTH,
+    PAPER,
+    REGIMES,
+    S5_STUDIES,
+    SCRATCH,
+    ZOO_A,
+    ZOO_P,
+)
 from statetrace.reproduction.kept import A, P
 from statetrace.reproduction.measured import first_of
 from statetrace.reproduction.of_studies import AA, PAA
@@ -128,7 +136,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="equal, unequal",
         recipe=f"{PAPER}/figure-5-generalization.toml",
         measure=first_of(
-            s5.share_of_study(S5, _equal, _parity_beyond, _ended),
+            s5.share_of_studies(S5_STUDIES, _equal, _parity_beyond, _ended),
             s5.share_of_kept(
                 "generalization.json", s5.by_cutoffs, lambda gap: gap == 0, lambda gap: gap > 0
             ),
@@ -174,6 +182,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_where(_parity_early, SCRATCH, mechanism=PAA),
         rule=Inside(1),
         stand_in=REGIMES,
+        picture="training",
     ),
     Claim(
         name="parity-whole",
@@ -195,6 +204,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_where(_equal_early, SCRATCH, mechanism=AA),
         rule=Inside(1),
         stand_in=REGIMES,
+        picture="training",
         note=(
             "The exception (topic model 2, seed 2) is also the one whose verdict is least "
             "certain: it seems to know some parity. By their whole logs (next row) other AA "
@@ -252,7 +262,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="two, one",
         recipe=f"{PAPER}/figure-6-training.toml",
         measure=first_of(
-            s5.share_of_study(S5, _equal_early, _parity_early, lambda row: True),
+            s5.share_of_studies(S5_STUDIES, _equal_early, _parity_early, lambda row: True),
             s5.share_of_kept(
                 "dynamics.json",
                 s5.by_training,
