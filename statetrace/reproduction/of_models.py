@@ -13,9 +13,12 @@ import numpy as np
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.reproduction.kept import P, large_ones, need_converged, of_best, zoo
 from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
+LINEAR = 0.95
+"""Accuracy of a probe from which on parity counts as linear."""
 
 
 @of_best
@@ -115,6 +118,24 @@ def shape(
         except KeyError as error:  # as where not all states were visited
             raise Missing(f"of '{model}' the geometry says nothing of {error}") from None
         return Measured(value, about["sequences"], "sequences", unit=unit, words=words,
+                        sources=lens_files(model, "geometry.json"))  # fmt: skip
+
+    return measure
+
+
+@of_best
+def last_variance(model: str, linear: bool) -> Measure:
+    """What the principal components explain of the last layer, of a model in which parity is linear
+    there or is not."""
+
+    def measure(found: Results) -> Measured:
+        parity, _ = curve(found, model, "parity")
+        if (parity[-1] >= LINEAR) != linear:
+            raise Missing(f"in '{model}' parity is {'not ' * linear}linear in the last layer")
+        about = found.json(lens_file(model, "geometry", "json"))["summary"]
+        parts = about["explained_variance"]
+        words = "components " + " ".join(f"{100 * part:.1f}%" for part in parts)
+        return Measured(sum(parts), about["sequences"], "sequences", unit="share", words=words,
                         sources=lens_files(model, "geometry.json"))  # fmt: skip
 
     return measure

@@ -209,8 +209,8 @@ def test_a_model_of_the_papers_size_goes_before_the_zoo(project, kept):
     rows = rows_of(found)
     for name in ("aa-patching", "paa-plateau", "leap-associative", "aa-deviation", "paa-window",
                  "paa-parity-probe", "aa-exponential", "table-1-paa-state", "parity-read",
-                 "prism-angles", "aa-variance", "table-2-s3-paa-1", "odd-only", "same-parity-depth",
-                 "paa-cutoffs-zoo"):  # fmt: skip
+                 "prism-angles", "aa-linear-variance", "table-2-s3-paa-1", "odd-only",
+                 "same-parity-depth", "paa-cutoffs-zoo"):  # fmt: skip
         one = answer(NAMED[name], found)
         assert not one.small, name
         assert all("results/gpt2-" in source for source in one.found.sources), name
