@@ -113,11 +113,11 @@ CLAIMS: tuple[Claim, ...] = (
             rule=AtMost(0.001),
             stand_in=recipe,
             note=(
-                "In the zoo ten times larger subsets halve the deviation. It is largest where there "
-                "is nothing to read: a probe that guesses is right by luck, and on as many held-"
-                "out sequences as the paper has (100,000) that luck alone should deviate by "
-                "about 0.001, while the paper gives 0.000004 for such layers. Read as "
-                "variances, the paper's numbers would be of the size of ours."
+                "In the zoo ten times larger subsets halve the deviation. It is largest where"
+                " there is nothing to read: a probe that guesses is right by luck, and on as "
+                "many held-out sequences as the paper has (100,000) that luck alone should "
+                "deviate by about 0.001, while the paper gives 0.000004 for such layers. Read"
+                " as variances, the paper's numbers would be of the size of ours."
             ),
             general=True,
         )
