@@ -64,7 +64,8 @@ def keep(run: Path, out: Path) -> list[Path]:
     for name in lenses:
         result = LensResult.load(run / "lenses", name)
         summary = {k: v for k, v in result.summary.items() if k != "curves"}  # the table has them
-        about = {"lens": name, "spec": dict(result.spec), "summary": summary}
+        spec = {k: v for k, v in result.spec.items() if k != "run"}  # a place on this machine
+        about = {"lens": name, "subject": _subject(result), "spec": spec, "summary": summary}
         write_json(out / f"{name}.json", _short(about | {"notes": list(result.notes)}))
         _write_csv(result, out / f"{name}.csv")
         written += [out / f"{name}.json", out / f"{name}.csv"]
@@ -73,6 +74,11 @@ def keep(run: Path, out: Path) -> list[Path]:
         written.append(out / "drawn.json")
         written[-1].write_text(json.dumps(_short(drawn)) + "\n")
     return written
+
+
+def _subject(result: LensResult) -> dict[str, Any]:
+    """Which checkpoint it was, where that is one of a run's."""
+    return {"step": result.subject["step"]} if result.subject.get("step") is not None else {}
 
 
 def _write_csv(result: LensResult, file: Path) -> None:
@@ -93,7 +99,8 @@ def _median(result: LensResult, row: dict[str, Any]) -> float | None:
     name = f"{row['where']}{row['window'] or ''}-{row['what']}-{row['kind']}"
     sites = result.arrays[f"{name}.rows"].tolist()
     site = sites.index([row["layer"], -1 if row["head"] is None else row["head"]])
-    return float(np.median(result.arrays[f"{name}.nld"][site, row["position"]]))
+    over_pairs = result.arrays[f"{name}.nld"][site, row["position"]]
+    return float(np.median(over_pairs)) if over_pairs.size else None
 
 
 def _kept(lens: str, row: dict[str, Any]) -> bool:
@@ -109,7 +116,7 @@ def _drawn(result: LensResult) -> dict[str, Any]:
     if result.lens == "attention" and "top_maps" in result.arrays:
         names = {"top_maps": "maps", "top_maps_odd": "odd", "top_maps_heads": "heads"}
         return {called: result.arrays[name].tolist() for name, called in names.items()}
-    if result.lens == "geometry" and "decomposition_means" in result.arrays:
+    if result.lens == "geometry" and result.summary.get("best_layer") is not None:
         layers = result.arrays["layers"].tolist()
         best = layers.index(result.summary["best_layer"])
         return {"prism_means": result.arrays["decomposition_means"][best].tolist()}
@@ -128,7 +135,7 @@ def _short(value: Any) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Keep a run's lens results as small files.")
     parser.add_argument("run", type=Path, help="a run folder that was analyzed")
-    parser.add_argument("--out", type=Path, required=True, help="such as results/zoo/NAME")
+    parser.add_argument("--out", type=Path, required=True, help="such as results/NAME")
     given = parser.parse_args()
     try:
         keep(given.run, given.out)
