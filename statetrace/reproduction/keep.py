@@ -46,23 +46,23 @@ COLUMNS = {
 """Columns of the tables that are shortened; others are kept whole."""
 
 
-def keep(run: Path, out: Path) -> list[Path]:
-    """The files written."""
+def keep(run: Path, out: Path, length: int | None = None) -> list[Path]:
+    """The files written. What `analyze --at-length` saw at a `length` goes before the rest."""
     info = {k: v for k, v in Run.existing(run).info.items() if k != "foreign"}
     foreign = Run.existing(run).info.get("foreign")
     if foreign:
         info["foreign"] = {k: v for k, v in foreign.items() if k != "folder"}
     if "zoo" in info:
         info |= {name: catalogue()[info["zoo"]][name] for name in ("recipe", "sha256")}
-    lenses = [name for name in LENSES if (run / "lenses" / f"{name}.json").is_file()]
+    lenses = _where(run / "lenses", length)
     if not lenses:
         raise StatetraceError(f"'{run}' has no results of lenses; `statetrace analyze {run}` first")
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "run.json", info)
     written = [out / "run.json"]
     drawn: dict[str, Any] = {}
-    for name in lenses:
-        result = LensResult.load(run / "lenses", name)
+    for name, folder in lenses.items():
+        result = LensResult.load(folder, name)
         summary = {k: v for k, v in result.summary.items() if k != "curves"}  # the table has them
         spec = {k: v for k, v in result.spec.items() if k != "run"}  # a place on this machine
         about = {"lens": name, "subject": _subject(result), "spec": spec, "summary": summary}
@@ -74,6 +74,18 @@ def keep(run: Path, out: Path) -> list[Path]:
         written.append(out / "drawn.json")
         written[-1].write_text(json.dumps(_short(drawn)) + "\n")
     return written
+
+
+def _where(folder: Path, length: int | None) -> dict[str, Path]:
+    """Lenses and the folder that has what they saw."""
+    folders = [folder] if length is None else [folder / f"length-{length}", folder]
+    if length is not None and not folders[0].is_dir():
+        raise StatetraceError(f"'{folders[0]}' is missing; `statetrace analyze` first")
+    found = {}
+    for name in LENSES:
+        there = [one for one in folders if (one / f"{name}.json").is_file()]
+        found.update({name: there[0]} if there else {})
+    return found
 
 
 def _subject(result: LensResult) -> dict[str, Any]:
@@ -136,9 +148,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Keep a run's lens results as small files.")
     parser.add_argument("run", type=Path, help="a run folder that was analyzed")
     parser.add_argument("--out", type=Path, required=True, help="such as results/NAME")
+    parser.add_argument("--length", type=int, help="as `analyze --at-length` was told, or found")
     given = parser.parse_args()
     try:
-        keep(given.run, given.out)
+        keep(given.run, given.out, given.length)
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
 

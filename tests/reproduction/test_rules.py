@@ -277,3 +277,11 @@ def test_what_is_kept_of_a_run(tmp_path):
     kept = [json.loads(file.read_text()) for file in written[:2]]
     assert kept[0]["foreign"] == {"group": "S3"}
     assert kept[1]["summary"] == {"a": 0.6667}
+    columns |= {"accuracy": [1 / 9]}
+    LensResult("geometry", {}, columns).save(run / "lenses")
+    LensResult("geometry", {}, columns | {"length": [2]}).save(run / "lenses" / "length-2")
+    keep(run, tmp_path / "shorter", length=2)
+    assert (tmp_path / "shorter/generalization.csv").exists()
+    assert (tmp_path / "shorter/geometry.csv").read_text().endswith("state,2,0.1111\n")
+    with pytest.raises(StatetraceError, match="length-3' is missing"):
+        keep(run, tmp_path / "shorter", length=3)
