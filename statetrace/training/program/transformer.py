@@ -75,7 +75,7 @@ class Program:
             bias = self.w["read.b"][:, None].to(self.dtype)
             said = torch.baddbmm(bias, self._stream, self.w["read.w"].mT)
             self.read = said.float().view(seeds, batch, length, -1)
-        logits = torch.bmm(last, self._head().mT)
+        logits = torch.bmm(last, self._head().mT)[..., : self.w["tokens"].shape[1]]
         return logits.float().view(seeds, batch, length, -1)
 
     def backward(self, dlogits: Tensor, dread: Tensor | None = None) -> None:
@@ -83,9 +83,10 @@ class Program:
         overwritten."""
         adds, last, saved = self._tape.pop()
         self._dread = dread
-        d = dlogits.flatten(1, 2).to(self.dtype)
-        dhead = torch.bmm(d.mT, last)
-        g, deltas = self._norms_back(saved, None, [torch.bmm(d, self._head())], ["norm"], adds)
+        head, words = self._head(), dlogits.shape[-1]
+        d = F.pad(dlogits.flatten(1, 2).to(self.dtype), (0, head.shape[1] - words))
+        dhead = torch.bmm(d.mT, last)[:, :words]
+        g, deltas = self._norms_back(saved, None, [torch.bmm(d, head)], ["norm"], adds)
         table: Tensor | None = None
         for layer in reversed(range(self.shape.layers)):
             if layer == 0 and self._by_token:
@@ -245,7 +246,12 @@ class Program:
         return self.w[f"{name}.w"], self.w[f"{name}.b"]
 
     def _head(self) -> Tensor:
-        return self.w["head" if "head" in self.w else "tokens"].to(self.dtype)
+        """[S, words, D] in the working precision; words are filled up to a multiple of 8 where that
+        is a short one, since fast products want rows of 16 bytes."""
+        head = self.w["head" if "head" in self.w else "tokens"].to(self.dtype)
+        if self.dtype == torch.float32:
+            return head
+        return F.pad(head, (0, 0, 0, -head.shape[1] % 8))
 
     def _read_back(self, g: Tensor | None) -> Tensor:
         """The gradient `g` of the stream that was read and what reading it adds; the classifier's
