@@ -170,6 +170,14 @@ def _unrotate(d: Tensor, heads: Heads) -> Tensor:
     return d * cosine + (d * sine)[..., heads.partners]
 
 
+def by_token(x: Tensor, tokens: Tensor, words: int) -> Tensor:
+    """Rows of x [S, N, D] added up by their tokens [S, N], in float32: [S, words, D]. A product of
+    ones and zeros, whose order is fixed, as that of scattered additions would not be."""
+    each = torch.arange(words, device=tokens.device)
+    where = (tokens[:, None] == each[:, None]).to(x.dtype)
+    return torch.bmm(where, x).float()
+
+
 def _into(value: Tensor, room: Tensor | None) -> Tensor:
     """`value`, written where it is wanted."""
     return value if room is None else room.copy_(value)

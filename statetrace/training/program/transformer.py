@@ -59,13 +59,13 @@ class Program:
         seeds, batch, length = tokens.shape
         x = self._embed(tokens)
         self._tape = [tokens]
-        self._by_token = self._depends_on_tokens(tokens)
+        self._for_words = self._depends_on_tokens(tokens)
         if self._shelf is not None:
-            self._shelf.clear(batch * length, first=int(self._by_token))
+            self._shelf.clear(batch * length, first=int(self._for_words))
         adds: list[Add] = []
         for layer in range(self.shape.layers):
             heads = self._heads(layer, batch, length)
-            if layer == 0 and self._by_token:
+            if layer == 0 and self._for_words:
                 adds = self._first_block(tokens, heads)
             else:
                 x, adds = self._block(layer, x, adds, heads)
@@ -89,7 +89,7 @@ class Program:
         g, deltas = self._norms_back(saved, None, [torch.bmm(d, head)], ["norm"], adds)
         table: Tensor | None = None
         for layer in reversed(range(self.shape.layers)):
-            if layer == 0 and self._by_token:
+            if layer == 0 and self._for_words:
                 table = self._first_block_back(deltas)
             else:
                 g, deltas = self._block_back(layer, g, deltas)
@@ -181,21 +181,21 @@ class Program:
     def _first_block_back(self, deltas: list[Tensor]) -> Tensor:
         """The gradient of the table of tokens by way of the block, [S, V, D]."""
         tokens, normed, saved, z, seen, heads, a, h = self._tape.pop()
-        where = self._where(tokens, deltas[0].dtype)
-        dsecond = self._mlp_back(0, torch.bmm(where, deltas[-1]), a, h, normed[1])
+        dmlp = self._by_token(deltas[-1], tokens).to(self.dtype)
+        dsecond = self._mlp_back(0, dmlp, a, h, normed[1])
         dz = self._product_back(deltas[0], z, "0.out.w")
         dqkv = self.ops.attention_back(dz, seen, heads, self.g["0.qkv.b"])
-        dfirst = self._product_back(torch.bmm(where, dqkv), normed[0], "0.qkv.w")
+        dqkv = self._by_token(dqkv, tokens).to(self.dtype)
+        dfirst = self._product_back(dqkv, normed[0], "0.qkv.w")
         table, _ = self._norms_back(
             saved, None, [dfirst, dsecond], ["0.norm1", "0.norm2"], [], at=0
         )
         return table
 
-    def _where(self, tokens: Tensor, dtype: torch.dtype) -> Tensor:
-        """[S, V, N], 1 where a row has this token. Products with it add up rows by their token, in
-        an order that is fixed, as that of scattered additions would not be."""
-        words = torch.arange(self.w["tokens"].shape[1], device=tokens.device)
-        return (tokens.flatten(1)[:, None] == words[:, None]).to(dtype)
+    def _by_token(self, rows: Tensor, tokens: Tensor) -> Tensor:
+        """[S, B * T, D] added up to [S, V, D], in float32."""
+        summed: Tensor = self.ops.by_token(rows, tokens.flatten(1), self.w["tokens"].shape[1])
+        return summed
 
     def _norms(
         self, x: Tensor, adds: list[Add], names: list[str], rooms: Sequence[Tensor | None] = ()
@@ -314,7 +314,7 @@ class Program:
         """`more` is the gradient of the table of tokens by other ways than the stream."""
         g = self.ops.dropped(g, self._drop_embed())
         table = self.g["tokens"]
-        torch.bmm(self._where(tokens, g.dtype), g, out=table)
+        table.copy_(self._by_token(g, tokens))
         if more is not None:
             table += more
         if "head" in self.g:

@@ -101,6 +101,18 @@ def test_attention(length, share, rotated):
         close(ours, theirs)
 
 
+@pytest.mark.parametrize("words", [7, 40, 129])  # the last by a general product
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_are_added_up_by_token(words, dtype):
+    rows, width = 150, 72
+    x = random(SEEDS, rows, width).to(dtype)
+    tokens = torch.randint(0, words, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
+    wanted = torch.zeros(SEEDS, words, width, device=DEVICE, dtype=torch.float64)
+    wanted.scatter_add_(1, tokens[..., None].expand(-1, -1, width), x.double())
+    close(kernels.by_token(x, tokens, words).double(), wanted)
+    close(plain.by_token(x.float(), tokens, words).double(), wanted)
+
+
 def test_longer_sequences_take_the_plain_road():
     told = Heads(1, 130, 1, 16, (16, 16), None, torch.arange(16), 0)
     assert not kernels.fits(told)
