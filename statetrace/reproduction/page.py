@@ -141,8 +141,8 @@ def _part(title: str, answers: list[Answer], found: Results, drawn: dict[str, st
     lines += [_row(one, found) for one in answers]
     notes: dict[str, list[str]] = {}
     for one in answers:
-        if one.noted:
-            notes.setdefault(one.claim.note, []).append(one.claim.name)
+        if one.note:
+            notes.setdefault(one.note, []).append(one.claim.name)
     if notes:
         lines += ["", "Notes:", ""]
         lines += [f"- *{', '.join(names)}*: {note}" for note, names in notes.items()]
