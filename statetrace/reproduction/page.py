@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from statetrace.reproduction.claim import Answer, answer, settings, size
 from statetrace.reproduction.claims import PARTS
+from statetrace.reproduction.claims.names import SCRATCH
 from statetrace.reproduction.measured import share_of
 from statetrace.reproduction.of_studies import sizes
 from statetrace.reproduction.pictures import FOLDER, charts
@@ -159,14 +161,11 @@ def _row(one: Answer, found: Results) -> str:
     if one.beside is not None:
         ours += f". Smaller models ({one.beside.judgement}): {_ours(one.beside, found)}"
         shown.append(one.beside)
-    links = [_link(claim.recipe)]
-    links += (
-        [_link(claim.stand_in)]
-        if claim.stand_in and not all(o.found.at_size for o in shown)
-        else []
-    )
     sources = dict.fromkeys(source for each in shown for source in each.found.sources)
-    links += [_link(source) for source in sources]
+    links = [_link(claim.recipe)]
+    if claim.stand_in and not all(o.found.at_size for o in shown):
+        links += map(_link, _studied(sources, found) or [claim.stand_in])
+    links += map(_link, sources)
     cells = [
         f'<a id="{claim.name}"></a>*{claim.name}*: {claim.says} ({claim.where})',
         claim.paper,
@@ -176,6 +175,13 @@ def _row(one: Answer, found: Results) -> str:
         ", ".join(links),
     ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _studied(sources: Iterable[str], found: Results) -> list[str]:
+    """Recipes of the studies, of smaller models, that were read."""
+    names = [source.split("/")[1] for source in sources if source.endswith("/results.csv")]
+    recipes = [f"recipes/studies/{name}.toml" for name in names if name != SCRATCH]
+    return [recipe for recipe in recipes if (found.root / recipe).is_file()]
 
 
 def _ours(one: Answer, found: Results) -> str:
@@ -210,8 +216,16 @@ def _settings(found: Results) -> list[str]:
     return [*lines, ""]
 
 
+TINY = (
+    ("tiny", "On a laptop: families and widths", ("model", "width")),
+    ("tiny-regimes", "On a laptop: what is taught before", ("regime",)),
+)
+"""Studies of very small models: folder, title, and what they vary."""
+
+
 def _beyond(found: Results) -> list[str]:
-    """Groups that are not in the paper and, once there are any, recurrent models."""
+    """Groups that are not in the paper, models for a laptop and, once there are any, recurrent
+    models."""
     name, recipe = "small-groups", "recipes/studies/small-groups.toml"
     lines = ["## Beyond the paper: other groups", ""]
     if found.present((name,)):
@@ -220,6 +234,12 @@ def _beyond(found: Results) -> list[str]:
         lines += _outcomes(found.study(name), ("group",))
     else:
         lines += ["Nothing measured.", ""]
+    for name, title, by in TINY:
+        if found.present((name,)):
+            rows, recipe = found.study(name), f"recipes/studies/{name}.toml"
+            lines += [f"## {title}", ""]
+            lines += [f"{sizes(rows)} ({_link(recipe)}, {_link(study_file(name))}).", ""]
+            lines += _outcomes(rows, by)
     name = "small-recurrent"
     if found.present((name,)):
         rows = found.study(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import BOTH, PAPER, REGIMES, SCRATCH, SMALL
+from statetrace.reproduction.measured import first_of
 from statetrace.reproduction.of_studies import AA, EARLY, FULL, PAA
 from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside
 
@@ -105,7 +106,10 @@ CLAIMS: tuple[Claim, ...] = (
         says="Model size hardly matters: GPT-2",
         paper="no effect, p > 0.05",
         recipe=f"{PAPER}/figure-17-sizes.toml",
-        measure=study.factor_p("width", "small", EARLY, model="gpt2"),
+        measure=first_of(
+            study.factor_p("width", "small", EARLY, model="gpt2"),
+            study.factor_p("width", "tiny", "verdict", model="gpt2"),
+        ),
         rule=AtLeast(0.05, 12),
         ours=True,
         stand_in=SMALL,
@@ -121,7 +125,10 @@ CLAIMS: tuple[Claim, ...] = (
         says="Model size hardly matters: Pythia",
         paper="no effect, p > 0.05",
         recipe=f"{PAPER}/figure-17-sizes.toml",
-        measure=study.factor_p("width", "small", EARLY, model="pythia"),
+        measure=first_of(
+            study.factor_p("width", "small", EARLY, model="pythia"),
+            study.factor_p("width", "tiny", "verdict", model="pythia"),
+        ),
         rule=AtLeast(0.05, 12),
         ours=True,
         stand_in=SMALL,
