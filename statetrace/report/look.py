@@ -2,6 +2,8 @@
 
     RUN/lenses/             the newest checkpoint
     RUN/lenses/step-N/      others, where `statetrace analyze --checkpoint` was asked for them
+    .../length-N/           what lenses saw of shorter sequences (`--at-length`); the longest of
+                            these counts where a lens has seen nothing else
 
 Cost: files are read when asked for, once. Caveat: a result that cannot be read counts as missing,
 and `trouble` says why: one damaged file does not keep the rest from being drawn.
@@ -22,6 +24,8 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group
 from statetrace.lenses.result import LensResult
 from statetrace.runs import Run
+
+LENSES = ("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics")
 
 
 @dataclass(frozen=True)
@@ -70,11 +74,35 @@ class Look:
         late = self.folder.parent.name == "lenses" and self.step is not None
         return f"{asked} --checkpoint {self.step}" if late else asked
 
+    def _place(self, name: str) -> tuple[int | None, Path] | None:
+        """The folder with a lens's result, and the length it looked at if it is a shorter one."""
+        if (self.folder / f"{name}.json").is_file():
+            return None, self.folder
+        shorter = [
+            (int(match[1]), path)
+            for path in self.folder.glob("length-*")
+            if (match := re.fullmatch(r"length-(\d+)", path.name))
+            and (path / f"{name}.json").is_file()
+        ]
+        return max(shorter, default=None)
+
+    @cached_property
+    def shorter(self) -> int | None:
+        """The length that lenses looked at, where that is shorter than what it is trained on."""
+        places = [place for name in LENSES if (place := self._place(name)) is not None]
+        return max((length for length, _ in places if length is not None), default=None)
+
+    @property
+    def seen(self) -> int:
+        """The length that lenses looked at."""
+        return self.length if self.shorter is None else self.shorter
+
     def _load(self, name: str) -> LensResult | None:
-        if not (self.folder / f"{name}.json").is_file():
+        place = self._place(name)
+        if place is None:
             return None
         try:
-            return LensResult.load(self.folder, name)
+            return LensResult.load(place[1], name)
         except (OSError, ValueError, KeyError, TypeError) as error:
             first = str(error).splitlines()[0] if str(error) else type(error).__name__
             self.trouble.append(f"the {name} result in '{self.folder}' cannot be read ({first})")
@@ -125,6 +153,8 @@ class Look:
         """What was trained, in a few words."""
         info = self.run.info
         where = f"{self.group.name}, length {self.length}"
+        if self.shorter is not None:
+            where += f" (looked at up to length {self.shorter})"
         if "compiled" in info:
             return f"compiled by hand: {info['compiled'].get('algorithm', 'a program')} on {where}"
         if "zoo" in info:
@@ -153,7 +183,7 @@ def looks(run: Run) -> list[Look]:
         if match and any(path.glob("*.json")):
             early.append(Look(run, path, int(match[1])))
     early.sort(key=lambda look: look.step or 0)
-    if not any(folder.glob("*.json")) and early:
+    if not any(folder.glob("*.json")) and not any(folder.glob("length-*/*.json")) and early:
         return early
     newest = Look(run, folder, _step(folder))
     return [look for look in early if look.step != newest.step] + [newest]
@@ -166,7 +196,7 @@ def newest(path: Path) -> Look:
 
 def _step(folder: Path) -> int | None:
     """Which step the results in RUN/lenses are about, as they say themselves."""
-    for file in sorted(folder.glob("*.json")):
+    for file in sorted(folder.glob("*.json")) + sorted(folder.glob("length-*/*.json")):
         try:
             step = json.loads(file.read_text()).get("subject", {}).get("step")
         except (OSError, ValueError, AttributeError):

@@ -10,6 +10,8 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.report import page
+from statetrace.report.figures.predicted import Predicted
+from statetrace.report.look import newest
 from statetrace.report.page import report, write_report
 
 
@@ -74,6 +76,26 @@ def test_missing_lenses_leave_the_command_that_makes_them(run, tmp_path):
             assert "not trained here" in first["missing"]
         else:
             assert first["command"].startswith(f"statetrace analyze {bare} --only ")
+
+
+def test_lenses_that_looked_at_shorter_sequences_are_shown(run, tmp_path):
+    """As `analyze --at-length` leaves them; predictions are then made for that length."""
+    shutil.copytree(run, tmp_path / "run")
+    lenses = tmp_path / "run" / "lenses"
+    for length in ("3", "4"):
+        (lenses / f"length-{length}").mkdir()
+        for file in lenses.glob("geometry.*"):
+            shutil.copy(file, lenses / f"length-{length}")
+    whole = newest(tmp_path / "run")
+    assert (whole.shorter, whole.seen) == (None, 6)  # what looked at all actions counts
+    for name in ("patching", "geometry"):
+        for file in lenses.glob(f"{name}.*"):
+            file.rename(lenses / "length-4" / file.name)
+    look = newest(tmp_path / "run")
+    assert (look.shorter, look.seen, look.step) == (4, 4, 900)
+    assert look.about.endswith("on S3, length 6 (looked at up to length 4)")
+    assert look.need("patching").lens == "patching"
+    assert Predicted.of(look).length == 4
 
 
 def test_a_damaged_result_does_not_spoil_the_rest(run, tmp_path):

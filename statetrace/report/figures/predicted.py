@@ -37,7 +37,7 @@ class Predicted:
 
     @staticmethod
     def of(look: Look) -> Predicted:
-        return _predicted(look.task["group"], look.task["notation"], look.length)
+        return _predicted(look.task["group"], look.task["notation"], look.seen)
 
     def names(self) -> list[str]:
         """The algorithms that exist for the group, in the paper's order."""
