@@ -79,11 +79,10 @@ What the lenses saw of one model is kept by
 and the same with any run folder. A model of the paper's size goes before the zoo's when it lies in
 `results/gpt2-associative`, `results/gpt2-parity-associative`, or the same with `pythia-160m`. Those
 of S5 lie in `results/s5-associative` and `results/s5-parity-associative` (`s5-...-associative` does
-as well). A model that so far knows the state up to length 30 is looked at with
+as well). A model that so far knows the state up to length 30 is looked at and kept with
 
-    statetrace analyze RUN --set patching.length=30 --set probing.length=30 \\
-        --set geometry.length=30 --set attention.last=30 \\
-        --set depth.lengths=2,3,4,6,8,12,16,24,30
+    statetrace analyze RUN --at-length 30     # or able, which finds the length
+    python -m statetrace.reproduction.keep RUN --length 30 --out results/gpt2-associative
 
 Folders that end in `-wide` were analyzed with
 
