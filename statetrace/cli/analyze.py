@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _FOREIGN = "A checkpoint from elsewhere"
 ABLE = "able"
-WHOLE = frozenset({"generalization", "dynamics"})
-"""Lenses that look at all lengths anyway, or at none."""
 
 
 def analyze(
@@ -238,6 +236,7 @@ def _look(
     import torch
 
     from statetrace.lenses.registry import LENSES, make_spec
+    from statetrace.lenses.result import WHOLE
     from statetrace.lenses.subject import from_run
 
     specs: dict[str, Any] = {}

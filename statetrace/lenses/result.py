@@ -29,6 +29,13 @@ def no_progress(share: float) -> None:
     """For callers who do not watch."""
 
 
+NAMES = ("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics")
+"""All lenses, in the order in which they are shown; the registry has what they do."""
+
+WHOLE = frozenset({"generalization", "dynamics"})
+"""Those that look at all lengths, however short the others are told to look."""
+
+
 @dataclass(frozen=True)
 class LensResult:
     """The result of one lens on one model.

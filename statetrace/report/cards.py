@@ -12,8 +12,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from statetrace.lenses.result import NAMES
 from statetrace.report.headlines import headlines
-from statetrace.report.look import LENSES, Look
+from statetrace.report.look import Look
 from statetrace.report.plates import Plate
 
 FEW = 4
@@ -167,7 +168,7 @@ def _scores(part: Any) -> dict[str, float]:
 
 def _brief(look: Look) -> dict[str, str]:
     said = {}
-    for name in LENSES:
+    for name in NAMES:
         place = look.place(name)
         try:
             said.update({name: headlines(place[1])[name]} if place else {})

@@ -22,10 +22,8 @@ from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group
-from statetrace.lenses.result import LensResult
+from statetrace.lenses.result import NAMES, LensResult
 from statetrace.runs import Run
-
-LENSES = ("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics")
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Look:
     @cached_property
     def shorter(self) -> int | None:
         """The length that lenses looked at, where that is shorter than what it is trained on."""
-        places = [place for name in LENSES if (place := self.place(name)) is not None]
+        places = [place for name in NAMES if (place := self.place(name)) is not None]
         return max((length for length, _ in places if length is not None), default=None)
 
     def seen(self, name: str) -> int:

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.result import LensResult
+from statetrace.lenses.result import NAMES, LensResult
 from statetrace.runs import Run, write_json
 from statetrace.zoo import catalogue
 
-LENSES = ("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics")
 DIGITS = 4
 COLUMNS = {
     "patching": (
@@ -87,7 +86,7 @@ def _where(folder: Path, length: int | None) -> dict[str, Path]:
     if length is not None and not folders[0].is_dir():
         raise StatetraceError(f"'{folders[0]}' is missing; `statetrace analyze` first")
     found = {}
-    for name in LENSES:
+    for name in NAMES:
         there = [one for one in folders if (one / f"{name}.json").is_file()]
         found.update({name: there[0]} if there else {})
     return found

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from statetrace.lenses.result import NAMES, WHOLE
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Missing, Results, lens_file
 
@@ -31,9 +32,6 @@ LARGE = {
 """Folders for models of the paper's size."""
 PAA_ZOO = (P, "s3-no-marker", "s3-rotary")
 """All of the zoo that are parity-associative."""
-WHOLE = {"generalization", "dynamics"}
-"""Lenses that look at all lengths, however short the others look."""
-LENSES = ("generalization", "patching", "probing", "depth", "attention", "geometry", "dynamics")
 
 
 def zoo(name: str) -> str:
@@ -141,7 +139,7 @@ def looked_at(found: Results, name: str) -> int | None:
 
 def steps_of(found: Results, name: str) -> int | None:
     """Training steps of the checkpoint looked at, where they are known."""
-    for lens in LENSES:
+    for lens in NAMES:
         file = lens_file(name, lens, "json")
         if found.exists(file):
             kept = found.json(file)

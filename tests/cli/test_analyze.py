@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from statetrace.cli import app
 from statetrace.errors import StatetraceError
 from statetrace.lenses.registry import LENSES, chosen, make_spec
+from statetrace.lenses.result import NAMES
 from statetrace.runs import Run
 from statetrace.training.loop import train
 from tests.training.conftest import Recorder, toy
@@ -100,7 +101,7 @@ def test_all_lenses(run):
     done = analyze(run.path)
     assert done.exit_code == 0, done.exception
     assert lens_files(run) == set(LENSES)
-    assert len(LENSES) == 7
+    assert set(LENSES) == set(NAMES)
     for name in LENSES:
         assert pq.read_table(run.path / "lenses" / f"{name}.parquet").num_rows > 0
         about = json.loads((run.path / "lenses" / f"{name}.json").read_text())
