@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import TaskID
@@ -18,7 +18,14 @@ from statetrace.cli.subjects import ZOO, run_named
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 
+if TYPE_CHECKING:
+    from statetrace.lenses.subject import Subject
+    from statetrace.tasks.word_problem import WordProblem
+
 _FOREIGN = "A checkpoint from elsewhere"
+ABLE = "able"
+WHOLE = frozenset({"generalization", "dynamics"})
+"""Lenses that look at all lengths anyway, or at none."""
 
 
 def analyze(
@@ -34,6 +41,14 @@ def analyze(
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", help="A lens's setting, as patching.pairs=50; may be repeated."),
+    ] = None,
+    at_length: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Actions per sequence to look at, if fewer than it was trained on; able: as many "
+            "as it gets right.",
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     model: Annotated[
@@ -118,7 +133,9 @@ def analyze(
 
     Results go into RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary (json)
     for each lens. Settings of a lens are the fields of its spec, for instance
-    --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
+    --set patching.grids=prefix-substitution-head or --set probing.subsets=5. A model that is still
+    learning is best looked at where it is right, with --at-length able: then all lenses but
+    generalization and dynamics look at sequences of that length, and write to lenses/length-N.
 
     A checkpoint from elsewhere is read with --model, --group, --length and --out, one that reads
     English also with --form text; models that come with statetrace are zoo:s3-associative,
@@ -160,7 +177,7 @@ def analyze(
     failures = [
         failure
         for step in _steps(target, checkpoint)
-        for failure in _look(target, step, names, settings, device)
+        for failure in _look(target, step, names, settings, device, _length(at_length))
     ]
     if failures:
         raise StatetraceError("; ".join(failures))
@@ -183,6 +200,14 @@ def _settings(words: list[str], names: list[str]) -> dict[str, dict[str, str]]:
     return found
 
 
+def _length(wanted: str | None) -> int | str | None:
+    if wanted is None or wanted == ABLE:
+        return wanted
+    if not wanted.isdecimal() or int(wanted) < 1:
+        raise StatetraceError(f"--at-length '{wanted}' should be a number of actions, or {ABLE}")
+    return int(wanted)
+
+
 def _steps(run: Run, wanted: str) -> list[int | None]:
     if wanted == "last":
         return [None]
@@ -200,17 +225,21 @@ def _steps(run: Run, wanted: str) -> list[int | None]:
 
 
 def _look(
-    run: Run, step: int | None, names: list[str], settings: dict[str, dict[str, str]], device: str
+    run: Run,
+    step: int | None,
+    names: list[str],
+    settings: dict[str, dict[str, str]],
+    device: str,
+    length: int | str | None,
 ) -> list[str]:
-    """Run the lenses on one checkpoint; a lens that refuses does not keep the others from working.
-    Returns what was refused."""
+    """Run the lenses on one checkpoint, all but those of `WHOLE` at a length if one is asked for; a
+    lens that refuses does not keep the others from working. Returns what was refused."""
     import torch
 
     from statetrace.lenses.registry import LENSES, make_spec
     from statetrace.lenses.subject import from_run
-    from statetrace.report.headlines import headlines
 
-    specs = {}
+    specs: dict[str, Any] = {}
     for name in names:
         words = dict(settings.get(name, {}))
         if LENSES[name].reads_log:
@@ -222,6 +251,40 @@ def _look(
     if subject.threads is not None:
         torch.set_num_threads(subject.threads)
     folder = run.path / "lenses" / ("" if step is None else f"step-{step}")
+    if length is None:
+        return _show(subject, names, specs, folder)
+    task = _shortened(subject, length)
+    whole = [name for name in names if name in WHOLE]
+    others = [name for name in names if name not in WHOLE]
+    there = folder / f"length-{task.length}"
+    failures = _show(subject, whole, specs, folder)
+    return failures + _show(dataclasses.replace(subject, task=task), others, specs, there)
+
+
+def _shortened(subject: Subject, length: int | str) -> WordProblem:
+    """The task at a length to look at, or at the longest that the model masters."""
+    from statetrace.lenses.generalization import generalization
+    from statetrace.mechanisms.learned import LEARNED, able
+
+    own = subject.task.length
+    if isinstance(length, str):
+        length = able(generalization(subject.model, subject.task))
+        if length < min(LEARNED, own):
+            raise StatetraceError(
+                f"--at-length {ABLE}: the model gets no more than {length} actions right"
+            )
+    elif length > own:
+        raise StatetraceError(f"--at-length {length}: it was trained on {own} actions at most")
+    return subject.task.at_length(length)
+
+
+def _show(subject: Subject, names: list[str], specs: dict[str, Any], folder: Path) -> list[str]:
+    """Run the lenses, write what they saw to a folder and print it; what was refused."""
+    from statetrace.lenses.registry import LENSES
+    from statetrace.report.headlines import headlines
+
+    if not names:
+        return []
     failures, done = [], []
     with bars() as progress:
         for name in names:

@@ -67,6 +67,8 @@ class ProbingSpec:
     targets: tuple[str, ...] | None = None
     """Any of "state" and names of quotients, "quotients" for all of them; by default the state and,
     where there is one, parity."""
+    length: int | None = None
+    """Actions per sequence, T above; by default the task's."""
     lengths: tuple[int, ...] | None = None
     """Lengths that get probes of their own; the whole length is always among them. By default from
     5 on, in steps that make at most `most_lengths` of them."""
@@ -93,7 +95,7 @@ class ProbingSpec:
     """Of the sequences, their split, the untrained model and the shuffling."""
 
     def __post_init__(self) -> None:
-        for name in ("most_lengths", "subsets", "train", "test", "max_iterations"):
+        for name in ("length", "most_lengths", "subsets", "train", "test", "max_iterations"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise StatetraceError(f"{name} {value} is too small; use 1 or more")
@@ -117,6 +119,7 @@ def probing(
 ) -> LensResult:
     """Probe every layer; the module's first lines say what the rows of the table mean."""
     spec = spec or ProbingSpec()
+    task = task if spec.length is None else task.at_length(spec.length)
     check_fits(model, task, task.length)
     targets = choose_targets(task, spec.targets)
     lengths = choose_lengths(task.length, spec.lengths, spec.most_lengths)

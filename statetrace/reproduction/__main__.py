@@ -12,10 +12,11 @@ from pathlib import Path
 
 from statetrace.errors import StatetraceError
 from statetrace.reproduction.page import page
-from statetrace.reproduction.pictures import draw_all
+from statetrace.reproduction.pictures import draw_all, drawn_last, fingerprints
 from statetrace.reproduction.results import Results
 
 PAGE = "REPRODUCTION.md"
+OLD = f"{PAGE} or a picture is not what results/ say: run make reproduce-report"
 
 
 def build(root: Path) -> Path:
@@ -29,9 +30,11 @@ def build(root: Path) -> Path:
 
 
 def up_to_date(root: Path) -> bool:
-    """Whether the page is there and says what results/ say."""
-    file = root / PAGE
-    return file.is_file() and file.read_text() == page(Results(root))
+    """Whether the page and its pictures are there and say what results/ say."""
+    file, found = root / PAGE, Results(root)
+    if not file.is_file() or file.read_text() != page(found):
+        return False
+    return drawn_last(root) == fingerprints(found)
 
 
 def main() -> None:
@@ -43,7 +46,9 @@ def main() -> None:
         if not given.check:
             build(given.root)
         elif not up_to_date(given.root):
-            raise StatetraceError(f"{PAGE} is not what results/ say: run make reproduce-report")
+            raise StatetraceError(
+                f"{PAGE} or a picture is not what results/ say: run make reproduce-report"
+            )
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.reproduction.measured import Measure, Measured
-from statetrace.reproduction.results import Results
+from statetrace.reproduction.results import Missing, Results
 from statetrace.reproduction.rules import DIFFERS, Rule, Unmeasured, judge
 
 UNMEASURED = Unmeasured()
@@ -30,9 +31,14 @@ class Claim:
         where: figure, table or section of the paper.
         says: the claim, in our words; `paper` is its number.
         recipe: the one that makes it at the paper's size.
+        measure, rule: our number and what decides; a measure of one mechanism's model takes the
+            best there is (kept.py).
+        at_size: the same from a study of the paper's size: goes first as soon as it has a number.
+        ours: whether the paper gives no number to compare with, so that the rule's is our choice.
         stand_in: the recipe of smaller models that were measured in its place; "" for none.
         note: where a difference is known: what was tried, what the cause may be.
         noted: the judgement the note was written for, and is printed with; "" for all.
+        general: whether the note holds for models of any size; else it goes with stand-ins alone.
         picture: a name from pictures.py.
     """
 
@@ -43,24 +49,63 @@ class Claim:
     recipe: str
     measure: Measure = unmeasured
     rule: Rule = UNMEASURED
+    at_size: Measure = unmeasured
+    ours: bool = False
     stand_in: str = ""
     note: str = ""
     noted: str = DIFFERS
+    general: bool = False
     picture: str = ""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A claim with what was measured and what that comes to."""
+    """A claim with what was measured and what that comes to.
+
+    Attributes:
+        beside: what smaller models say, where one of the paper's size has answered.
+    """
 
     claim: Claim
     found: Measured
     judgement: str
+    beside: Answer | None = None
+
+    @property
+    def small(self) -> bool:
+        """Whether there is a number, and it is of models smaller than the paper's."""
+        sized = bool(self.claim.stand_in or self.found.size)
+        return self.found.value is not None and sized and not self.found.at_size
+
+    @property
+    def noted(self) -> bool:
+        """Whether the claim's note is about this."""
+        claim = self.claim
+        fits = claim.noted in ("", self.judgement) and (claim.general or not self.found.at_size)
+        return bool(claim.note) and fits
 
 
 def answer(claim: Claim, found: Results) -> Answer:
-    measured = claim.measure(found)
+    large = replace(_measure(claim.at_size, found), at_size=True)
+    usual = _answer(claim, _measure(claim.measure, found))
+    if large.value is None:
+        return usual
+    beside = usual if usual.found.value is not None else None
+    return replace(_answer(claim, large), beside=beside)
+
+
+def _answer(claim: Claim, measured: Measured) -> Answer:
     return Answer(claim, measured, judge(claim.rule, measured))
+
+
+def _measure(measure: Measure, found: Results) -> Measured:
+    """What it finds; nothing where there is nothing to read, or what there is makes no number."""
+    try:
+        measured = measure(found)
+    except Missing:
+        return Measured(None)
+    known = measured.value is None or math.isfinite(measured.value)
+    return measured if known else replace(measured, value=None, words="")
 
 
 def size(root: Path, recipe: str) -> str:

@@ -46,25 +46,26 @@ COLUMNS = {
 """Columns of the tables that are shortened; others are kept whole."""
 
 
-def keep(run: Path, out: Path) -> list[Path]:
-    """The files written."""
+def keep(run: Path, out: Path, length: int | None = None) -> list[Path]:
+    """The files written. What `analyze --at-length` saw at a `length` goes before the rest."""
     info = {k: v for k, v in Run.existing(run).info.items() if k != "foreign"}
     foreign = Run.existing(run).info.get("foreign")
     if foreign:
         info["foreign"] = {k: v for k, v in foreign.items() if k != "folder"}
     if "zoo" in info:
         info |= {name: catalogue()[info["zoo"]][name] for name in ("recipe", "sha256")}
-    lenses = [name for name in LENSES if (run / "lenses" / f"{name}.json").is_file()]
+    lenses = _where(run / "lenses", length)
     if not lenses:
         raise StatetraceError(f"'{run}' has no results of lenses; `statetrace analyze {run}` first")
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "run.json", info)
     written = [out / "run.json"]
     drawn: dict[str, Any] = {}
-    for name in lenses:
-        result = LensResult.load(run / "lenses", name)
+    for name, folder in lenses.items():
+        result = LensResult.load(folder, name)
         summary = {k: v for k, v in result.summary.items() if k != "curves"}  # the table has them
-        about = {"lens": name, "spec": dict(result.spec), "summary": summary}
+        spec = {k: v for k, v in result.spec.items() if k != "run"}  # a place on this machine
+        about = {"lens": name, "subject": _subject(result), "spec": spec, "summary": summary}
         write_json(out / f"{name}.json", _short(about | {"notes": list(result.notes)}))
         _write_csv(result, out / f"{name}.csv")
         written += [out / f"{name}.json", out / f"{name}.csv"]
@@ -73,6 +74,23 @@ def keep(run: Path, out: Path) -> list[Path]:
         written.append(out / "drawn.json")
         written[-1].write_text(json.dumps(_short(drawn)) + "\n")
     return written
+
+
+def _where(folder: Path, length: int | None) -> dict[str, Path]:
+    """Lenses and the folder that has what they saw."""
+    folders = [folder] if length is None else [folder / f"length-{length}", folder]
+    if length is not None and not folders[0].is_dir():
+        raise StatetraceError(f"'{folders[0]}' is missing; `statetrace analyze` first")
+    found = {}
+    for name in LENSES:
+        there = [one for one in folders if (one / f"{name}.json").is_file()]
+        found.update({name: there[0]} if there else {})
+    return found
+
+
+def _subject(result: LensResult) -> dict[str, Any]:
+    """Which checkpoint it was, where that is one of a run's."""
+    return {"step": result.subject["step"]} if result.subject.get("step") is not None else {}
 
 
 def _write_csv(result: LensResult, file: Path) -> None:
@@ -93,7 +111,8 @@ def _median(result: LensResult, row: dict[str, Any]) -> float | None:
     name = f"{row['where']}{row['window'] or ''}-{row['what']}-{row['kind']}"
     sites = result.arrays[f"{name}.rows"].tolist()
     site = sites.index([row["layer"], -1 if row["head"] is None else row["head"]])
-    return float(np.median(result.arrays[f"{name}.nld"][site, row["position"]]))
+    over_pairs = result.arrays[f"{name}.nld"][site, row["position"]]
+    return float(np.median(over_pairs)) if over_pairs.size else None
 
 
 def _kept(lens: str, row: dict[str, Any]) -> bool:
@@ -109,7 +128,7 @@ def _drawn(result: LensResult) -> dict[str, Any]:
     if result.lens == "attention" and "top_maps" in result.arrays:
         names = {"top_maps": "maps", "top_maps_odd": "odd", "top_maps_heads": "heads"}
         return {called: result.arrays[name].tolist() for name, called in names.items()}
-    if result.lens == "geometry" and "decomposition_means" in result.arrays:
+    if result.lens == "geometry" and result.summary.get("best_layer") is not None:
         layers = result.arrays["layers"].tolist()
         best = layers.index(result.summary["best_layer"])
         return {"prism_means": result.arrays["decomposition_means"][best].tolist()}
@@ -128,10 +147,11 @@ def _short(value: Any) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Keep a run's lens results as small files.")
     parser.add_argument("run", type=Path, help="a run folder that was analyzed")
-    parser.add_argument("--out", type=Path, required=True, help="such as results/zoo/NAME")
+    parser.add_argument("--out", type=Path, required=True, help="such as results/NAME")
+    parser.add_argument("--length", type=int, help="as `analyze --at-length` was told, or found")
     given = parser.parse_args()
     try:
-        keep(given.run, given.out)
+        keep(given.run, given.out, given.length)
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
 

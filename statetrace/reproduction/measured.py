@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from statetrace.lenses.parts.intervals import wilson
-from statetrace.reproduction.results import Results
+from statetrace.reproduction.results import Missing, Results
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Measured:
         words: what a person should know beside it, made from the same files.
         sources: the files, as from the project's root.
         size: of the models it was measured on, where the files tell; else the recipe does.
+        at_size: whether those are of the paper's size, and none a stand-in.
     """
 
     value: float | None
@@ -34,6 +35,7 @@ class Measured:
     words: str = ""
     sources: tuple[str, ...] = ()
     size: str = ""
+    at_size: bool = False
 
     def text(self) -> str:
         """As it stands in the page."""
@@ -65,3 +67,20 @@ def share_of(
     low, high = wilson(np.array(count), n)
     said = f"{count} of {n}" + (f"; {words}" if words else "")
     return Measured(count / n, n, of, float(low), float(high), "share", said, sources, size)
+
+
+def first_of(*measures: Measure) -> Measure:
+    """The first that has a number; if none has, what the first says."""
+
+    def measure(found: Results) -> Measured:
+        said: list[Measured] = []
+        for one in measures:
+            try:
+                said.append(one(found))
+            except Missing:
+                continue
+            if said[-1].value is not None:
+                return said[-1]
+        return said[0] if said else Measured(None)
+
+    return measure

@@ -11,18 +11,25 @@ from typing import Any
 import numpy as np
 
 from statetrace.lenses.parts.intervals import quantile
+from statetrace.reproduction.kept import P, large_ones, need_converged, of_best, zoo
 from statetrace.reproduction.measured import Measure, Measured, share_of
-from statetrace.reproduction.results import Results, lens_file, lens_files
+from statetrace.reproduction.of_probing import curve
+from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
+LINEAR = 0.95
+"""Accuracy of a probe from which on parity counts as linear."""
 
 
+@of_best
 def head_score(model: str, rank: int) -> Measure:
     """The parity-head score (percent) of the best, second, ... head, with its interval."""
 
     def measure(found: Results) -> Measured:
         heads = sorted(found.table(lens_file(model, "attention")), key=lambda row: -row["mean"])
         about = found.json(lens_file(model, "attention", "json"))["summary"]
+        if len(heads) < rank or "top_score_by_chance" not in about:
+            raise Missing(f"of '{model}' there are no scores of {rank} parity heads")
         head = heads[rank - 1]
         words = (
             f"layer {head['layer']}, head {head['head']}, deviation {head['std']:.1f}; by chance "
@@ -35,6 +42,7 @@ def head_score(model: str, rank: int) -> Measure:
     return measure
 
 
+@of_best
 def odd_attention(model: str) -> Measure:
     """Of a top head's attention to actions, the share on odd ones, over targets that could do
     otherwise: for the one of the top heads that looks at them most."""
@@ -42,8 +50,12 @@ def odd_attention(model: str) -> Measure:
     def measure(found: Results) -> Measured:
         file = lens_file(model, "drawn", "json")
         drawn = found.json(file)
+        if "maps" not in drawn:
+            raise Missing(f"of '{model}' there are no maps of parity heads")
         odd = np.array(drawn["odd"])
         heads = [_odd_shares(np.array(weights), odd) for weights in drawn["maps"]]
+        if min(map(len, heads)) < 2:
+            return Measured(None, words="too short a sequence", sources=(file,))
         most = max(heads, key=lambda shares: float(shares.mean()))
         error = float(quantile() * most.std(ddof=1) / len(most) ** 0.5)
         value = float(most.mean())
@@ -67,27 +79,33 @@ def _odd_shares(weights: Array, odd: Array) -> Array:
     ])  # fmt: skip
 
 
-def widening_tree(model: str, looser: str) -> Measure:
+@of_best
+def widening_tree(model: str) -> Measure:
     """Rank correlation of a layer with the mean distance that its tree edges span; in words also
-    with edges of less weight."""
+    with edges of less weight, where there is a folder MODEL-loose."""
 
     def measure(found: Results) -> Measured:
-        said = []
-        for name in (model, looser):
-            about = found.json(lens_file(name, "attention", "json"))
-            spans = [span for span in about["summary"]["tree_span"] if span is not None]
-            value = float(np.corrcoef(np.argsort(np.argsort(spans)), np.arange(len(spans)))[0, 1])
+        files = [lens_file(model, "attention", "json")]
+        looser = lens_file(f"{model}-loose", "attention", "json")
+        files += [looser] if found.exists(looser) else []
+        values, said = [], []
+        for file in files:
+            about = found.json(file)
+            spans = [span for span in about["summary"].get("tree_span", ()) if span is not None]
+            if len(spans) < 3:
+                return Measured(None, words="too few layers with edges", sources=tuple(files))
+            ranks = np.argsort(np.argsort(spans))
+            values.append((float(np.corrcoef(ranks, np.arange(len(spans)))[0, 1]), len(spans)))
             listed = " ".join(f"{span:.1f}" for span in spans)
-            weight = about["spec"]["weight"]
-            said.append((value, len(spans), f"{listed} with edges of weight {weight} and more"))
-        (value, layers, spans_said), (_, _, others) = said
-        files = tuple(lens_file(name, "attention", "json") for name in (model, looser))
-        words = f"rank correlation; mean spans by layer {spans_said}, {others}"
-        return Measured(value, layers, "layers", words=words, sources=files)
+            said.append(f"{listed} with edges of weight {about['spec']['weight']} and more")
+        value, layers = values[0]
+        words = f"rank correlation; mean spans by layer {', '.join(said)}"
+        return Measured(value, layers, "layers", words=words, sources=tuple(files))
 
     return measure
 
 
+@of_best
 def shape(
     model: str, number: Callable[[dict[str, Any]], tuple[float, str]], unit: str = ""
 ) -> Measure:
@@ -95,23 +113,44 @@ def shape(
 
     def measure(found: Results) -> Measured:
         about = found.json(lens_file(model, "geometry", "json"))["summary"]
-        value, words = number(about)
+        try:
+            value, words = number(about)
+        except KeyError as error:  # as where not all states were visited
+            raise Missing(f"of '{model}' the geometry says nothing of {error}") from None
         return Measured(value, about["sequences"], "sequences", unit=unit, words=words,
                         sources=lens_files(model, "geometry.json"))  # fmt: skip
 
     return measure
 
 
-def share_of_shapes(models: tuple[str, ...], test: Callable[[dict[str, Any]], bool]) -> Measure:
-    """Of several models, the share whose clearest prism passes a test."""
+@of_best
+def last_variance(model: str, linear: bool) -> Measure:
+    """What the principal components explain of the last layer, of a model in which parity is linear
+    there or is not."""
 
     def measure(found: Results) -> Measured:
-        files = [lens_file(model, "geometry", "json") for model in models]
+        parity, _ = curve(found, model, "parity")
+        if (parity[-1] >= LINEAR) != linear:
+            raise Missing(f"in '{model}' parity is {'not ' * linear}linear in the last layer")
+        about = found.json(lens_file(model, "geometry", "json"))["summary"]
+        parts = about["explained_variance"]
+        words = "components " + " ".join(f"{100 * part:.1f}%" for part in parts)
+        return Measured(sum(parts), about["sequences"], "sequences", unit="share", words=words,
+                        sources=lens_files(model, "geometry.json"))  # fmt: skip
+
+    return measure
+
+
+def share_of_shapes(models: tuple[str, ...], test: Callable[[dict[str, Any]], bool]) -> Measure:
+    """Of several models of the zoo and all of the paper's size, the share whose clearest prism
+    passes a test."""
+
+    def measure(found: Results) -> Measured:
+        files, size = _shapes(found, models)
         prisms = [found.json(file)["summary"]["prism"] for file in files]
         scores = ", ".join(f"{prism['score']:.2f}" for prism in prisms)
-        words = f"prism scores {scores}"
-        count, size = sum(map(test, prisms)), ", ".join(models)
-        return share_of(count, len(prisms), "models", tuple(files), words, size)
+        words = f"prism scores {scores}" if prisms else ""
+        return share_of(sum(map(test, prisms)), len(prisms), "models", files, words, size)
 
     return measure
 
@@ -120,16 +159,34 @@ def pairings(models: tuple[str, ...]) -> Measure:
     """How many different ways of pairing states several prisms have."""
 
     def measure(found: Results) -> Measured:
-        files = [lens_file(model, "geometry", "json") for model in models]
+        files, size = _shapes(found, models)
+        if not files:
+            return Measured(None)
         found_pairs = [found.json(file)["summary"]["prism"]["pairs"] for file in files]
         kinds = {tuple(sorted(tuple(sorted(pair)) for pair in pairs)) for pairs in found_pairs}
         words = "; ".join(" ".join("+".join(pair) for pair in pairs) for pairs in found_pairs)
         return Measured(len(kinds), len(files), "models", unit="pairings", words=words,
-                        sources=tuple(files), size=", ".join(models))  # fmt: skip
+                        sources=files, size=size)  # fmt: skip
 
     return measure
 
 
+def _shapes(found: Results, models: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Files of the models that have a prism, and the models' names."""
+    large = large_ones(found, P, "geometry.json")
+    names = [*map(zoo, models), *large]
+    files = {name: lens_file(name, "geometry", "json") for name in names}
+    there = {
+        name: file
+        for name, file in files.items()
+        if found.exists(file) and found.json(file)["summary"].get("prism")
+    }
+    size = ", ".join(name.removeprefix("zoo/") for name in there if name not in large)
+    at_size = ", ".join(name for name in there if name in large)
+    return tuple(there.values()), f"{size}; of the paper's size {at_size}" if at_size else size
+
+
+@of_best
 def cutoffs(model: str) -> Measure:
     """How many lengths parity's cutoff lies beyond that of the state; the interval is as wide as
     both cutoffs' own (resampled) allow."""
@@ -150,10 +207,12 @@ def cutoffs(model: str) -> Measure:
     return measure
 
 
+@of_best
 def reach(model: str) -> Measure:
-    """The state cutoff in units of the training length."""
+    """The state cutoff in units of the training length, of a model that was trained to the end."""
 
     def measure(found: Results) -> Measured:
+        need_converged(found, model)
         about = found.json(lens_file(model, "generalization", "json"))
         summary = about["summary"]
         at, trained = summary["cutoff"]["state"]["first_below"], summary["training_length"]
@@ -164,18 +223,24 @@ def reach(model: str) -> Measure:
     return measure
 
 
+@of_best
 def accuracy_beyond(model: str, times: float) -> Measure:
-    """Share of states right at so many times the training length."""
+    """Share of states right at so many times the training length, of a model that was trained to
+    the end."""
 
     def measure(found: Results) -> Measured:
+        need_converged(found, model)
         summary = found.json(lens_file(model, "generalization", "json"))["summary"]
         length = round(times * summary["training_length"])
-        row = next(
+        sources = lens_files(model, "generalization", "generalization.json")
+        rows = [
             row
             for row in found.table(lens_file(model, "generalization"))
             if (row["what"], row["length"]) == ("state", length)
-        )
-        sources = lens_files(model, "generalization", "generalization.json")
+        ]
+        if not rows:
+            return Measured(None, words=f"not tried at length {length}", sources=sources)
+        row = rows[0]
         return Measured(row["accuracy"], row["n"], "sequences", row["low"], row["high"], "share",
                         f"at length {length}", sources)  # fmt: skip
 

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from statetrace.reproduction.kept import looked_at, of_best
 from statetrace.reproduction.measured import Measure, Measured
-from statetrace.reproduction.results import Results, lens_file, lens_files
+from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
 HALF = 0.5
@@ -27,6 +28,8 @@ def grid(
         for row in found.table(lens_file(model, "patching"))
         if (row["where"], row["split"], row["metric"]) == (where, split, "nld")
     ]
+    if not rows or not rows[0]["n"]:  # a model that hardly learned answers both of a pair alike
+        raise Missing(f"of '{model}' there is no {where} map of {split} pairs")
     shape = (max(row["layer"] for row in rows) + 1, max(row["position"] for row in rows) + 1)
     cells = np.full(shape, np.nan)
     for row in rows:
@@ -40,6 +43,7 @@ def fronts(cells: Array) -> list[int]:
     return [int(row.argmax()) + 1 if row.any() else cells.shape[1] for row in enough]
 
 
+@of_best
 def of_grid(
     model: str, where: str, split: str, number: Callable[[Array], tuple[float, str]], unit: str = ""
 ) -> Measure:
@@ -97,6 +101,7 @@ def rising_windows(cells: Array) -> tuple[float, str]:
     return int((np.diff(counts) > 0).sum()), f"single actions that count, by layer: {said}"
 
 
+@of_best
 def plateau(model: str) -> Measure:
     """Mean NLD where same-parity pairs are settled and opposite-parity ones are not."""
 
@@ -112,6 +117,7 @@ def plateau(model: str) -> Measure:
     return measure
 
 
+@of_best
 def apart(model: str) -> Measure:
     """Mean distance of same- and opposite-parity maps, where either depends on the prefix."""
 
@@ -125,6 +131,7 @@ def apart(model: str) -> Measure:
     return measure
 
 
+@of_best
 def deviation(model: str, split: str) -> Measure:
     """Mean standard deviation over pairs of the prefix map's cells."""
 
@@ -138,17 +145,25 @@ def deviation(model: str, split: str) -> Measure:
     return measure
 
 
+@of_best
 def depth_needed(model: str, split: str) -> Measure:
     """By how many layers the answer moves deeper from the shortest sequences to the length that
-    needs most."""
+    needs most, among lengths that other lenses looked at."""
 
     def measure(found: Results) -> Measured:
-        rows = [row for row in found.table(lens_file(model, "depth")) if row["split"] == split]
+        most = looked_at(found, model) or np.inf
+        rows = [
+            row
+            for row in found.table(lens_file(model, "depth"))
+            if row["split"] == split and row["length"] <= most and row["mean"] is not None
+        ]
         needed = {
             length: sum(row["mean"] for row in rows if row["length"] == length)
             for length in sorted({row["length"] for row in rows})
         }
         layers = list(needed.values())
+        if len(layers) < 2:
+            return Measured(None, words="too few lengths", sources=lens_files(model, "depth"))
         words = ", ".join(f"{layer:.1f} at length {n}" for n, layer in needed.items())
         pairs = sum(row["n"] for row in rows if row["layer"] == 0)
         return Measured(max(layers) - layers[0], pairs, "pairs", unit="layers", words=words,

@@ -10,8 +10,9 @@ import dataclasses
 import numpy as np
 
 from statetrace.lenses.parts.intervals import wilson
+from statetrace.reproduction.kept import looked_at, of_best
 from statetrace.reproduction.measured import Measure, Measured
-from statetrace.reproduction.results import Results, lens_file, lens_files
+from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
 
@@ -20,17 +21,25 @@ def curve(
     found: Results, model: str, target: str, position: str = "last", column: str = "mean",
     metric: str = "accuracy",
 ) -> tuple[Array, int]:  # fmt: skip
-    """A probe's accuracy by layer at the training length, and the number of held-out sequences."""
+    """A probe's accuracy by layer at the longest length that was looked at, and the number of
+    held-out sequences."""
+    most = looked_at(found, model) or np.inf
     rows = [
         row
         for row in found.table(lens_file(model, "probing"))
         if (row["target"], row["position"], row["metric"]) == (target, position, metric)
+        and row["length"] <= most
     ]
+    if not rows:
+        raise Missing(f"of '{model}' there are no probes of {target}, {position} token")
     length = max(row["length"] for row in rows)
     rows = sorted((row for row in rows if row["length"] == length), key=lambda row: row["layer"])
+    if any(row[column] is None for row in rows):  # a single subset has no deviation
+        raise Missing(f"the probes of '{model}' have no {column}")
     return np.array([row[column] for row in rows]), int(rows[0]["n"])
 
 
+@of_best
 def probe(model: str, target: str, layer: int, metric: str = "accuracy") -> Measure:
     """What a probe reads at one layer (negative ones count from the last)."""
 
@@ -49,13 +58,15 @@ def probe(model: str, target: str, layer: int, metric: str = "accuracy") -> Meas
     return measure
 
 
+@of_best
 def late_gain(model: str) -> Measure:
     """Of what the state probe gains from the embedding on, the share gained in the deeper half."""
 
     def measure(found: Results) -> Measured:
         values, n = curve(found, model, "state", "any")
         middle = (len(values) - 1) // 2
-        value = float((values[-1] - values[middle]) / (values[-1] - values[0]))
+        gain = values[-1] - values[0]
+        value = float((values[-1] - values[middle]) / gain) if gain > 0 else None
         words = "percent right by layer " + " ".join(f"{100 * value:.0f}" for value in values)
         return Measured(value, n, "sequences", unit="share", words=words,
                         sources=lens_files(model, "probing"))  # fmt: skip
@@ -63,6 +74,7 @@ def late_gain(model: str) -> Measure:
     return measure
 
 
+@of_best
 def read_depth(model: str, target: str, threshold: float = 0.9) -> Measure:
     """Share of the depth from which on a probe is right in `threshold` of the cases."""
 
@@ -78,21 +90,25 @@ def read_depth(model: str, target: str, threshold: float = 0.9) -> Measure:
     return measure
 
 
-def largest_deviation(model: str, target: str, smaller: str) -> Measure:
-    """Of a probe's accuracies over training subsets, the largest deviation among layers; beside it
-    that of smaller subsets."""
+@of_best
+def largest_deviation(model: str, target: str) -> Measure:
+    """Of a probe's accuracies over training subsets, the largest deviation among layers, with the
+    larger subsets of the folder MODEL-wide where there is one; beside it that of smaller ones."""
 
     def measure(found: Results) -> Measured:
-        values, _ = curve(found, model, target, column="std")
-        other, _ = curve(found, smaller, target, column="std")
-        about = found.json(lens_file(model, "probing", "json"))["summary"]
-        less = found.json(lens_file(smaller, "probing", "json"))["summary"]
-        each = [one["train"] // one["subsets"] for one in (about, less)]
-        words = (
-            f"largest of all layers, subsets of {each[0]:,} tried on {about['test']:,}; "
-            f"{other.max():.3g} with subsets of {each[1]:,}"
-        )
-        sources = (*lens_files(model, "probing", "probing.json"), *lens_files(smaller, "probing"))
+        wide = f"{model}-wide"
+        wider = found.exists(lens_file(wide, "probing"))
+        name = wide if wider else model
+        values, _ = curve(found, name, target, column="std")
+        about = found.json(lens_file(name, "probing", "json"))["summary"]
+        each = about["train"] // about["subsets"]
+        words = f"largest of all layers, subsets of {each:,} tried on {about['test']:,}"
+        sources = lens_files(name, "probing", "probing.json")
+        if wider:
+            other, _ = curve(found, model, target, column="std")
+            less = found.json(lens_file(model, "probing", "json"))["summary"]
+            words += f"; {other.max():.3g} with subsets of {less['train'] // less['subsets']:,}"
+            sources += lens_files(model, "probing")
         return Measured(
             float(values.max()), int(about["subsets"]), "subsets", words=words, sources=sources
         )

@@ -18,29 +18,41 @@ AA, PAA = "associative", "parity-associative"
 UNLEARNED = "unlearned"
 TRAINED = "results/calibration/trained.jsonl"
 RESAMPLED = 2_000
-EARLY = "early_verdict"
+EARLY, FULL = "early_verdict", "full"
+"""Verdicts by cutoffs midway, and those by all lenses at the end: see `judged`."""
 
 
 def judged(found: Results, studies: tuple[str, ...], verdict: str, **where: Any) -> list[Row]:
-    """Cells that learned the task, with a verdict: full ones of finished cells, or early ones."""
-    early = verdict == EARLY
+    """Cells that learned the task, with a verdict: that of finished cells (by all lenses, or by
+    cutoffs alone, as the study says), that of all lenses alone (FULL), or early ones (EARLY). A
+    study that has no results yet has no cells."""
+    early, full = verdict == EARLY, verdict == FULL
+    column = "verdict" if full else verdict
     return [
         row
-        for study in studies
+        for study in found.present(studies)
         for row in found.study(study)
         if (early or row["state"] == FINISHED)
-        and row[verdict] not in (None, UNLEARNED)
+        and row[column] not in (None, UNLEARNED)
+        and not (full and row.get("confidence") is None)  # cutoffs alone have none
         and all(str(row.get(name)) == str(value) for name, value in where.items())
     ]
 
 
 def sizes(rows: list[Row]) -> str:
-    """How large the models of these cells are."""
+    """How large the models of these cells are; a published size goes by its name alone."""
     levels = {
-        name: _levels(sorted({row[name] for row in rows}))
+        name: _levels(sorted({row[name] for row in rows if row[name] is not None}))
         for name in ("model", "layers", "width", "group", "length")
     }
-    return "{model}, {layers} layers, width {width}, {group}, length {length}".format(**levels)
+    parts = [
+        levels["model"],
+        levels["layers"] and f"{levels['layers']} layers",
+        levels["width"] and f"width {levels['width']}",
+        levels["group"],
+        f"length {levels['length']}",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _levels(values: list[Any]) -> str:
@@ -55,25 +67,31 @@ def share(
 ) -> Measure:
     """Of the models that learned the task, the share with this mechanism."""
     wanted = (mechanism,) if isinstance(mechanism, str) else mechanism
+    column = "verdict" if verdict == FULL else verdict
 
     def measure(found: Results) -> Measured:
-        rows = judged(found, studies, verdict, **where)
+        there = found.present(studies)
+        rows = judged(found, there, verdict, **where)
         asked = sum(
             all(str(row.get(name)) == str(value) for name, value in where.items())
-            for study in studies
+            for study in there
             for row in found.study(study)
         )
-        words = f"of {asked} planned" if len(rows) < asked else ""
+        if not asked:
+            return Measured(None)
+        words = [f"by cutoffs at step {_steps(rows)}"] if verdict == EARLY and rows else []
+        words += [f"of {asked} planned"] if len(rows) < asked else []
         if not rows:
-            words = f"none of {asked} planned models has a verdict"
-        elif verdict == EARLY:
-            steps = sorted({row["early_step"] for row in rows})
-            words = f"by cutoffs at step {', '.join(f'{s:,}' for s in steps)}"
-        count = sum(row[verdict] in wanted for row in rows)
-        sources = tuple(map(study_file, studies))
-        return share_of(count, len(rows), "models", sources, words, sizes(rows))
+            words = [f"none of {asked} planned models has a verdict"]
+        count = sum(row[column] in wanted for row in rows)
+        sources = tuple(map(study_file, there))
+        return share_of(count, len(rows), "models", sources, "; ".join(words), sizes(rows))
 
     return measure
+
+
+def _steps(rows: list[Row]) -> str:
+    return ", ".join(f"{step:,}" for step in sorted({row["early_step"] for row in rows}))
 
 
 def share_where(
@@ -90,11 +108,21 @@ def share_where(
             for row in judged(found, studies, "verdict")
             if mechanism in (None, row["verdict"]) and among(row)
         ]
+        if not found.present(studies):
+            return Measured(None)
         count = sum(test(row) for row in rows)
-        sources = tuple(map(study_file, studies))
-        return share_of(count, len(rows), "models", sources, size=sizes(rows))
+        sources = tuple(map(study_file, found.present(studies)))
+        return share_of(count, len(rows), "models", sources, _by_cutoffs(rows), sizes(rows))
 
     return measure
+
+
+def _by_cutoffs(rows: list[Row]) -> str:
+    """Said where verdicts looked at nothing but accuracy: what follows about cutoffs is not much
+    news then."""
+    quick = {row["step"] for row in rows if row.get("confidence") is None}
+    steps = ", ".join(f"{step:,}" for step in sorted(quick))
+    return f"verdicts by accuracy alone, at step {steps}" if quick else ""
 
 
 def ahead(column: str, *studies: str, **where: Any) -> Measure:
@@ -106,7 +134,7 @@ def ahead(column: str, *studies: str, **where: Any) -> Measure:
             np.array([_or_longest(row, column) for row in rows if row["verdict"] == name])
             for name in (AA, PAA)
         )
-        sources = tuple(map(study_file, studies))
+        sources = tuple(map(study_file, found.present(studies)))
         if min(len(a), len(b)) < 2:
             return Measured(None, words="too few of either mechanism", sources=sources)
         rng = np.random.default_rng(0)
@@ -144,8 +172,11 @@ def share_gap(
         down = math.hypot(one.value - one.low, two.high - two.value)  # type: ignore[operator]
         up = math.hypot(one.high - one.value, two.value - two.low)  # type: ignore[operator]
         words = f"{levels[0]} {one.words}; {levels[1]} {two.words}"
+        rows = [
+            row for level in levels for row in judged(found, (study,), verdict, **{factor: level})
+        ]
         return Measured(gap, one.n + two.n, "models", gap - down, gap + up, words=words,
-                        sources=one.sources)  # fmt: skip
+                        sources=one.sources, size=sizes(rows))  # fmt: skip
 
     return measure
 
@@ -156,6 +187,8 @@ def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
     def measure(found: Results) -> Measured:
         rows = [row | {"state": FINISHED} for row in judged(found, (study,), verdict, **where)]
         known = associations(rows, [factor], verdict) if rows else []
+        if not found.present((study,)):
+            return Measured(None)
         sources = (study_file(study),)
         if not known:
             return Measured(None, words=f"fewer than two levels of {factor}", sources=sources)
@@ -224,7 +257,7 @@ def pushed(regime: str, either_way: bool = False) -> Measure:
         plain = [
             row for row in judged(found, ("small",), EARLY) if (row["model"], row["width"]) in alike
         ]
-        sources = (study_file("small"), study_file("small-regimes"))
+        sources = tuple(map(study_file, found.present(("small", "small-regimes"))))
         if not plain or not after:
             return Measured(None, words="too few models", sources=sources)
         a, b = (sum(row[EARLY] == AA for row in rows) for rows in (after, plain))

@@ -8,8 +8,9 @@ from typing import Any
 from statetrace.reproduction.claim import Answer, answer, settings, size
 from statetrace.reproduction.claims import PARTS
 from statetrace.reproduction.measured import share_of
-from statetrace.reproduction.pictures import FOLDER, PICTURES
-from statetrace.reproduction.results import Results, study_file
+from statetrace.reproduction.of_studies import sizes
+from statetrace.reproduction.pictures import FOLDER, charts
+from statetrace.reproduction.results import Results, Row, study_file
 from statetrace.reproduction.rules import AGREES, DIFFERS, JUDGEMENTS, NOT_REACHED
 from statetrace.reproduction.speed import speed
 from statetrace.studies.folder import FINISHED
@@ -29,11 +30,11 @@ SETTINGS = (
 
 def page(found: Results) -> str:
     """The whole page."""
-    shown: set[str] = set()
+    drawn = {name: chart.title.replace("\n", ", ") for name, chart in charts(found).items()}
     parts = {title: [answer(claim, found) for claim in claims] for title, claims in PARTS.items()}
     lines = [HEAD, *_summary(parts)]
     for title, answers in parts.items():
-        lines += _part(title, answers, found, shown)
+        lines += _part(title, answers, found, drawn)
     return (
         "\n".join(lines + _settings(found) + _beyond(found) + speed(found) + [HOW]).rstrip() + "\n"
     )
@@ -47,11 +48,14 @@ not edited by hand. AA is the associative, PAA the parity-associative mechanism.
 
 **Smaller models stand in** where nothing of the paper's size has been trained yet; such rows say
 *small*, and how small. A difference there may be one between sizes until the paper's size has been
-run. Numbers come with 95% intervals where there are any (Wilson's for shares) and with what they
-were counted over. *Rule* is what decides, in the units of our number (a share of 1 is 100%): where
-an interval lies on both sides of a bound or is too wide to say, or there are too few observations,
-the claim is not reached yet. Where the paper gives no number the bound is ours. Rows about one
-model count its sequences or pairs, not models. Which mechanism a model has is said by the verdict
+run. As soon as there is a number of the paper's size it is the row's, even of few models; what many
+smaller ones say is then quoted beside it. Numbers come with 95% intervals where there are any
+(Wilson's for shares) and with what they were counted over. *Rule* is what decides, in the units of
+our number (a share of 1 is 100%): where an interval lies on both sides of a bound or is too wide to
+say, or there are too few observations, the claim is not reached yet. **Bounds that are ours**:
+where the paper gives no number to compare with, what counts as agreement is our choice, and the
+rule says *ours*; where it gives one, the margin (±) is still ours. Rows about one model count its
+sequences or pairs, not models. Which mechanism a model has is said by the verdict
 ([how](docs/verdict.md)), which among others looks at cutoffs and at the order in which parity and
 state were learned: rows about cutoffs and training of "PAA models" or "AA models" are therefore
 less than independent evidence. Known causes of differences, and what was tried, stand below each
@@ -61,13 +65,25 @@ table.
 
 HOW = """## Adding results
 
-A study adds itself: its `results.csv` goes to `results/STUDY/`. What the lenses saw of one model is
-kept by
+A study adds itself: its `results.csv` goes to `results/STUDY/`, whether all of its cells have ended
+or not. Rows read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon
+as a model of it has a verdict it goes before the small ones), `small-s5` and `small-recurrent`.
+
+What the lenses saw of one model is kept by
 
     statetrace analyze zoo:s3-rotary --out runs/zoo/s3-rotary
     python -m statetrace.reproduction.keep runs/zoo/s3-rotary --out results/zoo/s3-rotary
 
-and the same with any run folder. Those that end in `-wide` were analyzed with
+and the same with any run folder. A model of the paper's size goes before the zoo's when it lies in
+`results/gpt2-associative`, `results/gpt2-parity-associative`, or the same with `pythia-160m`. Those
+of S5 lie in `results/s5-associative` and `results/s5-parity-associative` (`s5-...-associative` does
+as well). A model that so far knows the state up to length 30 is looked at with
+
+    statetrace analyze RUN --set patching.length=30 --set probing.length=30 \\
+        --set geometry.length=30 --set attention.last=30 \\
+        --set depth.lengths=2,3,4,6,8,12,16,24,30
+
+Folders that end in `-wide` were analyzed with
 
     --only probing --set probing.lengths=24 --set probing.controls= \\
         --set probing.train=50000 --set probing.test=10000
@@ -94,21 +110,28 @@ def _summary(parts: dict[str, list[Answer]]) -> list[str]:
     lines.append(f"| **all** | {' | '.join(cells)} | **{whole.total()}** |")
     every = [one for answers in parts.values() for one in answers]
     decided = [one for one in every if one.judgement != NOT_REACHED]
-    small = sum(bool(one.claim.stand_in) for one in decided)
+    small = sum(one.small for one in decided)
     differing = [one.claim.name for one in every if one.judgement == DIFFERS]
+    chosen = [one.claim.name for one in every if one.claim.ours]
     lines += [
         "",
         f"{small} of the {len(decided)} decided claims were decided by models smaller than the "
         "paper's.",
         "",
-        f"What differs: {', '.join(f'[{name}](#{name})' for name in differing) or 'nothing'}.",
+        f"In {len(chosen)} rows the bound is ours: {_anchors(chosen)}.",
+        "",
+        f"What differs: {_anchors(differing) or 'nothing'}.",
         "",
     ]
     return lines
 
 
-def _part(title: str, answers: list[Answer], found: Results, shown: set[str]) -> list[str]:
-    """One table with its notes and the pictures that were not shown before."""
+def _anchors(names: list[str]) -> str:
+    return ", ".join(f"[{name}](#{name})" for name in names)
+
+
+def _part(title: str, answers: list[Answer], found: Results, drawn: dict[str, str]) -> list[str]:
+    """One table with its notes and, of the pictures' titles, those not shown before."""
     lines = [
         f"## {title}",
         "",
@@ -118,36 +141,49 @@ def _part(title: str, answers: list[Answer], found: Results, shown: set[str]) ->
     lines += [_row(one, found) for one in answers]
     notes: dict[str, list[str]] = {}
     for one in answers:
-        if one.claim.note and one.claim.noted in ("", one.judgement):
+        if one.noted:
             notes.setdefault(one.claim.note, []).append(one.claim.name)
     if notes:
         lines += ["", "Notes:", ""]
         lines += [f"- *{', '.join(names)}*: {note}" for note, names in notes.items()]
-    pictures = dict.fromkeys(one.claim.picture for one in answers if one.claim.picture)
-    for picture in [name for name in pictures if name not in shown]:
-        shown.add(picture)
-        title = PICTURES[picture](found).title
-        lines += ["", f"![{title}]({FOLDER}/{picture}.png)"]
+    for picture in dict.fromkeys(one.claim.picture for one in answers):
+        if picture in drawn:
+            lines += ["", f"![{drawn.pop(picture)}]({FOLDER}/{picture}.png)"]
     return [*lines, ""]
 
 
 def _row(one: Answer, found: Results) -> str:
     claim = one.claim
-    ours = one.found.text()
-    if claim.stand_in and one.found.value is not None:
-        ours += f". *Small: {one.found.size or size(found.root, claim.stand_in)}*"
+    ours = _ours(one, found)
+    shown = [one]
+    if one.beside is not None:
+        ours += f". Smaller models ({one.beside.judgement}): {_ours(one.beside, found)}"
+        shown.append(one.beside)
     links = [_link(claim.recipe)]
-    links += [_link(claim.stand_in)] if claim.stand_in else []
-    links += [_link(source) for source in one.found.sources]
+    links += (
+        [_link(claim.stand_in)]
+        if claim.stand_in and not all(o.found.at_size for o in shown)
+        else []
+    )
+    sources = dict.fromkeys(source for each in shown for source in each.found.sources)
+    links += [_link(source) for source in sources]
     cells = [
         f'<a id="{claim.name}"></a>*{claim.name}*: {claim.says} ({claim.where})',
         claim.paper,
         ours,
-        claim.rule.text(),
+        claim.rule.text() + (" (*ours*)" if claim.ours else ""),
         MARKS[one.judgement],
         ", ".join(links),
     ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _ours(one: Answer, found: Results) -> str:
+    """Our number, and of which models it is."""
+    said = one.found.text()
+    if one.small:
+        return f"{said}. *Small: {one.found.size or size(found.root, one.claim.stand_in)}*"
+    return f"{said}. *The paper's size: {one.found.size}*" if one.found.at_size else said
 
 
 def _settings(found: Results) -> list[str]:
@@ -175,29 +211,42 @@ def _settings(found: Results) -> list[str]:
 
 
 def _beyond(found: Results) -> list[str]:
-    """Groups that are not in the paper."""
-    name = "small-groups"
-    rows = found.study(name)
-    recipe = "recipes/studies/small-groups.toml"
-    lines = [
-        "## Beyond the paper: other groups",
-        "",
-        f"Small: {size(found.root, recipe)} ({_link(recipe)}, {_link(study_file(name))}).",
-        "",
-        "| group | ended | parity-associative | unlearned | states right |",
-        "|---|--:|---|---|---|",
-    ]
-    for group in dict.fromkeys(row["group"] for row in rows):
-        here = [row for row in rows if row["group"] == group]
+    """Groups that are not in the paper and, once there are any, recurrent models."""
+    name, recipe = "small-groups", "recipes/studies/small-groups.toml"
+    lines = ["## Beyond the paper: other groups", ""]
+    if found.present((name,)):
+        sized = size(found.root, recipe)
+        lines += [f"Small: {sized} ({_link(recipe)}, {_link(study_file(name))}).", ""]
+        lines += _outcomes(found.study(name), ("group",))
+    else:
+        lines += ["Nothing measured.", ""]
+    name = "small-recurrent"
+    if found.present((name,)):
+        rows = found.study(name)
+        lines += ["## Beyond the paper: a recurrent model", ""]
+        lines += [f"Small: {sizes(rows)} ({_link(study_file(name))}).", ""]
+        lines += _outcomes(rows, ("model", "group"))
+    return lines
+
+
+def _outcomes(rows: list[Row], by: tuple[str, ...]) -> list[str]:
+    """A table of how many cells ended, with which verdicts, and how many states they know."""
+    verdicts = sorted({row["verdict"] for row in rows if row["state"] == FINISHED})
+    heads = [*by, "ended", *verdicts, "states right"]
+    ruled = "|" + "---|" * len(by) + "--:|" + "---|" * (len(verdicts) + 1)
+    lines = [f"| {' | '.join(heads)} |", ruled]
+    for levels in dict.fromkeys(tuple(row[name] for name in by) for row in rows):
+        here = [row for row in rows if tuple(row[name] for name in by) == levels]
         ended = [row for row in here if row["state"] == FINISHED]
         cells = [
             share_of(
                 sum(row["verdict"] == verdict for row in ended), len(ended), "models", ()
             ).text()
-            for verdict in ("parity-associative", "unlearned")
+            for verdict in verdicts
         ]
-        right = ", ".join(f"{row['accuracy']:.0%}" for row in ended) or "–"
-        lines.append(f"| {group} | {len(ended)} of {len(here)} | {' | '.join(cells)} | {right} |")
+        right = [f"{row['accuracy']:.0%}" for row in ended if row["accuracy"] is not None]
+        said = [*map(str, levels), f"{len(ended)} of {len(here)}", *cells, ", ".join(right) or "–"]
+        lines.append(f"| {' | '.join(said)} |")
     return [*lines, ""]
 
 

@@ -7,176 +7,25 @@ numbers without comparing pixels.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from statetrace.groups import group
-from statetrace.report.figures.chart import (
-    Bars,
-    Chart,
-    Cloud,
-    Dots,
-    Heat,
-    Line,
-    Panel,
-    Path3,
-    Rule,
-    numbers,
+from statetrace.report.figures.chart import Chart
+from statetrace.reproduction.pictures_of_models import (
+    generalization,
+    parity_heads,
+    patching,
+    prism,
+    probes,
+    training,
 )
-from statetrace.report.figures.study_shares import order, style
-from statetrace.reproduction.claims.names import BOTH, A, P
-from statetrace.reproduction.of_patching import grid
-from statetrace.reproduction.of_probing import curve
-from statetrace.reproduction.of_studies import judged
-from statetrace.reproduction.results import Results, lens_file
-from statetrace.studies.proportions import proportions
+from statetrace.reproduction.pictures_of_studies import cutoffs, shares
+from statetrace.reproduction.results import Missing, Results
 
 FOLDER = Path("docs/reproduction")
-NAMES = {A: "AA", P: "PAA"}
-SPLITS = ("all", "same parity", "opposite parity")
-
-
-def patching(found: Results) -> Chart:
-    """Figures 2, 8A and 8B: the two models, all pairs and by parity."""
-    panels = []
-    for model, called in NAMES.items():
-        for split in SPLITS:
-            cells, n = grid(found, model, "prefix", split)
-            layers, positions = (list(range(size)) for size in cells.shape)
-            heat = Heat(positions, layers, [numbers(row) for row in cells], "NLD")
-            panels.append(
-                Panel("prefix up to action", "layer", (heat,), f"{called}, {split} ({n} pairs)",
-                      down=True, whole="xy")
-            )  # fmt: skip
-    return Chart("patching", "Prefixes restored (Figures 2 and 8)", tuple(panels))
-
-
-def probes(found: Results) -> Chart:
-    """Figure 3: what a line reads from the last token, by layer."""
-    panels = []
-    for model, called in NAMES.items():
-        lines: list[Any] = []
-        for target in ("state", "parity"):
-            values, _ = curve(found, model, target)
-            layers = list(range(len(values)))
-            mark = "circle" if target == "state" else "square"
-            lines.append(Line(target, layers, numbers(values), target, mark=mark))
-        panels.append(
-            Panel("layer", "probe accuracy", tuple(lines), called, y_range=(0, 1.03), whole="x")
-        )
-    return Chart("probes", "Probes at the last token (Figure 3)", tuple(panels))
-
-
-def prism(found: Results) -> Chart:
-    """Figure 4: means of the six states where the prism is clearest."""
-    drawn = found.json(lens_file(P, "drawn", "json"))
-    about = found.json(lens_file(P, "geometry", "json"))["summary"]["prism"]
-    means = np.array(drawn["prism_means"])  # [6, 3]
-    states = group("S3")
-    at = {label: number for number, label in enumerate(states.labels)}
-    assert states.parity is not None
-    odd = np.array(states.parity) > 0
-    marks: list[Any] = []
-    for name, chosen, colour in (("even", ~odd, "state"), ("odd", odd, "parity")):
-        here = np.flatnonzero(chosen)
-        texts = [states.labels[i] for i in here]
-        points = [[float(f"{x:.4g}") for x in means[i]] for i in here]
-        marks.append(Cloud(name, points, texts, colour, size=5, strong=True))
-        ends = [(points[i], points[(i + 1) % 3]) for i in range(3)]
-        marks.append(Path3(f"{name} face", ends, colour))
-    pairs = [(means[at[a]].tolist(), means[at[b]].tolist()) for a, b in about["pairs"]]
-    marks.append(Path3("pairs", pairs, "grey", "dash"))
-    panel = Panel("parity", "complement", tuple(marks), z="complement", tall=1.6)
-    return Chart("prism", f"States of the PAA model, layer {about['layer']} (Figure 4)", (panel,))
-
-
-def parity_heads(found: Results) -> Chart:
-    """Figure 15: the maps of the heads with the best scores, for one sequence."""
-    drawn = found.json(lens_file(P, "drawn", "json"))
-    odd = [i for i, is_odd in enumerate(drawn["odd"]) if is_odd]
-    panels = []
-    for weights, (layer, head) in zip(drawn["maps"], drawn["heads"], strict=True):
-        rows = np.array(weights)
-        steps = list(range(len(rows)))
-        cells = [[float(f"{w:.3g}") if j <= i else None for j, w in enumerate(row)]
-                 for i, row in enumerate(rows.tolist())]  # fmt: skip
-        heat = Heat(steps, steps, cells, "weight", 0.0, float(f"{rows.max():.2g}"))
-        dots = Dots("odd actions", odd, [-1.2] * len(odd), colour="parity", mark="triangle-down",
-                    size=5)  # fmt: skip
-        panels.append(
-            Panel("attended action", "action", (heat, dots), f"layer {layer}, head {head}",
-                  y_range=(-2.0, len(rows) - 0.5), down=True, whole="xy")
-        )  # fmt: skip
-    return Chart("parity-heads", "The PAA model's best parity heads (Figure 15)", tuple(panels))
-
-
-def generalization(found: Results) -> Chart:
-    """Figure 5: accuracy by length, with cutoffs."""
-    panels = []
-    for model, called in NAMES.items():
-        table = found.table(lens_file(model, "generalization"))
-        about = found.json(lens_file(model, "generalization", "json"))["summary"]
-        marks: list[Any] = []
-        for what in ("state", "parity"):
-            rows = [row for row in table if row["what"] == what]
-            x, y, low, high = (
-                [row[k] for row in rows] for k in ("length", "accuracy", "low", "high")
-            )
-            marks.append(Line(what, x, y, what, mark=None, low=low, high=high))
-            end = about["cutoff"][what]["first_below"]
-            if end is not None:
-                side = ("left", 0.3) if what == "state" else ("right", 0.88)
-                marks.append(Rule("x", end, str(end), what, beside=side))
-        panels.append(
-            Panel("length", "accuracy", tuple(marks), called, y_range=(0, 1.03), whole="x")
-        )
-    return Chart("generalization", "Accuracy by length, cutoffs at 98% (Figure 5)", tuple(panels))
-
-
-def shares(found: Results) -> Chart:
-    """Figures 7 and 18: which mechanism the small models learned."""
-    rows = [
-        row | {"what": f"{row['model']} {row.get('regime') or 'scratch'}"}
-        for row in judged(found, BOTH, "verdict")
-    ]
-    table = proportions(rows, ["what"])
-    names = list(dict.fromkeys(row["what"] for row in table))
-    counts = {row["what"]: row["cells"] for row in table}
-    mechanisms = sorted({row["mechanism"] for row in table}, key=order)
-    wide = 0.8 / len(mechanisms)
-    bars: list[Any] = []
-    for number, mechanism in enumerate(mechanisms):
-        mine = {row["what"]: row for row in table if row["mechanism"] == mechanism}
-        x = [i + wide * (number - (len(mechanisms) - 1) / 2) for i in range(len(names))]
-        y, low, high = ([mine[name][key] for name in names] for key in ("share", "low", "high"))
-        texts = [f"{mine[name]['count']} of {mine[name]['cells']}" for name in names]
-        bars.append(Bars(mechanism, x, y, low, high, texts, style(mechanism)[0], wide))
-    ticks = tuple((float(i), f"{name}\n(n = {counts[name]})") for i, name in enumerate(names))
-    panel = Panel("", "share of models", tuple(bars), x_range=(-0.6, len(names) - 0.4),
-                  y_range=(0, 1.02), ticks=ticks, bare=True)  # fmt: skip
-    return Chart("proportions", "Mechanisms of the small models (Figures 7 and 18)", (panel,))
-
-
-def cutoffs(found: Results) -> Chart:
-    """Figure 5, many models: state against parity cutoff."""
-    rows = [row for row in judged(found, BOTH, "verdict") if row["cutoff"] and row["parity_cutoff"]]
-    most = max(row["length"] for row in rows) + 2.0
-    marks: list[Any] = [Line("equal", [0.0, most], [0.0, most], "faint", "dash", mark=None)]
-    for mechanism in sorted({row["verdict"] for row in rows}, key=order):
-        mine = [row for row in rows if row["verdict"] == mechanism]
-        x, y = ([float(row[key]) for row in mine] for key in ("cutoff", "parity_cutoff"))
-        colour, mark = style(mechanism)
-        texts = [row["cell"] for row in mine]
-        marks.append(Dots(f"{mechanism} ({len(mine)})", x, y, texts, colour, mark, 9))
-    panel = Panel("state cutoff", "parity cutoff", tuple(marks), x_range=(5, most),
-                  y_range=(5, most), whole="xy", tall=1.2)  # fmt: skip
-    return Chart("cutoffs", "Cutoffs of the small models, length 20 (Figure 5)", (panel,))
-
 
 PICTURES: dict[str, Callable[[Results], Chart]] = {
     "patching": patching,
@@ -185,6 +34,7 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
     "parity-heads": parity_heads,
     "generalization": generalization,
     "cutoffs": cutoffs,
+    "training": training,
     "proportions": shares,
 }
 
@@ -195,21 +45,40 @@ def fingerprint(chart: Chart) -> str:
     return hashlib.sha256(json.dumps(about, default=float).encode()).hexdigest()[:16]
 
 
+def charts(found: Results) -> dict[str, Chart]:
+    """All pictures of which results/ have the numbers."""
+    made = {}
+    for name, draw in PICTURES.items():
+        with contextlib.suppress(Missing):
+            made[name] = draw(found)
+    return made
+
+
 def fingerprints(found: Results) -> dict[str, str]:
-    return {name: fingerprint(draw(found)) for name, draw in PICTURES.items()}
+    return {name: fingerprint(chart) for name, chart in charts(found).items()}
+
+
+def drawn_last(root: Path) -> dict[str, str]:
+    """Fingerprints of the pictures that are there."""
+    kept = root / FOLDER / "pictures.json"
+    before = json.loads(kept.read_text()) if kept.is_file() else {}
+    return {
+        name: mark for name, mark in before.items() if (root / FOLDER / f"{name}.png").is_file()
+    }
 
 
 def draw_all(found: Results) -> list[Path]:
-    """Write every picture whose numbers have changed, and the fingerprints."""
+    """Write every picture whose numbers have changed, and the fingerprints; a picture that has no
+    numbers any more goes."""
     folder = found.root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "pictures.json"
-    before = json.loads(kept.read_text()) if kept.is_file() else {}
-    written = []
-    for name, draw in PICTURES.items():
-        chart, file = draw(found), folder / f"{name}.png"
-        if before.get(name) != fingerprint(chart) or not file.is_file():
-            chart.save(file)
-            written.append(file)
-    kept.write_text(json.dumps(fingerprints(found), indent=2) + "\n")
+    before, made, written = drawn_last(found.root), charts(found), []
+    for name, chart in made.items():
+        if before.get(name) != fingerprint(chart):
+            written.append(folder / f"{name}.png")
+            chart.save(written[-1])
+    for name in before.keys() - made.keys():
+        (folder / f"{name}.png").unlink()
+    marks = {name: fingerprint(chart) for name, chart in made.items()}
+    (folder / "pictures.json").write_text(json.dumps(marks, indent=2) + "\n")
     return written

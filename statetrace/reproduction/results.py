@@ -1,7 +1,7 @@
 """What lies in results/, read as plain values: studies, lens results, measures of models.
 
     results/STUDY/results.csv      a row per cell (studies/table.py)
-    results/zoo/NAME/LENS.csv      what a lens saw of one model (keep.py)
+    results/NAME/LENS.csv          what a lens saw of one model (keep.py; NAME may be zoo/NAME)
     results/calibration/*.jsonl    a line per model
 
 Cost: each file is read once. Needs no torch.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from typing import Any
 from statetrace.errors import StatetraceError
 
 Row = dict[str, Any]
+
+
+class Missing(StatetraceError):
+    """There is no such result, so what asks for it has not been measured."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +52,19 @@ class Results:
     def study(self, name: str) -> list[Row]:
         return self.table(study_file(name))
 
+    def folders(self, prefix: str) -> list[str]:
+        """Names of the folders of results/ that begin so, in order."""
+        return sorted(path.name for path in (self.root / "results").glob(f"{prefix}*"))
+
+    def present(self, studies: Iterable[str]) -> tuple[str, ...]:
+        """Those of the studies that have results; a study may still be waiting for its first."""
+        return tuple(name for name in studies if self.exists(study_file(name)))
+
     def _once(self, path: str, parse: Any) -> Any:
         if path not in self._read:
             file = self.root / path
             if not file.is_file():
-                raise StatetraceError(f"'{path}' is missing: a claim is measured from it")
+                raise Missing(f"'{path}' is missing: a claim is measured from it")
             try:
                 self._read[path] = parse(file.read_text())
             except (ValueError, csv.Error) as error:
@@ -64,13 +77,13 @@ def study_file(name: str) -> str:
 
 
 def lens_file(model: str, lens: str, kind: str = "csv") -> str:
-    return f"results/zoo/{model}/{lens}.{kind}"
+    return f"results/{model}/{lens}.{kind}"
 
 
 def lens_files(model: str, *files: str) -> tuple[str, ...]:
     """Several of a model's files; a name without an ending is a table."""
     named = (file if "." in file else f"{file}.csv" for file in files)
-    return tuple(f"results/zoo/{model}/{file}" for file in named)
+    return tuple(f"results/{model}/{file}" for file in named)
 
 
 def _table(text: str) -> list[Row]:

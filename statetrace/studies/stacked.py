@@ -7,30 +7,29 @@ those of a solo run, and each run can be resumed alone.
 
 Cost: memory for all seeds at once; evaluations are made one seed after the other.
 Caveat: sums are taken in another order, so numbers equal those of a solo run up to rounding, not
-bit for bit; over many steps such differences grow, as between two kinds of processor. Only one
-stage of the state task, without an early end and on a CPU without dropout, can be stacked.
+bit for bit; over many steps such differences grow, as between two kinds of processor. Stages that
+may end early cannot be stacked, as seeds would part, nor on a CPU models with dropout.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 from statetrace.errors import StatetraceError
-from statetrace.models import load_checkpoint
 from statetrace.runs import Run
-from statetrace.tasks.batch import Split
-from statetrace.training import checkpoint, setup
+from statetrace.training import setup
 from statetrace.training.book import Book
 from statetrace.training.listener import Quiet
+from statetrace.training.loop import Position, find, home, take_up
 from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import join, pick_device
-from statetrace.training.program import Step, beyond
+from statetrace.training.program import beyond
 from statetrace.training.recipe import Recipe
 from statetrace.training.setup import Plan
-from statetrace.training.trainer import Trainer
+from statetrace.training.stages import Stage
+from statetrace.training.trainer import Trainer, whole_step
 
 FAMILIES = ("gpt2", "pythia")
 """Those that the program knows."""
@@ -38,14 +37,12 @@ FAMILIES = ("gpt2", "pythia")
 
 def why_not(recipe: Recipe) -> str | None:
     """What keeps a recipe from being trained in a stack, or None."""
-    training, stages = recipe.training, recipe.stages
-    spec = setup.model_spec(recipe)
-    if len(stages) > 1 or stages[0].wanted.objective != "state" or stages[0].wanted.auxiliary:
-        return "it is more than one stage of the state task"
-    if stages[0].training.stop_at is not None or stages[0].training.stop_loss is not None:
-        return "its runs may end early"
-    if training.accumulate > 1:
-        return f"accumulate is {training.accumulate}"
+    training, spec = recipe.training, setup.model_spec(recipe)
+    for stage in recipe.stages:
+        if stage.training.stop_at is not None or stage.training.stop_loss is not None:
+            return "its runs may end early"
+        if stage.training.accumulate > 1:
+            return f"accumulate is {stage.training.accumulate}"
     if spec.pretrained is not None:
         return "it starts from pretrained weights"
     if spec.family.name not in FAMILIES:
@@ -68,16 +65,11 @@ def why_not(recipe: Recipe) -> str | None:
 
 
 class Stack:
-    """Solo trainers whose parameters and moments are views of stacked ones."""
+    """Solo trainers of one stage whose parameters and moments are views of stacked ones."""
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
         self.trainers = list(trainers)
-        first = self.trainers[0]
-        dtype = setup.precision(first.plan.recipe, first.plan.world.device)
-        models = [trainer.model for trainer in self.trainers]
-        self._step = Step(models, first.stage.training, first.objective.loss, dtype)
-        for number, trainer in enumerate(self.trainers):
-            self._step.adopt(number, trainer.optimizer)
+        self._step = whole_step(self.trainers)
 
     def step(self, index: int) -> None:
         """One optimizer step of every seed, each on its own batch number `index`."""
@@ -85,7 +77,7 @@ class Stack:
         settings = first.stage.training
         length = current_length(settings, index, first.stage.length)
         seeds = [trainer.stage.seed for trainer in self.trainers]
-        assert isinstance(first.split, Split)  # as `why_not` made sure
+        # the source is the same for all: data do not depend on a run's seed
         batch = first.split.batches_of(seeds, index, settings.batch, length)
         tokens, targets = batch.tokens.unflatten(0, shape), batch.targets.unflatten(0, shape)
         losses = self._step(index, tokens, targets, learning_rate(settings, index), seeds)
@@ -93,12 +85,23 @@ class Stack:
             trainer.note(index, loss)
 
 
+@dataclass(frozen=True)
+class Member:
+    """One of the runs that are trained together; `plan` is that of any of its stages."""
+
+    plan: Plan
+    run: Run
+    book: Book
+
+
 def train_together(
     recipes: Sequence[Recipe], runs: Sequence[Run], until: int | None, stop: Callable[[], bool]
 ) -> int:
-    """Train runs that differ only in their seed, as `train` would one by one; the step reached.
+    """Train runs that differ only in their seed, as `train` would one by one; how many steps of the
+    last stage are done.
 
-    All must stand at the same step. Stops behind step `until`, or when asked to, with a checkpoint.
+    All must stand at the same step of the same stage. Stops behind step `until` of the last stage,
+    or when asked to, with a checkpoint.
     """
     for recipe in recipes:
         reason = why_not(recipe)
@@ -109,68 +112,94 @@ def train_together(
             locks.enter_context(run.lock())
         first = setup.make_plan(recipes[0], world)
         plans = [replace(first, recipe=one, stage=one.stages[0]) for one in recipes]
-        found = [checkpoint.newest(run, lambda words: None) for run in runs]
-        steps = {at[0] if at else 0 for at in found}
-        if len(steps) > 1:
-            raise StatetraceError(
-                f"runs at steps {', '.join(map(str, sorted(steps)))} cannot be trained together; "
-                "train them alone until they stand at the same"
-            )
-        start, last = steps.pop(), plans[0].stage.training.steps
-        end = last if until is None else min(until, last)
-        if start >= end:
-            return start
-        trainers = [
-            _trainer(plan, run, at) for plan, run, at in zip(plans, runs, found, strict=True)
+        at = [find(plan, run, Quiet()) for plan, run in zip(plans, runs, strict=True)]
+        _check_abreast(at)
+        if at[0].stage.last and at[0].step >= _end(at[0].stage, until):
+            return at[0].step
+        members = [
+            Member(plan, run, Book(plan, run, Quiet()))
+            for plan, run in zip(plans, runs, strict=True)
         ]
-        with _books(plans, runs, trainers, start) as books:
-            stack = Stack(trainers)
-            return _steps(stack, books, start, end, stop)
+        ended = "stopped"
+        try:
+            done = _stages(members, at, until, stop)
+            if done == recipes[0].stages[-1].training.steps:
+                ended = "finished"
+        except BaseException as error:
+            ended = f"{type(error).__name__}: {error}"[:500]
+            raise
+        finally:
+            for member in members:
+                member.book.close(ended)
+        return done
 
 
-def _trainer(plan: Plan, run: Run, at: tuple[int, Any] | None) -> Trainer:
-    if at is None:
-        return Trainer(plan, run, setup.make_model(plan))
-    trainer = Trainer(plan, run, load_checkpoint(at[1]))
-    trainer.resume(at[1])
-    return trainer
+def _check_abreast(at: Sequence[Position]) -> None:
+    """Refuse runs that stand at different places."""
+    places = sorted({(one.stage.number, one.step, one.stage.label) for one in at})
+    if len(places) > 1:
+        words = [str(step) if name is None else f"{step} of {name}" for _, step, name in places]
+        raise StatetraceError(
+            f"runs at steps {', '.join(words)} cannot be trained together; "
+            "train them alone until they stand at the same"
+        )
 
 
-@contextmanager
-def _books(
-    plans: Sequence[Plan], runs: Sequence[Run], trainers: Sequence[Trainer], start: int
-) -> Iterator[list[Book]]:
-    books = [Book(plan, run, Quiet()) for plan, run in zip(plans, runs, strict=True)]
-    ended = "stopped"
-    try:
-        for book, trainer in zip(books, trainers, strict=True):
-            book.enter(trainer, start)
-        yield books
-    except BaseException as error:
-        ended = f"{type(error).__name__}: {error}"[:500]
-        raise
-    finally:
-        for book in books:
-            book.close(ended)
-
-
-def _steps(
-    stack: Stack, books: Sequence[Book], start: int, end: int, stop: Callable[[], bool]
-) -> int:
-    """The loop of `training.loop`, for all at once."""
-    pairs = list(zip(stack.trainers, books, strict=True))
-    stage = stack.trainers[0].stage
+def _end(stage: Stage, until: int | None) -> int:
+    """Behind which step of a stage to stop; `until` is one of the last stage."""
     steps = stage.training.steps
+    return min(until, steps) if stage.last and until is not None else steps
+
+
+def _stages(
+    members: Sequence[Member],
+    at: Sequence[Position],
+    until: int | None,
+    stop: Callable[[], bool],
+) -> int:
+    """From stage to stage, each from the last checkpoints of the one before it."""
+    while True:
+        stage = at[0].stage
+        done, stopped = _stage(members, at, _end(stage, until), stop)
+        if stage.last:
+            return done
+        if stopped:
+            return 0
+        at = [
+            Position(
+                member.plan.recipe.stages[stage.number + 1],
+                0,
+                home(member.run, stage).checkpoint(done),
+            )
+            for member in members
+        ]
+
+
+def _stage(
+    members: Sequence[Member], at: Sequence[Position], end: int, stop: Callable[[], bool]
+) -> tuple[int, bool]:
+    """One stage to step `end`, or to where someone wants to stop (then the second value is True):
+    the loop of `training.loop`, for all at once."""
+    start, stage = at[0].step, at[0].stage
+    steps = stage.training.steps
+    trainers = [
+        take_up(member.plan, member.run, one) for member, one in zip(members, at, strict=True)
+    ]
+    pairs = [(trainer, member.book) for trainer, member in zip(trainers, members, strict=True)]
+    for trainer, book in pairs:
+        book.enter(trainer, start)
+    stack = Stack(trainers)
     if start == 0:
         for trainer, book in pairs:
             book.evaluation(0, trainer.evaluate(0))
-    for index in range(start, end):
-        stack.step(index)
-        done = index + 1
-        halt = done == end or stop()
+    done, stopped = start, False
+    while done < end and not stopped:
+        stack.step(done)
+        done += 1
+        stopped = stop()
         log = done % stage.evaluation.log_every == 0 or done == steps
         evaluate = done % stage.evaluation.evaluate_every == 0 or done == steps
-        save = done % stage.checkpoint.checkpoint_every == 0 or done == steps or halt
+        save = done % stage.checkpoint.checkpoint_every == 0 or done == end or stopped
         if not (log or evaluate or save):
             continue
         for trainer, book in pairs:
@@ -181,6 +210,4 @@ def _steps(
                 book.evaluation(done, trainer.evaluate(done))
             if save:
                 trainer.save(done)
-        if halt:
-            return done
-    return end
+    return done, stopped

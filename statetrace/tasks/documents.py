@@ -6,7 +6,7 @@ stored, so no document comes twice but by chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,8 +58,20 @@ class Documents:
         length: int | None = None,
     ) -> Batch:
         """Batch number `index` of the order `seed`; `part` picks one process's share of it."""
-        rng = np.random.default_rng([seed, index])
-        elements = self.draw(rng, size, self.length)[part, :length].astype(np.int64)
-        there = torch.from_numpy(elements).to(self.device, non_blocking=True)
-        rows = torch.arange(index * size, (index + 1) * size, device=there.device)[part]
+        rows = torch.arange(index * size, (index + 1) * size, device=self.device)[part]
+        return self._batch(self._elements(seed, index, size)[part, :length], rows)
+
+    def batches_of(
+        self, seeds: Sequence[int], index: int, size: int, length: int | None = None
+    ) -> Batch:
+        """Batch number `index` of each of several orders, one after the other: [S * B, T]."""
+        drawn = np.concatenate([self._elements(seed, index, size) for seed in seeds])
+        rows = torch.arange(index * size, (index + 1) * size, device=self.device)
+        return self._batch(drawn[:, :length], rows.repeat(len(seeds)))
+
+    def _elements(self, seed: int, index: int, size: int) -> np.ndarray:
+        return self.draw(np.random.default_rng([seed, index]), size, self.length)
+
+    def _batch(self, elements: np.ndarray, rows: torch.Tensor) -> Batch:
+        there = torch.from_numpy(elements.astype(np.int64)).to(self.device, non_blocking=True)
         return next_tokens(there, self.vocabulary, rows)

@@ -132,8 +132,12 @@ class Reader(nn.Module):
 
     def loss(self, targets: torch.Tensor) -> torch.Tensor:
         """Of the latest call, weighted."""
+        return self.loss_of(self.read, targets)
+
+    def loss_of(self, read: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """The same of what a classifier like this one said, [B, T, classes]."""
         labels = self.labels(targets)
-        return self.auxiliary.weight * F.cross_entropy(self.read.flatten(0, 1), labels.flatten())
+        return self.auxiliary.weight * F.cross_entropy(read.flatten(0, 1), labels.flatten())
 
     def named(self) -> Iterator[tuple[str, nn.Parameter]]:
         for name, parameter in self.classifier.named_parameters():

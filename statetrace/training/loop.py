@@ -120,7 +120,7 @@ def _train(plan: Plan, run: Run, listener: Listener) -> Outcome:
 
 def _stages(plan: Plan, run: Run, book: Book, listener: Listener, at: Position) -> Outcome:
     while True:
-        trainer = _trainer(plan.at(at.stage), run, at)
+        trainer = take_up(plan, run, at)
         if at.stage.label is not None:
             listener.entered(at.stage)
         book.enter(trainer, at.step)
@@ -133,7 +133,9 @@ def _stages(plan: Plan, run: Run, book: Book, listener: Listener, at: Position) 
         at = Position(plan.recipe.stages[at.stage.number + 1], 0, outcome.checkpoint)
 
 
-def _trainer(plan: Plan, run: Run, at: Position) -> Trainer:
+def take_up(plan: Plan, run: Run, at: Position) -> Trainer:
+    """What goes on from there: with a fresh optimizer at the beginning of a stage."""
+    plan = plan.at(at.stage)
     if at.folder is None or at.step == 0:
         return Trainer(plan, home(run, at.stage), setup.make_model(plan, at.folder))
     trainer = Trainer(plan, home(run, at.stage), load_checkpoint(at.folder))

@@ -206,8 +206,6 @@ def _not_by_program(stage: Stage, world: World) -> str | None:
         return f"there are {world.size} processes"
     if stage.training.accumulate > 1:
         return f"accumulate is {stage.training.accumulate}"
-    if stage.wanted.auxiliary is not None:
-        return f"the stage reads '{stage.wanted.auxiliary}' from an early layer"
     return None
 
 

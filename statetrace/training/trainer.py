@@ -8,6 +8,7 @@ have done.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,9 +167,7 @@ class Trainer:
     def _whole_step(self) -> Step:
         """The program; it takes model and moments over at the first step."""
         if self._program is None:
-            dtype = setup.precision(self.plan.recipe, self.plan.world.device)
-            self._program = Step([self.model], self.stage.training, self.objective.loss, dtype)
-            self._program.adopt(0, self.optimizer)
+            self._program = whole_step([self])
         return self._program
 
     def note(self, index: int, value: torch.Tensor) -> None:
@@ -234,3 +233,19 @@ class Trainer:
         if world.leads:
             checkpoint.save(self.run, self.model, snapshot, stage.checkpoint.keep)
         world.wait()
+
+
+def whole_step(trainers: Sequence[Trainer]) -> Step:
+    """The program of trainers whose plans differ in the seed alone; it takes over their models,
+    auxiliary classifiers and moments, which become views of its own."""
+    first = trainers[0]
+    step = Step(
+        [trainer.model for trainer in trainers],
+        first.stage.training,
+        first.objective.loss,
+        setup.precision(first.plan.recipe, first.plan.world.device),
+        [trainer.reader for trainer in trainers if trainer.reader is not None],
+    )
+    for number, trainer in enumerate(trainers):
+        step.adopt(number, trainer.optimizer)
+    return step

@@ -52,6 +52,32 @@ def lens_files(run):
     return {file.stem for file in (run.path / "lenses").glob("*.parquet")}
 
 
+def test_a_shorter_length_has_a_folder_of_its_own(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run", ignore=shutil.ignore_patterns("lenses"))
+    done = analyze(tmp_path / "run", "--at-length", "4", "--only", "generalization,patching")
+    assert done.exit_code == 0, done.exception
+    lenses = tmp_path / "run" / "lenses"
+    assert {file.stem for file in lenses.glob("*.json")} == {"generalization"}
+    assert {file.stem for file in lenses.glob("length-4/*.json")} == {"patching"}
+    rows = pq.read_table(lenses / "length-4" / "patching.parquet").to_pylist()
+    assert max(row["position"] for row in rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [
+        ("none", "--at-length 'none' should be a number of actions, or able"),
+        ("0", "--at-length '0' should be a number of actions, or able"),
+        ("60", "--at-length 60: it was trained on 6 actions at most"),
+        ("able", "--at-length able: the model gets no more than"),
+    ],
+)
+def test_lengths_that_cannot_be_looked_at(run, length, words):
+    done = analyze(run.path, "--only", "patching", "--at-length", length)
+    assert isinstance(done.exception, StatetraceError)
+    assert words in str(done.exception)
+
+
 def test_all_lenses(run):
     done = analyze(run.path)
     assert done.exit_code == 0, done.exception

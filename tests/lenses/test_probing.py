@@ -188,6 +188,14 @@ def test_the_same_twice_and_the_model_untouched(model: Any, task: WordProblem) -
     assert other.columns["mean"] != first.columns["mean"]
 
 
+def test_a_shorter_length_is_the_shorter_task(model: Any, task: WordProblem) -> None:
+    """As for a model that is still learning and knows no longer sequences yet."""
+    spec = dataclasses.replace(SMALL, lengths=(3,))
+    shorter = probing(model, task, dataclasses.replace(spec, length=4))
+    assert shorter.columns == probing(model, task.at_length(4), spec).columns
+    assert {row["length"] for row in pick(shorter, position="any")} == {4}
+
+
 def test_by_length_equals_shorter_sequences(model: Any, task: WordProblem) -> None:
     """Position n of long sequences, and the last of the same sequences cut to n actions."""
     data, _ = choose_sequences(model, task, 200, 100, 2, 3, seed=0)

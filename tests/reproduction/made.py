@@ -11,7 +11,9 @@ CELL = {
     "layers": 6,
     "width": 64,
     "regime": None,
+    "step": 10000,
     "verdict": "associative",
+    "confidence": 0.9,
     "cutoff": 10,
     "parity_cutoff": 10,
     "accuracy": 0.9,
@@ -54,17 +56,19 @@ def write_study(root, name, verdicts, **changed):
     write_csv(root / "results" / name / "results.csv", rows)
 
 
-def write_patching(root, model, fronts, length=8):
-    """A map in which layer l needs the first fronts[l] actions."""
+def write_patching(root, model, fronts, length=8, opposite=None):
+    """A map in which layer l needs the first fronts[l] actions; pairs of opposite parity may have
+    fronts of their own."""
+    by_split = {"all": fronts, "same parity": fronts, "opposite parity": opposite or fronts}
     rows = [
         {"where": "prefix", "what": "substitution", "layer": layer, "position": position,
          "split": split, "metric": "nld", "mean": float(position + 1 >= front), "std": 0.0, "n": 9,
          "median": float(position + 1 >= front)}
-        for split in ("all", "same parity", "opposite parity")
-        for layer, front in enumerate(fronts)
+        for split, layers in by_split.items()
+        for layer, front in enumerate(layers)
         for position in range(length)
     ]  # fmt: skip
-    write_csv(root / "results" / "zoo" / model / "patching.csv", rows)
+    write_csv(root / "results" / model / "patching.csv", rows)
 
 
 def write_json(file, value):

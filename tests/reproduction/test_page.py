@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -9,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from statetrace.reproduction.__main__ import PAGE
+from statetrace.reproduction.__main__ import OLD, PAGE
 from statetrace.reproduction.claim import answer, size
 from statetrace.reproduction.claims import CLAIMS, PARTS
 from statetrace.reproduction.page import page
@@ -38,8 +39,10 @@ def test_the_page_is_up_to_date(root):
 
 
 def test_the_pictures_are_up_to_date(root):
-    assert json.loads((root / FOLDER / "pictures.json").read_text()) == fingerprints(Results(root))
-    for name in PICTURES:
+    marks = fingerprints(Results(root))
+    assert json.loads((root / FOLDER / "pictures.json").read_text()) == marks
+    assert {file.stem for file in (root / FOLDER).glob("*.png")} == set(marks)
+    for name in marks:
         file = root / FOLDER / f"{name}.png"
         assert file.read_bytes()[:4] == b"\x89PNG"
         assert file.stat().st_size < LARGEST
@@ -97,12 +100,13 @@ def test_rows_show_what_was_measured(root, answers):
 def test_stand_ins_say_so(root, answers):
     """What no paper-sized model answered says how small the models were."""
     text = (root / PAGE).read_text()
-    small = [one for one in answers.values() if one.claim.stand_in and one.found.value is not None]
+    small = [one for one in answers.values() if one.small]
     assert text.count("*Small: ") == len(small) > 0
 
 
 def test_differences_come_with_a_cause_or_what_was_tried(answers):
-    without = [n for n, one in answers.items() if one.judgement == DIFFERS and not one.claim.note]
+    small = {n: one for n, one in answers.items() if not one.found.at_size}
+    without = [n for n, one in small.items() if one.judgement == DIFFERS and not one.claim.note]
     assert without == []
 
 
@@ -132,15 +136,24 @@ def test_the_page_builds_without_torch(root):
     assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
 
 
-def test_an_old_page_is_told_of(root, tmp_path):
+def test_an_old_page_or_picture_is_told_of(root, tmp_path):
     for name in ("results", "recipes"):
         (tmp_path / name).symlink_to(root / name)
+    shutil.copytree(root / FOLDER, tmp_path / FOLDER)
     command = [sys.executable, "-m", "statetrace.reproduction", "--root", str(tmp_path), "--check"]
-    for text in (None, "older\n"):
-        if text is not None:
-            (tmp_path / PAGE).write_text(text)
+
+    def refused():
         done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-        assert done.returncode == 1
-        assert done.stderr == f"error: {PAGE} is not what results/ say: run make reproduce-report\n"
+        return done.returncode == 1 and done.stderr == f"error: {OLD}\n"
+
+    assert refused()
+    (tmp_path / PAGE).write_text("older\n")
+    assert refused()
     (tmp_path / PAGE).write_text(page(Results(root)))
     assert subprocess.run(command, cwd=root).returncode == 0
+    (tmp_path / FOLDER / "prism.png").rename(tmp_path / "elsewhere.png")
+    assert refused()
+    (tmp_path / "elsewhere.png").rename(tmp_path / FOLDER / "prism.png")
+    marks = json.loads((tmp_path / FOLDER / "pictures.json").read_text())
+    (tmp_path / FOLDER / "pictures.json").write_text(json.dumps(marks | {"prism": "older"}))
+    assert refused()

@@ -169,7 +169,7 @@ def test_fronts_of_made_maps(tmp_path, fronts, partial, leap):
 
 
 def test_probes_and_heads_of_made_tables(tmp_path):
-    zoo = tmp_path / "results" / "zoo" / "m"
+    zoo = tmp_path / "results" / "m"
     rows = [
         {"target": target, "position": position, "length": 8, "layer": layer, "metric": "accuracy",
          "mean": value, "std": 0.01 * layer, "n": 100, "chance": 0.5}
@@ -199,7 +199,7 @@ def test_odd_attention_counts_attention(tmp_path):
     only = [[float(i == 0) for i in range(4)] for t in range(4)]
     for maps, share in (([uniform], 14 / 27 + 0.0), ([uniform, only], 1.0)):
         drawn = {"maps": maps, "odd": odd, "heads": [[1, 0]] * len(maps)}
-        write_json(tmp_path / "results/zoo/m/drawn.json", drawn)
+        write_json(tmp_path / "results/m/drawn.json", drawn)
         found = of_models.odd_attention("m")(Results(tmp_path))
         expected = np.mean([1 / 2, 2 / 3, 1 / 2]) if share < 1 else 1.0
         assert found.value == pytest.approx(expected)
@@ -277,3 +277,11 @@ def test_what_is_kept_of_a_run(tmp_path):
     kept = [json.loads(file.read_text()) for file in written[:2]]
     assert kept[0]["foreign"] == {"group": "S3"}
     assert kept[1]["summary"] == {"a": 0.6667}
+    columns |= {"accuracy": [1 / 9]}
+    LensResult("geometry", {}, columns).save(run / "lenses")
+    LensResult("geometry", {}, columns | {"length": [2]}).save(run / "lenses" / "length-2")
+    keep(run, tmp_path / "shorter", length=2)
+    assert (tmp_path / "shorter/generalization.csv").exists()
+    assert (tmp_path / "shorter/geometry.csv").read_text().endswith("state,2,0.1111\n")
+    with pytest.raises(StatetraceError, match="length-3' is missing"):
+        keep(run, tmp_path / "shorter", length=3)

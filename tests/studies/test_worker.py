@@ -141,6 +141,30 @@ def test_seeds_may_be_trained_together(tmp_path):
         assert len(list((study.path / "claims").glob(f"{cell.name}.*"))) == 2
 
 
+def test_seeds_of_a_chain_may_be_trained_together(tmp_path):
+    """Stopped in their first stage, and looked at early in the last."""
+    chain = """[grid.regime]
+chain = { stages = [
+    { objective = "topic", table = "paper-1", steps = 8 },
+    { objective = "state", auxiliary = "parity" },
+] }"""
+    about = {"seeds": 3, "dropout": 0.0, "grid": chain}
+    alone = undisturbed(tmp_path, **about)
+    study = prepared(tmp_path, rules="together = 8", **about)
+    said, left = [], iter(range(4))
+    work(study, stop=lambda: next(left, None) is None, told=said.append)
+    assert {study.position(cell) for cell in study.plan.cells} == {"1-topic:3"}
+    work(study, told=said.append)
+    heard = [words.split(": ")[1][:7] for words in said]
+    assert heard == ["begun"] * 3 + ["stopped"] * 3 + ["begun"] * 3 + ["finishe"] * 3
+    for cell in study.plan.cells:
+        ours, theirs = study.outcome(cell), alone.outcome(cell)
+        for when, step in (("early", 10), ("final", 30)):
+            assert ours[when]["step"] == theirs[when]["step"] == step
+            assert ours[when]["accuracy"] == pytest.approx(theirs[when]["accuracy"], abs=0.01)
+        assert study.position(cell) == alone.position(cell) == "1-topic:8 :30"
+
+
 def test_a_seed_that_fails_in_company_is_done_alone(tmp_path, monkeypatch):
     study = prepared(tmp_path, seeds=3, dropout=0.0, rules="together = 8")
 

@@ -8,6 +8,7 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.tasks.batch import UNSUPERVISED
 from statetrace.tasks.documents import Documents, next_tokens
+from statetrace.tasks.sentences import sentences
 from statetrace.tasks.topics import TopicModel
 from statetrace.tasks.vocabulary import Vocabulary
 
@@ -95,3 +96,13 @@ def test_batches_are_a_function_of_seed_and_index():
     for other in (source.batch(6, 2, 8), source.batch(5, 3, 8)):
         assert not torch.equal(whole.tokens, other.tokens)
     assert source.batch(5, 2, 8, length=4).tokens.shape == (8, 5)
+
+
+@pytest.mark.parametrize("form", ["tokens", "sentences"])
+def test_batches_of_several_seeds_are_theirs_one_by_one(form):
+    words = Vocabulary.plain(6) if form == "tokens" else sentences(S3, 3)
+    source = Documents(TopicModel.paper("paper-1", S3).draw, 9, words, "cpu")
+    each = [source.batch(seed, 2, 8, length=4) for seed in (5, 0)]
+    both = source.batches_of((5, 0), 2, 8, length=4)
+    assert torch.equal(both.tokens, torch.cat([batch.tokens for batch in each]))
+    assert torch.equal(both.targets, torch.cat([batch.targets for batch in each]))

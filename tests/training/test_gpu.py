@@ -6,11 +6,14 @@ import copy
 import pytest
 import torch
 
+from statetrace.groups import group
 from statetrace.models import ModelSpec, build
 from statetrace.runs import Run
 from statetrace.studies.stacked import train_together
 from statetrace.studies.worker import never
+from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
+from statetrace.training.auxiliary import Auxiliary, Reader
 from statetrace.training.evaluate import loss, predict
 from statetrace.training.loop import train
 from statetrace.training.parallel import World
@@ -72,31 +75,47 @@ def test_the_program_on_cuda_is_as_near_to_float32_as_autocast(name):
     assert (torch.cat(grads) - found[False]).norm() < 1.5 * usual < 0.05 * found[False].norm()
 
 
-def test_a_graph_repeats_what_calls_do():
+@pytest.mark.parametrize("layer", [None, 1, 2])
+def test_a_graph_repeats_what_calls_do(layer):
+    """With an auxiliary classifier behind a layer, too."""
     spec = ModelSpec("gpt2", layers=2, width=32, heads=2, dropout=0.1)
+    of = group("S3")
     weights = []
     for graphs in (True, False):
         model = build(spec, 7, 24, 0).cuda().train()
-        step = Step([model], TrainingSettings(), loss, torch.bfloat16)
+        read = []
+        if layer is not None:
+            wanted = Auxiliary(of, of.quotient("parity"), True, layer, 1.0, Vocabulary.plain(6))
+            read = [Reader(model, wanted).cuda()]
+        step = Step([model], TrainingSettings(), loss, torch.bfloat16, read)
         step.graphs = graphs
         generator = torch.Generator().manual_seed(0)
         for index in range(5):
-            tokens, targets = torch.randint(0, 7, (2, 1, 8, 12), generator=generator).cuda()
+            tokens, targets = torch.randint(0, 6, (2, 1, 8, 12), generator=generator).cuda()
             step(index, tokens, targets, 1e-3, [3])
-        weights.append([p.detach().clone() for p in model.parameters()])
+        trained = [*model.parameters(), *(p for one in read for _, p in one.named())]
+        weights.append([p.detach().clone() for p in trained])
+    assert all(p.abs().max() > 0 for p in weights[0])
     assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
 
 
-def test_seeds_together_equal_solo_runs_on_cuda(tmp_path):
+@pytest.mark.parametrize(
+    "stages",
+    [[], [{"objective": "topic", "table": "paper-1", "steps": 12}, {"auxiliary": "parity"}]],
+    ids=["state", "chain"],
+)
+def test_seeds_together_equal_solo_runs_on_cuda(tmp_path, stages):
     """GPT-2's dropout included: its masks are each seed's own."""
-    recipes = [toy(device="cuda", precision="float32", seed=seed) for seed in (0, 1, 5)]
+    told = {"device": "cuda", "precision": "float32"}
+    recipes = [staged(*stages, **told, seed=seed) for seed in (0, 1, 5)]
     runs = [Run(tmp_path / f"run-{n}") for n in range(3)]
     assert train_together(recipes, runs, None, never) == 24
     for number, (recipe, run) in enumerate(zip(recipes, runs, strict=True)):
         alone = Run(tmp_path / f"alone-{number}")
         train(recipe, alone, Recorder())
+        assert run.metrics("auxiliary") or len(recipe.stages) == 1
         for ours, theirs in zip(run.metrics(), alone.metrics(), strict=True):
-            assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+            assert ours.get("loss", 0) == pytest.approx(theirs.get("loss", 0), rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +129,7 @@ def test_recurrent_and_text_models_train_on_cuda(tmp_path, told):
 
 
 def test_a_chain_resumes_on_cuda(tmp_path):
-    """Compiled anew at the boundary, whether one process passes it or another starts behind it."""
+    """A new program at the boundary, whether one process passes it or another starts behind it."""
     chain = staged(
         {"objective": "topic", "table": "paper-1", "steps": 12},
         {"objective": "state", "steps": 16, "auxiliary": "parity"},

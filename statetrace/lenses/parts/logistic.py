@@ -191,11 +191,12 @@ def _preconditioner(features: Tensor, ridge: Tensor) -> Tensor:
     n, width = features.shape[1:]
     rows = features[:, :: max(1, n // max(GRAM_ROWS, 8 * width))]
     gram = features.new_empty(len(features), width + 1, width + 1, dtype=torch.float64)
-    gram[:, :-1, :-1] = rows.transpose(1, 2) @ rows / rows.shape[1]
+    for mine, some in zip(gram, rows, strict=True):  # in double precision, one problem at a time
+        mine[:-1, :-1] = some.T.double() @ some.double() / len(some)
     gram[:, -1, :-1] = gram[:, :-1, -1] = rows.mean(1)
     gram[:, -1, -1] = 1.0
     diagonal = gram.diagonal(dim1=1, dim2=2)
-    # Rounding in the product above is relative to the largest eigenvalue, at most the trace.
+    # What rounds the features themselves is relative to the largest eigenvalue, at most the trace.
     rounding = 4 * torch.finfo(features.dtype).eps * diagonal.sum(-1)
     diagonal += (ridge + rounding)[:, None]
     return torch.cholesky_inverse(torch.linalg.cholesky(gram)).to(features.dtype)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import BOTH, PAPER, REGIMES, SMALL
-from statetrace.reproduction.of_studies import AA, PAA
+from statetrace.reproduction.claims.names import BOTH, PAPER, REGIMES, SCRATCH, SMALL
+from statetrace.reproduction.of_studies import AA, EARLY, FULL, PAA
 from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside
 
 TITLE = "Which mechanism is learned (§5.2, Figures 7 and 17)"
@@ -24,7 +24,8 @@ CLAIMS: tuple[Claim, ...] = (
         says="Every trained model uses one of two mechanisms, AA or PAA",
         paper="100%",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        measure=study.share((AA, PAA), *BOTH),
+        measure=study.share((AA, PAA), *BOTH, verdict=FULL),
+        at_size=study.share((AA, PAA), SCRATCH, verdict=FULL),
         rule=Inside(1),
         stand_in=REGIMES,
         note=(
@@ -42,7 +43,8 @@ CLAIMS: tuple[Claim, ...] = (
         says="No model composes step by step",
         paper="0%",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        measure=study.share("sequential", *BOTH),
+        measure=study.share("sequential", *BOTH, verdict=FULL),
+        at_size=study.share("sequential", SCRATCH, verdict=FULL),
         rule=Inside(0),
         stand_in=REGIMES,
     ),
@@ -52,7 +54,8 @@ CLAIMS: tuple[Claim, ...] = (
         says="No model composes everything in parallel",
         paper="0%",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        measure=study.share("parallel", *BOTH),
+        measure=study.share("parallel", *BOTH, verdict=FULL),
+        at_size=study.share("parallel", SCRATCH, verdict=FULL),
         rule=Inside(0),
         stand_in=REGIMES,
         note=("The same model as in the first row."),
@@ -64,6 +67,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="50% AA",
         recipe=f"{PAPER}/figure-7-proportions.toml",
         measure=study.share(AA, "small", model="gpt2"),
+        at_size=study.share(AA, SCRATCH, verdict=EARLY, model="gpt2"),
         rule=Inside(0.5),
         stand_in=SMALL,
         note=SIZES,
@@ -82,7 +86,8 @@ CLAIMS: tuple[Claim, ...] = (
         says="Pythia from scratch mostly learns PAA",
         paper="> 50% PAA",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        measure=study.share(PAA, "small", verdict="early_verdict", model="pythia"),
+        measure=study.share(PAA, "small", verdict=EARLY, model="pythia"),
+        at_size=study.share(PAA, SCRATCH, verdict=EARLY, model="pythia-160m"),
         rule=AtLeast(0.5, 4),
         stand_in=SMALL,
         picture="proportions",
@@ -100,8 +105,9 @@ CLAIMS: tuple[Claim, ...] = (
         says="Model size hardly matters: GPT-2",
         paper="no effect, p > 0.05",
         recipe=f"{PAPER}/figure-17-sizes.toml",
-        measure=study.factor_p("width", "small", "early_verdict", model="gpt2"),
+        measure=study.factor_p("width", "small", EARLY, model="gpt2"),
         rule=AtLeast(0.05, 12),
+        ours=True,
         stand_in=SMALL,
         note=(
             "No effect can be seen where all models learn the same; the row says little until "
@@ -115,8 +121,9 @@ CLAIMS: tuple[Claim, ...] = (
         says="Model size hardly matters: Pythia",
         paper="no effect, p > 0.05",
         recipe=f"{PAPER}/figure-17-sizes.toml",
-        measure=study.factor_p("width", "small", "early_verdict", model="pythia"),
+        measure=study.factor_p("width", "small", EARLY, model="pythia"),
         rule=AtLeast(0.05, 12),
+        ours=True,
         stand_in=SMALL,
     ),
     Claim(
@@ -127,7 +134,8 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         paper="GPT-2 about 50 points below",
         recipe=f"{PAPER}/figure-17-sizes.toml",
-        measure=study.share_gap(PAA, "small", "model", ("gpt2", "pythia"), "early_verdict"),
+        measure=study.share_gap(PAA, "small", "model", ("gpt2", "pythia"), EARLY),
+        at_size=study.share_gap(PAA, SCRATCH, "model", ("gpt2", "pythia-160m"), EARLY),
         rule=AtMost(0, 12),
         stand_in=SMALL,
     ),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAPER, REGIMES, ZOO_P
+from statetrace.reproduction.claims.names import PAPER, REGIMES
+from statetrace.reproduction.measured import first_of
 from statetrace.reproduction.of_studies import AA, PAA
 from statetrace.reproduction.rules import AtLeast, AtMost, Inside
 
@@ -77,6 +78,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-18-topic-models.toml",
         measure=study.pushed("topic"),
         rule=AtMost(0.05, 12),
+        ours=True,
         stand_in=REGIMES,
         picture="proportions",
     ),
@@ -112,6 +114,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-7-proportions.toml",
         measure=study.pushed("control", either_way=True),
         rule=AtLeast(0.05, 10),
+        ours=True,
         stand_in=REGIMES,
     ),
     Claim(
@@ -120,11 +123,14 @@ CLAIMS: tuple[Claim, ...] = (
         says="A parity classifier on an early layer leads to PAA",
         paper="100% PAA",
         recipe="recipes/studies/auxiliary.toml",
-        measure=study.share_of_trained(
-            lambda row: row["label"] == PAA, lambda row: row["name"].startswith("aux-")
+        measure=first_of(
+            study.share(PAA, "small-regimes", regime="auxiliary-parity"),
+            study.share_of_trained(
+                lambda row: row["label"] == PAA, lambda row: row["name"].startswith("aux-")
+            ),
         ),
         rule=Inside(1),
-        stand_in=ZOO_P,
+        stand_in=REGIMES,
     ),
     Claim(
         name="auxiliary-action",
@@ -132,6 +138,9 @@ CLAIMS: tuple[Claim, ...] = (
         says="So does a classifier of (parity, action), after which models generalise better",
         paper="100% PAA",
         recipe="recipes/studies/auxiliary.toml",
+        measure=study.share(PAA, "small-regimes", regime="auxiliary-action"),
+        rule=Inside(1),
+        stand_in=REGIMES,
     ),
     Claim(
         name="length-curriculum",

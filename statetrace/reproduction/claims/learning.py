@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from statetrace.reproduction import of_models as lens
+from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import BOTH, PAPER, REGIMES, ZOO_A, ZOO_P, A, P
+from statetrace.reproduction.claims.names import (
+    BOTH,
+    PAPER,
+    REGIMES,
+    S5_STUDIES,
+    SCRATCH,
+    ZOO_A,
+    ZOO_P,
+)
+from statetrace.reproduction.kept import A, P
+from statetrace.reproduction.measured import first_of
 from statetrace.reproduction.of_studies import AA, PAA
 from statetrace.reproduction.results import Row
 from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside, Near
@@ -22,10 +33,26 @@ def _parity_beyond(row: Row) -> bool:
     return bool(row["parity_cutoff"] is None or row["parity_cutoff"] > row["cutoff"])
 
 
+def _equal(row: Row) -> bool:
+    return bool(row["parity_cutoff"] == row["cutoff"])
+
+
 def _parity_early(row: Row) -> bool:
-    return bool(
-        row["early_parity_cutoff"] is None or row["early_parity_cutoff"] > row["early_cutoff"]
-    )
+    state, parity = row["early_cutoff"], row["early_parity_cutoff"]
+    return bool(state is not None and (parity is None or parity > state))
+
+
+def _equal_early(row: Row) -> bool:
+    return bool(row["early_parity_cutoff"] == row["early_cutoff"])
+
+
+def _as_early(row: Row) -> bool:
+    return bool(row["early_verdict"] == row["verdict"])
+
+
+def _went_on(row: Row) -> bool:
+    """Whether it was trained on after the early look."""
+    return bool(row["early_step"] is not None and row["early_step"] < row["step"])
 
 
 def _parity_whole(row: Row) -> bool:
@@ -41,6 +68,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="100%",
         recipe=f"{PAPER}/figure-5-generalization.toml",
         measure=study.share_where(_parity_beyond, *BOTH, among=_ended, mechanism=PAA),
+        at_size=study.share_where(_parity_beyond, SCRATCH, among=_ended, mechanism=PAA),
         rule=Inside(1),
         stand_in=REGIMES,
         note=(
@@ -57,9 +85,8 @@ CLAIMS: tuple[Claim, ...] = (
         says="In AA models the two cutoffs are equal",
         paper="100%",
         recipe=f"{PAPER}/figure-5-generalization.toml",
-        measure=study.share_where(
-            lambda row: row["parity_cutoff"] == row["cutoff"], *BOTH, among=_ended, mechanism=AA
-        ),
+        measure=study.share_where(_equal, *BOTH, among=_ended, mechanism=AA),
+        at_size=study.share_where(_equal, SCRATCH, among=_ended, mechanism=AA),
         rule=Inside(1),
         stand_in=REGIMES,
         note=(
@@ -72,10 +99,10 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="aa-cutoffs-zoo",
         where="Figure 5, §4.4",
-        says="In an AA model that has converged the two cutoffs are equal",
+        says="In the AA model that other rows look into the two cutoffs are equal",
         paper="0 lengths apart",
         recipe=f"{PAPER}/figure-5-generalization.toml",
-        measure=lens.cutoffs("s3-associative"),
+        measure=lens.cutoffs(A),
         rule=Inside(0),
         stand_in=ZOO_A,
         picture="generalization",
@@ -83,10 +110,10 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="paa-cutoffs-zoo",
         where="Figure 5, §4.4",
-        says=("In a PAA model that has converged the parity cutoff lies beyond that of the state"),
+        says="In the PAA model that other rows look into parity's cutoff lies beyond the state's",
         paper="> 0 lengths apart",
         recipe=f"{PAPER}/figure-5-generalization.toml",
-        measure=lens.cutoffs("s3-parity-associative"),
+        measure=lens.cutoffs(P),
         rule=AtLeast(1),
         stand_in=ZOO_P,
         picture="generalization",
@@ -98,6 +125,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="larger state cutoff",
         recipe=f"{PAPER}/figure-5-generalization.toml",
         measure=study.ahead("cutoff", "small-regimes"),
+        at_size=study.ahead("cutoff", SCRATCH, model="gpt2"),
         rule=AtLeast(0, least=12),
         stand_in=REGIMES,
     ),
@@ -107,6 +135,13 @@ CLAIMS: tuple[Claim, ...] = (
         says="On S5 the cutoffs of AA models are equal and those of PAA models are not",
         paper="equal, unequal",
         recipe=f"{PAPER}/figure-5-generalization.toml",
+        measure=first_of(
+            s5.share_of_studies(S5_STUDIES, _equal, _parity_beyond, _ended),
+            s5.share_of_kept(
+                "generalization.json", s5.by_cutoffs, lambda gap: gap == 0, lambda gap: gap > 0
+            ),
+        ),
+        rule=Inside(1),
     ),
     *(
         Claim(
@@ -130,6 +165,7 @@ CLAIMS: tuple[Claim, ...] = (
             recipe=f"{PAPER}/figure-5-generalization.toml",
             measure=lens.accuracy_beyond(model, 1.25),
             rule=AtMost(0.5),
+            ours=True,
             stand_in=recipe,
         )
         for kind, article, model, recipe in (("aa", "an", A, ZOO_A), ("paa", "a", P, ZOO_P))
@@ -143,8 +179,10 @@ CLAIMS: tuple[Claim, ...] = (
         paper="100%",
         recipe=f"{PAPER}/figure-6-training.toml",
         measure=study.share_where(_parity_early, *BOTH, mechanism=PAA),
+        at_size=study.share_where(_parity_early, SCRATCH, mechanism=PAA),
         rule=Inside(1),
         stand_in=REGIMES,
+        picture="training",
     ),
     Claim(
         name="parity-whole",
@@ -162,11 +200,11 @@ CLAIMS: tuple[Claim, ...] = (
         says="AA models learn parity and state together: midway their cutoffs are equal",
         paper="100%",
         recipe=f"{PAPER}/figure-6-training.toml",
-        measure=study.share_where(
-            lambda row: row["early_parity_cutoff"] == row["early_cutoff"], *BOTH, mechanism=AA
-        ),
+        measure=study.share_where(_equal_early, *BOTH, mechanism=AA),
+        at_size=study.share_where(_equal_early, SCRATCH, mechanism=AA),
         rule=Inside(1),
         stand_in=REGIMES,
+        picture="training",
         note=(
             "The exception (topic model 2, seed 2) is also the one whose verdict is least "
             "certain: it seems to know some parity. By their whole logs (next row) other AA "
@@ -188,6 +226,7 @@ CLAIMS: tuple[Claim, ...] = (
             AA,
         ),
         rule=Inside(1),
+        ours=True,
         stand_in=ZOO_A,
     ),
     Claim(
@@ -202,6 +241,7 @@ CLAIMS: tuple[Claim, ...] = (
             PAA,
         ),
         rule=Inside(1),
+        ours=True,
         stand_in=ZOO_P,
     ),
     Claim(
@@ -211,6 +251,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="higher accuracy",
         recipe=f"{PAPER}/figure-6-training.toml",
         measure=study.ahead("accuracy", "small-regimes"),
+        at_size=study.ahead("accuracy", SCRATCH, model="gpt2"),
         rule=AtLeast(0, least=12),
         stand_in=REGIMES,
     ),
@@ -220,6 +261,16 @@ CLAIMS: tuple[Claim, ...] = (
         says="On S5 a PAA model learns in two phases and an AA model in one",
         paper="two, one",
         recipe=f"{PAPER}/figure-6-training.toml",
+        measure=first_of(
+            s5.share_of_studies(S5_STUDIES, _equal_early, _parity_early, lambda row: True),
+            s5.share_of_kept(
+                "dynamics.json",
+                s5.by_training,
+                lambda lead: lead < s5.LOCKSTEP,
+                lambda lead: lead > s5.LOCKSTEP,
+            ),
+        ),
+        rule=Inside(1),
     ),
     Claim(
         name="early",
@@ -227,7 +278,8 @@ CLAIMS: tuple[Claim, ...] = (
         says="The mechanism can be told early in training: the reading midway is the final one",
         paper="most models, at 10,000 of 140,000 steps",
         recipe=f"{PAPER}/figure-6-training.toml",
-        measure=study.share_where(lambda row: row["early_verdict"] == row["verdict"], *BOTH),
+        measure=study.share_where(_as_early, *BOTH, among=_went_on),
+        at_size=study.share_where(_as_early, SCRATCH, among=_went_on),
         rule=AtLeast(0.5, 4),
         stand_in=REGIMES,
     ),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from statetrace.reproduction.kept import A, P
+
 PAPER = "recipes/paper"
-A, P = "s3-associative", "s3-parity-associative"
-"""Models of the zoo, one of each mechanism."""
-PAA_ZOO = (P, "s3-no-marker", "s3-rotary")
-"""All of the zoo that are parity-associative."""
 ZOO_A, ZOO_P = (f"recipes/zoo/{name}.toml" for name in (A, P))
 SMALL, REGIMES = "recipes/studies/small.toml", "recipes/studies/small-regimes.toml"
 BOTH = ("small", "small-regimes")
 """Their folders in results/."""
+SCRATCH = "scratch"
+"""The folder of recipes/studies/scratch.toml, which is of the paper's size."""
+S5_STUDIES = ("small-s5", "small-groups")
+"""Folders of studies with small models of S5."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from statetrace.reproduction import of_patching as lens
+from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAA_ZOO, PAPER, ZOO_A, ZOO_P, A, P
+from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
+from statetrace.reproduction.kept import PAA_ZOO, A, P, zoo
 from statetrace.reproduction.rules import AtLeast, AtMost, Near
 
 TITLE = "Activation patching (§4.2, Figures 2, 8 and 9, App. B)"
@@ -26,6 +28,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=lens.of_grid(A, "prefix", "all", lens.partial_layers, "layers"),
         rule=AtLeast(3),
+        ours=True,
         stand_in=ZOO_A,
         picture="patching",
     ),
@@ -47,6 +50,7 @@ CLAIMS: tuple[Claim, ...] = (
             "share of same-parity pairs times how far those are restored. The paper's maps may "
             "have been drawn from as many pairs of either kind."
         ),
+        general=True,
         picture="patching",
     ),
     *(
@@ -55,12 +59,20 @@ CLAIMS: tuple[Claim, ...] = (
             where="Figures 2 and 8A, App. B" if model == A else "Figure 8A, App. B",
             says=(
                 f"On same-parity pairs {kind} models show an exponential pattern: as in doubling, "
-                f"no layer adds more than half of the sequence (zoo: {model})"
+                "no layer adds more than half of the sequence"
+                + ("" if model in (A, P) else f" (zoo: {model})")
             ),
             paper="≤ 50%",
             recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-            measure=lens.of_grid(model, "prefix", "same parity", lens.largest_leap, "share"),
+            measure=lens.of_grid(
+                model if model in (A, P) else zoo(model),
+                "prefix",
+                "same parity",
+                lens.largest_leap,
+                "share",
+            ),
             rule=AtMost(0.5),
+            ours=True,
             stand_in=f"recipes/zoo/{model}.toml",
             note="" if model == A else LEAPS,
             picture="patching" if model in (A, P) else "",
@@ -78,6 +90,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         measure=lens.depth_needed(P, "same parity"),
         rule=AtLeast(3),
+        ours=True,
         stand_in=ZOO_P,
     ),
     Claim(
@@ -118,6 +131,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         measure=lens.apart(A),
         rule=AtMost(0.1),
+        ours=True,
         stand_in=ZOO_A,
         picture="patching",
     ),
@@ -129,6 +143,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         measure=lens.apart(P),
         rule=AtLeast(0.3),
+        ours=True,
         stand_in=ZOO_P,
         picture="patching",
     ),
@@ -140,6 +155,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         measure=lens.of_grid(A, "suffix", "all", lens.ignored_suffix, "share"),
         rule=AtLeast(0.4),
+        ours=True,
         stand_in=ZOO_A,
         note=(
             "Judged by medians: deletion divides by how clear an answer was, and single pairs "
@@ -156,6 +172,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         measure=lens.of_grid(P, "suffix", "all", lens.ignored_suffix, "share"),
         rule=AtLeast(0.4),
+        ours=True,
         stand_in=ZOO_P,
         note=(
             "Judged by medians over pairs, which one layer before the last are not far below the "
@@ -191,6 +208,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-9-patching-deviations.toml",
         measure=lens.deviation(A, "all"),
         rule=AtMost(0.25),
+        ours=True,
         stand_in=ZOO_A,
     ),
     Claim(
@@ -201,6 +219,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-9-patching-deviations.toml",
         measure=lens.deviation(P, "same parity"),
         rule=AtMost(0.25),
+        ours=True,
         stand_in=ZOO_P,
     ),
     Claim(
@@ -211,6 +230,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-9-patching-deviations.toml",
         measure=lens.deviation(P, "opposite parity"),
         rule=AtMost(0.25),
+        ours=True,
         stand_in=ZOO_P,
     ),
     Claim(
@@ -219,5 +239,11 @@ CLAIMS: tuple[Claim, ...] = (
         says="On S5 there are AA and PAA models as well, by patching",
         paper="both",
         recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=s5.kinds(
+            "patching.csv", s5.by_patching, lambda d: d <= s5.ALIKE, lambda d: d >= s5.UNLIKE
+        ),
+        rule=AtLeast(2, least=2),
+        ours=True,
+        note="Judged by bounds that were chosen for S3; the row has the numbers.",
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,6 +24,10 @@ class Source(Protocol):
 
     def batch(
         self, seed: int, index: int, size: int, part: slice = ..., length: int | None = ...
+    ) -> Batch: ...
+
+    def batches_of(
+        self, seeds: Sequence[int], index: int, size: int, length: int | None = ...
     ) -> Batch: ...
 
 

@@ -12,10 +12,17 @@ from torch.nn import functional as F
 from statetrace.training.program.operations import FIRST, MASK32, SECOND, Add, Drop, Heads
 
 Pair = tuple[Tensor, Tensor]
+Rooms = Sequence[Tensor | None]
+"""Where results are to be written; None, or too few, for anywhere."""
 
 
 def add_norm(
-    x: Tensor, adds: Sequence[Add], norms: Sequence[Pair], eps: float, dtype: torch.dtype
+    x: Tensor,
+    adds: Sequence[Add],
+    norms: Sequence[Pair],
+    eps: float,
+    dtype: torch.dtype,
+    rooms: Rooms = (),
 ) -> tuple[Tensor, list[Tensor], Any]:
     """Residual stream x [S, N, D] plus what is to be added; its norms in `dtype`, one for each
     (weight, bias) [S, D]; and what the way back needs."""
@@ -23,7 +30,7 @@ def add_norm(
         x = x + dropped(add.delta + add.bias[:, None].to(add.delta.dtype), add.drop)
     unit, mean, scale = torch.native_layer_norm(x, x.shape[-1:], None, None, eps)
     outs = [torch.addcmul(bias[:, None], unit, weight[:, None]).to(dtype) for weight, bias in norms]
-    return x, outs, (x, unit, mean, scale)
+    return x, _all_into(outs, rooms), (x, unit, mean, scale)
 
 
 def add_norm_back(
@@ -34,6 +41,7 @@ def add_norm_back(
     norm_grads: Sequence[Pair],
     adds: Sequence[Add],
     bias_grads: Sequence[Tensor],
+    rooms: Rooms = (),
 ) -> tuple[Tensor, list[Tensor]]:
     """The gradient of x (before the additions, in float32) and of every delta; those of weights and
     biases are written where they belong. `upstream` is the gradient of the sum itself."""
@@ -57,25 +65,35 @@ def add_norm_back(
     for add, dbias in zip(adds, bias_grads, strict=True):
         deltas.append(dropped(g, add.drop).to(add.delta.dtype))
         _columns(deltas[-1], dbias)
-    return g, deltas
+    return g, _all_into(deltas, rooms)
 
 
-def gelu(h: Tensor, bias: Tensor, approximate: str) -> tuple[Tensor, Tensor]:
+def gelu(
+    h: Tensor, bias: Tensor, approximate: str, room: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """GELU of h [S, N, F] plus its bias [S, F]; and what the way back needs."""
     h = h + bias[:, None].to(h.dtype)
-    return F.gelu(h, approximate=approximate), h
+    return _into(F.gelu(h, approximate=approximate), room), h
 
 
-def gelu_back(da: Tensor, saved: Tensor, bias: Tensor, approximate: str, dbias: Tensor) -> Tensor:
+def gelu_back(
+    da: Tensor,
+    saved: Tensor,
+    bias: Tensor,
+    approximate: str,
+    dbias: Tensor,
+    room: Tensor | None = None,
+) -> Tensor:
     dh: Tensor = torch.ops.aten.gelu_backward(da, saved, approximate=approximate)
     _columns(dh, dbias)
-    return dh
+    return _into(dh, room)
 
 
-def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
+def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Tensor, Any]:
     """Causal attention over the joint projection [S, B * T, 3 * H * E]: [S, B * T, H * E]."""
     if qkv.device.type == "cpu" and heads.drop is None:
-        return _attention_of_cpu(qkv, heads)
+        z, saved = _attention_of_cpu(qkv, heads)
+        return _into(z, room), saved
     joint = qkv.detach().requires_grad_()
     with torch.enable_grad():
         q, k, v = _parts(joint, heads)
@@ -90,10 +108,12 @@ def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
             p = dropped(p.unflatten(0, (seeds, -1)), heads.drop).flatten(0, 1)
             z = p.to(v.dtype) @ v
         out = z.transpose(1, 2).reshape(*qkv.shape[:-1], -1)
-    return out.detach(), (joint, out)
+    return _into(out.detach(), room), (joint, out)
 
 
-def attention_back(dz: Tensor, saved: Any, heads: Heads, dbias: Tensor) -> Tensor:
+def attention_back(
+    dz: Tensor, saved: Any, heads: Heads, dbias: Tensor, room: Tensor | None = None
+) -> Tensor:
     """The gradient of the projection, and its sums over the rows, which are its bias's."""
     if len(saved) > 2:
         dqkv = _attention_of_cpu_back(dz, saved, heads)
@@ -101,7 +121,7 @@ def attention_back(dz: Tensor, saved: Any, heads: Heads, dbias: Tensor) -> Tenso
         joint, out = saved
         (dqkv,) = torch.autograd.grad(out, joint, dz)
     _columns(dqkv, dbias)
-    return dqkv
+    return _into(dqkv, room)
 
 
 def _attention_of_cpu(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
@@ -148,6 +168,27 @@ def _unrotate(d: Tensor, heads: Heads) -> Tensor:
         return d
     cosine, sine = heads.rotation
     return d * cosine + (d * sine)[..., heads.partners]
+
+
+def by_token(x: Tensor, tokens: Tensor, words: int) -> Tensor:
+    """Rows of x [S, N, D] added up by their tokens [S, N], in float32: [S, words, D]. A product of
+    ones and zeros, whose order is fixed, as that of scattered additions would not be."""
+    each = torch.arange(words, device=tokens.device)
+    where = (tokens[:, None] == each[:, None]).to(x.dtype)
+    return torch.bmm(where, x).float()
+
+
+def _into(value: Tensor, room: Tensor | None) -> Tensor:
+    """`value`, written where it is wanted."""
+    return value if room is None else room.copy_(value)
+
+
+def _all_into(values: list[Tensor], rooms: Rooms) -> list[Tensor]:
+    """The same for the first of several."""
+    return [
+        _into(value, rooms[number] if number < len(rooms) else None)
+        for number, value in enumerate(values)
+    ]
 
 
 def _columns(values: Tensor, out: Tensor) -> None:

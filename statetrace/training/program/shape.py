@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,9 @@ MODELS = ("gpt2", "gpt_neox")
 
 PARTS = ("norm1", "qkv", "out", "norm2", "fc", "proj")
 """Of a layer; each has a weight and a bias."""
+
+CLASSIFIER = {"read.w": "auxiliary.weight", "read.b": "auxiliary.bias"}
+"""Roles of the parameters of an auxiliary classifier, [classes, width] and [classes]."""
 
 _GPT2 = ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
 _NEOX = (
@@ -33,6 +36,7 @@ class Shape:
     joint: whether queries, keys and values of one head lie side by side in the projection.
     rotated: leading dimensions of each head that are rotated by the position, 0 for none.
     drop_embed, drop_attention, drop_resid: dropout shares.
+    read: the norm ("2.norm1", or the last, "norm") whose residual stream a classifier reads too.
     """
 
     layers: int
@@ -48,6 +52,7 @@ class Shape:
     drop_embed: float = 0.0
     drop_attention: float = 0.0
     drop_resid: float = 0.0
+    read: str | None = None
 
     @property
     def head_width(self) -> int:
@@ -59,6 +64,12 @@ class Shape:
         return (
             (self.head_width, 3 * self.head_width) if self.joint else (self.width, self.head_width)
         )
+
+    def reading(self, layer: int) -> Shape:
+        """The same with a linear classifier that reads the residual stream behind block `layer`,
+        counted from 1: what the next block's first norm is of, or the last norm."""
+        at = "norm" if layer == self.layers else f"{layer}.norm1"
+        return replace(self, names=self.names | CLASSIFIER, read=at)
 
 
 def unsupported(config: Any) -> str | None:

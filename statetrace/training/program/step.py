@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import grad_and_value, vmap
+from torch.func import grad, grad_and_value, vmap
 
+from statetrace.training.auxiliary import Reader
 from statetrace.training.program import plain
 from statetrace.training.program.adam import Adam
 from statetrace.training.program.operations import (
@@ -79,20 +80,35 @@ class Step:
 
     The models' parameters become views of stacked tensors and stay usable: evaluate them, save
     them. Changing them from outside would go unnoticed where the working precision is another.
+
+    `readers` hold the auxiliary classifier of each model, where there are any: it is trained with
+    its model, as its loss is added to the task's.
     """
 
     def __init__(
-        self, models: Sequence[Any], settings: TrainingSettings, loss: Loss, dtype: torch.dtype
+        self,
+        models: Sequence[Any],
+        settings: TrainingSettings,
+        loss: Loss,
+        dtype: torch.dtype,
+        readers: Sequence[Reader] = (),
     ) -> None:
-        self.models, self.settings, self.dtype = list(models), settings, dtype
+        self.settings, self.dtype = settings, dtype
         self.shape = shape_of(models[0])
-        self.weights = Weights(models, self.shape, dtype)
+        self._named = [dict(model.named_parameters()) for model in models]
+        self._read_loss: Loss | None = None
+        if readers:
+            self.shape = self.shape.reading(readers[0].layer)
+            self._read_loss = vmap(grad(readers[0].loss_of))
+            for named, reader in zip(self._named, readers, strict=True):
+                named.update(reader.named())
+        self.weights = Weights(self._named, self.shape, dtype)
         self.adam = Adam(self.weights, settings)
         self.device = self.weights.value["tokens"].device
         self._loss = vmap(grad_and_value(loss))
         self._turns = rotation(models[0], self.shape, _positions(models[0]))
         self.steps = torch.zeros(())
-        self._keys = torch.zeros(len(self.models), dtype=torch.long, device=self.device)
+        self._keys = torch.zeros(len(models), dtype=torch.long, device=self.device)
         self.graphs = self.device.type == "cuda"
         self._graphs: dict[tuple[int, ...], Captured] = {}
         self._programs: dict[tuple[int | None, int | None], Program] = {}
@@ -123,7 +139,7 @@ class Step:
     @torch.no_grad()
     def adopt(self, number: int, optimizer: torch.optim.Optimizer) -> None:
         """Take over AdamW's moments of one model; the optimizer's own become views of them."""
-        named = dict(self.models[number].named_parameters())
+        named = self._named[number]
         for role, name in self.shape.names.items():
             mine = self.weights.first[role][number], self.weights.second[role][number]
             theirs = optimizer.state.get(named[name])
@@ -150,7 +166,10 @@ class Step:
         program = self._program(seeds)
         logits = program.forward(tokens[seeds])
         dlogits, losses = self._loss(logits, targets[seeds])
-        program.backward(dlogits)
+        dread = None
+        if self._read_loss is not None and program.read is not None:
+            dread = self._read_loss(program.read, targets[seeds])
+        program.backward(dlogits, dread)
         return losses.detach()
 
     def _program(self, seeds: slice) -> Program:
@@ -158,8 +177,9 @@ class Step:
         key = (seeds.start, seeds.stop)
         if key not in self._programs:
             weights, keys = self.weights.some(seeds), self._keys[seeds]
+            at_once = self.device.type == "cuda" and len(keys) == 1
             self._programs[key] = Program(
-                self.shape, weights, self._turns, self.dtype, self._ops, keys
+                self.shape, weights, self._turns, self.dtype, self._ops, keys, at_once
             )
         return self._programs[key]
 

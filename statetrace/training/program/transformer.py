@@ -2,10 +2,16 @@
 
 Rows are positions of sequences: activations are [S, N, ...] with N = B * T. Most biases are added
 where a product is read next, not by the product: reading and adding are one pass over memory.
+
+Two things are not done row by row. What the first layer does before positions meet depends on the
+token alone, so it is done for the vocabulary (`_first_block`). And the gradients of matrices wait
+until the end where one model is trained, to be taken for all layers at once: one large product
+keeps all of a GPU busy, and twelve smaller ones do not (`Shelf`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,6 +20,7 @@ from torch.nn import functional as F
 
 from statetrace.training.program.operations import Add, Drop, Heads
 from statetrace.training.program.shape import Shape, partners
+from statetrace.training.program.shelf import Shelf
 from statetrace.training.program.weights import SomeWeights
 
 
@@ -21,7 +28,9 @@ class Program:
     """One forward and one backward pass over some seeds.
 
     `ops` are the operations, the module `plain` or `kernels`; `keys` [S] what dropout masks are
-    made of, None where nothing is dropped.
+    made of, None where nothing is dropped; `at_once` says that gradients of matrices are taken for
+    all layers together, which takes a single seed. `read` [S, B, T, classes] in float32 is what the
+    classifier said in the latest forward pass, where the shape has one.
     """
 
     def __init__(
@@ -32,12 +41,17 @@ class Program:
         dtype: torch.dtype,
         ops: Any,
         keys: Tensor | None = None,
+        at_once: bool = False,
     ) -> None:
         self.shape, self.ops, self.dtype = shape, ops, dtype
         self.w, self.g = weights.work, weights.grad
         self.keys = keys
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
+        self._shelf = Shelf(self.g, shape, dtype) if at_once else None
+        self.read: Tensor | None = None
+        self._stream: Tensor | None = None  # what was read, [S, N, D]
+        self._dread: Tensor | None = None
         self._tape: list[Any] = []
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -45,46 +59,61 @@ class Program:
         seeds, batch, length = tokens.shape
         x = self._embed(tokens)
         self._tape = [tokens]
+        self._for_words = self._depends_on_tokens(tokens)
+        if self._shelf is not None:
+            self._shelf.clear(batch * length, first=int(self._for_words))
         adds: list[Add] = []
         for layer in range(self.shape.layers):
             heads = self._heads(layer, batch, length)
-            x, adds = self._block(layer, x, adds, heads)
-        x, (last,), saved = self.ops.add_norm(
-            x, adds, [self._norm("norm")], self.shape.eps, self.dtype
-        )
+            if layer == 0 and self._for_words:
+                adds = self._first_block(tokens, heads)
+            else:
+                x, adds = self._block(layer, x, adds, heads)
+        x, (last,), saved = self._norms(x, adds, ["norm"])
         self._tape.append((adds, last, saved))
-        logits = torch.bmm(last, self._head().mT)
+        if self._stream is not None:
+            bias = self.w["read.b"][:, None].to(self.dtype)
+            said = torch.baddbmm(bias, self._stream, self.w["read.w"].mT)
+            self.read = said.float().view(seeds, batch, length, -1)
+        logits = torch.bmm(last, self._head().mT)[..., : self.w["tokens"].shape[1]]
         return logits.float().view(seeds, batch, length, -1)
 
-    def backward(self, dlogits: Tensor) -> None:
-        """From the gradient of the logits to those of all weights, which are overwritten."""
+    def backward(self, dlogits: Tensor, dread: Tensor | None = None) -> None:
+        """From the gradients of the logits and of `read` to those of all weights, which are
+        overwritten."""
         adds, last, saved = self._tape.pop()
-        d = dlogits.flatten(1, 2).to(self.dtype)
-        dhead = torch.bmm(d.mT, last)
-        g, deltas = self._norms_back(saved, None, [torch.bmm(d, self._head())], ["norm"], adds)
+        self._dread = dread
+        head, words = self._head(), dlogits.shape[-1]
+        d = F.pad(dlogits.flatten(1, 2).to(self.dtype), (0, head.shape[1] - words))
+        dhead = torch.bmm(d.mT, last)[:, :words]
+        g, deltas = self._norms_back(saved, None, [torch.bmm(d, head)], ["norm"], adds)
+        table: Tensor | None = None
         for layer in reversed(range(self.shape.layers)):
-            g, deltas = self._block_back(layer, g, deltas)
+            if layer == 0 and self._for_words:
+                table = self._first_block_back(deltas)
+            else:
+                g, deltas = self._block_back(layer, g, deltas)
         (tokens,) = self._tape
-        self._embed_back(tokens, g, dhead)
+        self._embed_back(tokens, g, dhead, table)
+        if self._shelf is not None:
+            self._shelf.settle()
 
     # -- one block ------------------------------------------------------------------------------
 
     def _block(self, at: int, x: Tensor, adds: list[Add], heads: Heads) -> tuple[Tensor, list[Add]]:
         parallel = self.shape.parallel
         names = [f"{at}.norm1", f"{at}.norm2"] if parallel else [f"{at}.norm1"]
-        norms = [self._norm(name) for name in names]
-        x, normed, saved = self.ops.add_norm(x, adds, norms, self.shape.eps, self.dtype)
-        z, seen = self.ops.attention(self._product(normed[0], f"{at}.qkv.w", f"{at}.qkv.b"), heads)
+        room = [self._room("qkv", at), self._room("fc", at)][: len(names)]
+        x, normed, saved = self._norms(x, adds, names, room)
+        qkv = self._product(normed[0], f"{at}.qkv.w", f"{at}.qkv.b")
+        z, seen = self.ops.attention(qkv, heads, self._room("out", at))
         first = Add(self._product(z, f"{at}.out.w"), self.w[f"{at}.out.b"], self._resid(2 * at))
         between: Any = None
         if not parallel:
-            norm = [self._norm(f"{at}.norm2")]
-            x, more, kept = self.ops.add_norm(x, [first], norm, self.shape.eps, self.dtype)
+            x, more, kept = self._norms(x, [first], [f"{at}.norm2"], [self._room("fc", at)])
             normed += more
             between = (first, kept)
-        a, h = self.ops.gelu(
-            self._product(normed[1], f"{at}.fc.w"), self.w[f"{at}.fc.b"], self.shape.gelu
-        )
+        a, h = self._gelu(at, normed[1], self._room("proj", at))
         second = Add(
             self._product(a, f"{at}.proj.w"), self.w[f"{at}.proj.b"], self._resid(2 * at + 1)
         )
@@ -95,21 +124,90 @@ class Program:
         """`g` is the gradient of the stream behind the block, without `deltas`, which are those of
         what the block adds to it last."""
         adds, normed, saved, z, seen, heads, between, a, h = self._tape.pop()
-        da = self._product_back(deltas[-1], a, f"{at}.proj.w")
-        dh = self.ops.gelu_back(da, h, self.w[f"{at}.fc.b"], self.shape.gelu, self.g[f"{at}.fc.b"])
-        dnormed = self._product_back(dh, normed[1], f"{at}.fc.w")
+        dnormed = self._mlp_back(at, deltas[-1], a, h, normed[1], self._room("fc", at, back=True))
         if between is None:
             dfirst = deltas[0]
         else:
             first, kept = between
             g, (dfirst,) = self._norms_back(kept, g, [dnormed], [f"{at}.norm2"], [first], at)
         dz = self._product_back(dfirst, z, f"{at}.out.w")
-        dqkv = self.ops.attention_back(dz, seen, heads, self.g[f"{at}.qkv.b"])
+        room = self._room("qkv", at, back=True)
+        dqkv = self.ops.attention_back(dz, seen, heads, self.g[f"{at}.qkv.b"], room)
         douts = [self._product_back(dqkv, normed[0], f"{at}.qkv.w")]
         names = [f"{at}.norm1"]
         if between is None:
             douts, names = [*douts, dnormed], [*names, f"{at}.norm2"]
         return self._norms_back(saved, g, douts, names, adds, at)
+
+    def _gelu(self, at: int, normed: Tensor, room: Tensor | None = None) -> Any:
+        h = self._product(normed, f"{at}.fc.w")
+        return self.ops.gelu(h, self.w[f"{at}.fc.b"], self.shape.gelu, room)
+
+    def _mlp_back(
+        self, at: int, dy: Tensor, a: Tensor, h: Tensor, normed: Tensor, room: Tensor | None = None
+    ) -> Tensor:
+        da = self._product_back(dy, a, f"{at}.proj.w")
+        dh = self.ops.gelu_back(
+            da, h, self.w[f"{at}.fc.b"], self.shape.gelu, self.g[f"{at}.fc.b"], room
+        )
+        return self._product_back(dh, normed, f"{at}.fc.w")
+
+    # -- the first block, where it depends on tokens alone --------------------------------------
+
+    def _depends_on_tokens(self, tokens: Tensor) -> bool:
+        """Whether the first block reads nothing but embeddings of tokens, of which there are few:
+        no positions are added, nothing is dropped, and its two halves read the same."""
+        few = 4 * self.w["tokens"].shape[1] <= tokens[0].numel()
+        return (
+            self.shape.parallel and "positions" not in self.w and not self.shape.drop_embed and few
+        )
+
+    def _first_block(self, tokens: Tensor, heads: Heads) -> list[Add]:
+        """As `_block`, for rows of the vocabulary up to where positions meet."""
+        norms = [self._norm("0.norm1"), self._norm("0.norm2")]
+        _, normed, saved = self.ops.add_norm(
+            self.w["tokens"], [], norms, self.shape.eps, self.dtype
+        )
+        qkv = _rows_of(self._product(normed[0], "0.qkv.w", "0.qkv.b"), tokens)
+        z, seen = self.ops.attention(qkv, heads, self._room("out", 0))
+        a, h = self._gelu(0, normed[1])
+        second = _rows_of(self._product(a, "0.proj.w"), tokens)
+        self._tape.append((tokens, normed, saved, z, seen, heads, a, h))
+        return [
+            Add(self._product(z, "0.out.w"), self.w["0.out.b"], self._resid(0)),
+            Add(second, self.w["0.proj.b"], self._resid(1)),
+        ]
+
+    def _first_block_back(self, deltas: list[Tensor]) -> Tensor:
+        """The gradient of the table of tokens by way of the block, [S, V, D]."""
+        tokens, normed, saved, z, seen, heads, a, h = self._tape.pop()
+        dmlp = self._by_token(deltas[-1], tokens).to(self.dtype)
+        dsecond = self._mlp_back(0, dmlp, a, h, normed[1])
+        dz = self._product_back(deltas[0], z, "0.out.w")
+        dqkv = self.ops.attention_back(dz, seen, heads, self.g["0.qkv.b"])
+        dqkv = self._by_token(dqkv, tokens).to(self.dtype)
+        dfirst = self._product_back(dqkv, normed[0], "0.qkv.w")
+        table, _ = self._norms_back(
+            saved, None, [dfirst, dsecond], ["0.norm1", "0.norm2"], [], at=0
+        )
+        return table
+
+    def _by_token(self, rows: Tensor, tokens: Tensor) -> Tensor:
+        """[S, B * T, D] added up to [S, V, D], in float32."""
+        summed: Tensor = self.ops.by_token(rows, tokens.flatten(1), self.w["tokens"].shape[1])
+        return summed
+
+    def _norms(
+        self, x: Tensor, adds: list[Add], names: list[str], rooms: Sequence[Tensor | None] = ()
+    ) -> tuple[Tensor, list[Tensor], Any]:
+        """An `add_norm`; what the classifier reads is kept as it passes."""
+        norms = [self._norm(name) for name in names]
+        result: tuple[Tensor, list[Tensor], Any] = self.ops.add_norm(
+            x, adds, norms, self.shape.eps, self.dtype, rooms
+        )
+        if names[0] == self.shape.read:
+            self._stream = result[0].to(self.dtype)
+        return result
 
     def _norms_back(
         self,
@@ -123,9 +221,12 @@ class Program:
         """Through an `add_norm`; `at` is the layer it stands in, None for the last norm."""
         norms = [self._norm(name) for name in names]
         grads = [(self.g[f"{name}.w"], self.g[f"{name}.b"]) for name in names]
-        biases = [self.g[name] for name in self._added(names, adds, at)]
+        added = self._added(names, adds, at)
+        biases = [self.g[name] for name in added]
+        if names[0] == self.shape.read:
+            g = self._read_back(g)
         result: tuple[Tensor, list[Tensor]] = self.ops.add_norm_back(
-            saved, g, douts, norms, grads, adds, biases
+            saved, g, douts, norms, grads, adds, biases, self._rooms(added)
         )
         return result
 
@@ -145,7 +246,24 @@ class Program:
         return self.w[f"{name}.w"], self.w[f"{name}.b"]
 
     def _head(self) -> Tensor:
-        return self.w["head" if "head" in self.w else "tokens"].to(self.dtype)
+        """[S, words, D] in the working precision; words are filled up to a multiple of 8 where that
+        is a short one, since fast products want rows of 16 bytes."""
+        head = self.w["head" if "head" in self.w else "tokens"].to(self.dtype)
+        if self.dtype == torch.float32:
+            return head
+        return F.pad(head, (0, 0, 0, -head.shape[1] % 8))
+
+    def _read_back(self, g: Tensor | None) -> Tensor:
+        """The gradient `g` of the stream that was read and what reading it adds; the classifier's
+        own are written where they belong."""
+        assert self._stream is not None
+        assert self._dread is not None
+        d = self._dread.flatten(1, 2).to(self.dtype)
+        torch.bmm(d.mT, self._stream, out=self.g["read.w"])
+        torch.sum(d, dim=1, dtype=torch.float32, out=self.g["read.b"])
+        self._stream = self._dread = None  # a graph would keep their memory
+        more = torch.bmm(d, self.w["read.w"]).float()
+        return more if g is None else g + more
 
     def _product(self, x: Tensor, name: str, bias: str | None = None) -> Tensor:
         w = self.w[name].mT if self.shape.transposed else self.w[name]
@@ -157,33 +275,48 @@ class Program:
         return torch.baddbmm(b[:, None], x, w)
 
     def _product_back(self, dy: Tensor, x: Tensor, name: str) -> Tensor:
-        """The gradient of `x`; that of the matrix is written where it belongs."""
+        """The gradient of `x`; that of the matrix is written where it belongs, or left to the
+        shelf."""
         w, out = self.w[name], self.g[name]
         left, right = (dy, x) if self.shape.transposed else (x, dy)
         back = w if self.shape.transposed else w.mT
+        later = self._shelf is not None and self._shelf.has(name)
         if len(x) == 1:
-            torch.mm(left[0].mT, right[0], out=out[0])
+            if not later:
+                torch.mm(left[0].mT, right[0], out=out[0])
             return (dy[0] @ back[0])[None]
         torch.bmm(left.mT, right, out=out)
         return torch.bmm(dy, back)
 
+    def _room(self, part: str, at: int, back: bool = False) -> Tensor | None:
+        """Where to write what the product `part` of a layer reads, or on the way `back` the
+        gradient of what it wrote; None for anywhere."""
+        return None if self._shelf is None else self._shelf.room(f"{at}.{part}.w", back)
+
+    def _rooms(self, biases: list[str]) -> list[Tensor | None]:
+        """The same for the gradients of what was added to the stream, by the names of the biases
+        that were added with it. One will do for both of a block if nothing is dropped."""
+        if not self.shape.drop_resid:
+            biases = biases[:1]
+        layers_parts = (name.split(".")[:2] for name in biases)
+        return [self._room(part, int(layer), back=True) for layer, part in layers_parts]
+
     def _embed(self, tokens: Tensor) -> Tensor:
-        seeds, _, length = tokens.shape
-        table = self.w["tokens"]
-        each = torch.arange(seeds, device=tokens.device)[:, None, None] * table.shape[1]
-        x = F.embedding(tokens + each, table.reshape(-1, table.shape[2]))
+        x = _rows_of(self.w["tokens"], tokens)
         if "positions" in self.w:
-            x = x + self.w["positions"][:, None, :length]
-        x = x.flatten(1, 2)
+            seeds, batch, length = tokens.shape
+            x = x.view(seeds, batch, length, -1) + self.w["positions"][:, None, :length]
+            x = x.flatten(1, 2)
         dropped: Tensor = self.ops.dropped(x, self._drop_embed())
         return dropped
 
-    def _embed_back(self, tokens: Tensor, g: Tensor, dhead: Tensor) -> None:
+    def _embed_back(self, tokens: Tensor, g: Tensor, dhead: Tensor, more: Tensor | None) -> None:
+        """`more` is the gradient of the table of tokens by other ways than the stream."""
         g = self.ops.dropped(g, self._drop_embed())
         table = self.g["tokens"]
-        # a product with ones instead of scattered additions, whose order would not be fixed
-        here = F.one_hot(tokens.flatten(1), table.shape[1]).to(g.dtype)
-        torch.bmm(here.mT, g, out=table)
+        table.copy_(self._by_token(g, tokens))
+        if more is not None:
+            table += more
         if "head" in self.g:
             self.g["head"].copy_(dhead)
         else:
@@ -218,3 +351,9 @@ class Program:
 
     def _drop(self, share: float, salt: int) -> Drop | None:
         return Drop(share, self.keys, salt) if share and self.keys is not None else None
+
+
+def _rows_of(table: Tensor, tokens: Tensor) -> Tensor:
+    """Rows of a table [S, V, D] by tokens [S, B, T]: [S, B * T, D]."""
+    each = torch.arange(len(table), device=tokens.device)[:, None] * table.shape[1]
+    return F.embedding(tokens.flatten(1) + each, table.reshape(-1, table.shape[2]))

@@ -6,20 +6,21 @@ each matrix, contiguous for several seeds as well, as its products want it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from statetrace.training.program.shape import Shape
 
 Tensors = dict[str, torch.Tensor]
+Named = Mapping[str, torch.nn.Parameter]
 
 
 def kind(role: str) -> str:
-    """Which of the three kinds a parameter is: `matrix` (of a block: its products are taken in the
-    working precision), `table` (embeddings and head), `vector` (no weight decay)."""
+    """Which of the three kinds a parameter is: `matrix` (of a block or of the classifier: its
+    products are taken in the working precision), `table` (embeddings and head), `vector` (no weight
+    decay)."""
     if role in ("tokens", "positions", "head"):
         return "table"
     return "matrix" if role.endswith("w") and "norm" not in role else "vector"
@@ -57,14 +58,19 @@ class Part:
 class Weights:
     """Stacked parameters, gradients and moments.
 
+    `joined` puts matrices into one buffer too, as on a GPU they always are.
+
     Attributes:
         parts: what the optimizer works on.
         value, work, grad, first, second: role -> [S, *shape], views of the parts.
     """
 
-    def __init__(self, models: Sequence[Any], shape: Shape, dtype: torch.dtype) -> None:
-        self.seeds, self.shape, self.dtype = len(models), shape, dtype
-        named = [dict(model.named_parameters()) for model in models]
+    def __init__(
+        self, named: Sequence[Named], shape: Shape, dtype: torch.dtype, joined: bool = False
+    ) -> None:
+        """`named` are the parameters of each seed by name; they become views."""
+        self.seeds, self.shape, self.dtype = len(named), shape, dtype
+        self._joined = joined or next(iter(named[0].values())).is_cuda
         self.value: Tensors = {}
         self.work: Tensors = {}
         self.grad: Tensors = {}
@@ -75,11 +81,11 @@ class Weights:
             for role, name in shape.names.items():
                 one[name].data = self.value[role][number]
 
-    def _gather(self, which: str, named: list[dict[str, Any]]) -> Part:
+    def _gather(self, which: str, named: Sequence[Named]) -> Part:
         roles = [role for role in self.shape.names if kind(role) == which]
         stacks = [torch.stack([one[self.shape.names[r]].detach() for one in named]) for r in roles]
         dtype = self.dtype if which == "matrix" else torch.float32
-        joined = which != "matrix" or stacks[0].is_cuda
+        joined = which != "matrix" or self._joined
         value = [torch.cat([s.flatten(1) for s in stacks], dim=1)] if joined else stacks
         part = Part(
             which,

@@ -140,6 +140,23 @@ def test_attention_in_half_precision_differs_by_rounding(shape, length, share):
         assert (one.float() - other).norm() < 4 * torch.finfo(dtype).eps * other.norm()
 
 
+@pytest.mark.parametrize("words", [7, 40, 129])  # the last by a general product
+@pytest.mark.parametrize("half", [False, True])
+def test_rows_are_added_up_by_token(words, half):
+    rows, width = 150, 72
+    # the interpreter multiplies bfloat16 as if it were integers
+    short = torch.bfloat16 if DEVICE == "cuda" else torch.float16
+    dtype = short if half else torch.float32
+    x = random(SEEDS, rows, width).to(dtype)
+    tokens = torch.randint(0, words, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
+    wanted = torch.zeros(SEEDS, words, width, device=DEVICE, dtype=torch.float64)
+    wanted.scatter_add_(1, tokens[..., None].expand(-1, -1, width), x.double())
+    torch.testing.assert_close(
+        kernels.by_token(x, tokens, words).double(), wanted, rtol=2e-3 if half else 2e-5, atol=2e-3
+    )
+    close(plain.by_token(x.float(), tokens, words).double(), wanted)
+
+
 def test_longer_sequences_take_the_plain_road():
     told = Heads(1, 130, 1, 16, (16, 16), None, torch.arange(16), 0)
     assert not kernels.fits(told)

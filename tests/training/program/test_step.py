@@ -1,6 +1,7 @@
 """The program against transformers' own models and torch's own AdamW."""
 
 import copy
+import importlib
 
 import pytest
 import torch
@@ -13,6 +14,9 @@ from statetrace.training.listener import Quiet
 from statetrace.training.loop import train
 from statetrace.training.optimizer import adamw, set_learning_rate
 from statetrace.training.program import Step
+from statetrace.training.program.shape import rotation, shape_of
+from statetrace.training.program.transformer import Program
+from statetrace.training.program.weights import Weights
 from statetrace.training.settings import TrainingSettings
 from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run
@@ -26,21 +30,25 @@ def models(name, seeds, dropout=0.0):
     return [build(spec, WORDS, 2 * LENGTH, seed).train() for seed in range(seeds)]
 
 
-def batches(seeds, steps, length=LENGTH):
+def batches(seeds, steps, length=LENGTH, batch=BATCH):
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
-        both = torch.randint(0, WORDS, (2, seeds, BATCH, length), generator=generator)
+        both = torch.randint(0, WORDS, (2, seeds, batch, length), generator=generator)
         both[1, :, :, 0] = -100  # nothing is asked at the start marker
         yield both[0], both[1]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "pythia"])
-def test_gradients_are_those_of_the_model(name):
+@pytest.mark.parametrize(
+    ("name", "batch", "by_token"), [("gpt2", 5, False), ("pythia", 5, True), ("pythia", 2, False)]
+)
+def test_gradients_are_those_of_the_model(name, batch, by_token):
+    """Also where the first block is done for the vocabulary instead of for every row."""
     ours = models(name, 2)
     theirs = copy.deepcopy(ours)
     step = Step(ours, SETTINGS, loss, torch.float32)
-    ((tokens, targets),) = batches(2, 1)
+    ((tokens, targets),) = batches(2, 1, batch=batch)
     losses = step._gradients(tokens, targets)
+    assert step._program(slice(None))._for_words == by_token
     for number, model in enumerate(theirs):
         value = loss(predict(model, tokens[number]), targets[number])
         value.backward()
@@ -50,6 +58,34 @@ def test_gradients_are_those_of_the_model(name):
             torch.testing.assert_close(
                 step.weights.grad[role][number], named[found].grad, rtol=1e-4, atol=1e-6
             )
+
+
+@pytest.mark.parametrize("ops", ["plain", "kernels"])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize(("name", "batch"), [("gpt2", 5), ("pythia", 5), ("pythia", 2)])
+def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops):
+    """And every gradient is written: they were full of NaN."""
+    if ops == "kernels":
+        pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
+    work = importlib.import_module(f"statetrace.training.program.{ops}")
+    (model,) = models(name, 1, dropout)
+    shape = shape_of(model)
+    ((tokens, _),) = batches(1, 1, batch=batch)
+    keys = torch.tensor([123])
+    found = []
+    for at_once in (False, True):
+        named = dict(copy.deepcopy(model).named_parameters())
+        weights = Weights([named], shape, torch.float32, joined=True)
+        turns = rotation(model, shape, 2 * LENGTH)
+        some = weights.some(slice(None))
+        program = Program(shape, some, turns, torch.float32, work, keys, at_once)
+        for part in weights.parts:
+            part.grad[0].fill_(float("nan"))
+        program.backward(torch.randn(program.forward(tokens).shape, generator=torch.manual_seed(1)))
+        found.append(weights.grad)
+    assert not any(grad.isnan().any() for grad in found[1].values())
+    for role in shape.names:
+        torch.testing.assert_close(found[0][role], found[1][role], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
@@ -126,10 +162,8 @@ def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, m
 
 
 def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(tmp_path):
-    chain = staged(
-        {"objective": "parity"}, {"objective": "state", "auxiliary": "parity"}, program=True
-    )
-    with pytest.raises(StatetraceError, match="reads 'parity' from an early layer"):
+    chain = staged({"objective": "parity"}, {"objective": "state", "accumulate": 2}, program=True)
+    with pytest.raises(StatetraceError, match="accumulate is 2"):
         train(chain, Run(tmp_path / "run"), Quiet())
     assert not (tmp_path / "run").exists()
 

@@ -339,13 +339,14 @@ def fits(heads: Heads) -> bool:
     return heads.length <= LONGEST and heads.width <= WIDEST and half & (half - 1) == 0
 
 
-def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
+def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Tensor, Any]:
     """As `plain.attention`; kept are the projection, the result, the logarithms of sums and what
     is rotated."""
     if not fits(heads):
-        return plain.attention(qkv, heads)
+        return plain.attention(qkv, heads, room)
     each = (len(qkv) * heads.batch, heads.length, heads.heads)
-    z = torch.empty(*qkv.shape[:-1], heads.heads * heads.width, dtype=qkv.dtype, device=qkv.device)
+    wide = heads.heads * heads.width
+    z = qkv.new_empty(*qkv.shape[:-1], wide) if room is None else room
     logs = torch.empty(each, device=qkv.device)
     turned = torch.empty(*each, 2 * _rotated(heads), dtype=qkv.dtype, device=qkv.device)
     kept = (qkv, z, logs, turned)
@@ -353,12 +354,14 @@ def attention(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
     return z, kept
 
 
-def attention_back(dz: Tensor, saved: Any, heads: Heads, dbias: Tensor) -> Tensor:
+def attention_back(
+    dz: Tensor, saved: Any, heads: Heads, dbias: Tensor, room: Tensor | None = None
+) -> Tensor:
     """As `plain.attention_back`."""
     if not fits(heads):
-        return plain.attention_back(dz, saved, heads, dbias)
+        return plain.attention_back(dz, saved, heads, dbias, room)
     qkv = saved[0]
-    dqkv = torch.empty_like(qkv)
+    dqkv = torch.empty_like(qkv) if room is None else room
     blocks = triton.cdiv(heads.length, BLOCK)
     sums = torch.empty(len(qkv), heads.batch * blocks, qkv.shape[-1], device=qkv.device)
     _attention_back_kernel[_grid(qkv, heads)](

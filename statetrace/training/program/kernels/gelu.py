@@ -15,20 +15,22 @@ def _gelu_parts(h, TANH: tl.constexpr):
     """(Phi(h), h * Phi'(h)) of the two usual approximations of the normal distribution's Phi.
 
     The exact one by formula 7.1.26 of Abramowitz and Stegun, off by 1e-7 at most, since the
-    exponential in it is the one its derivative needs.
+    exponential in it is the one its derivative needs. One over x is taken as the square of one over
+    its root: the root is a single instruction, a division is many, and they are what takes time.
     """
     if TANH:
-        inner = 0.7978845608028654 * (h + 0.044715 * h * h * h)
-        share = tl.sigmoid(2.0 * inner)
-        slope = 0.7978845608028654 * (1.0 + 3.0 * 0.044715 * h * h)
-        return share, h * 2.0 * share * (1.0 - share) * slope
-    t = 1.0 / (1.0 + 0.3275911 * 0.7071067811865476 * tl.abs(h))
-    bell = tl.exp(-0.5 * h * h)
-    tail = 0.254829592 + t * (
-        -0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))
+        square = h * h
+        root = tl.rsqrt(1.0 + tl.exp2(h * (-2.302208198 - 0.1029432397 * square)))
+        share = root * root
+        return share, h * share * (1.0 - share) * (1.5957691216 + 0.2140644488 * square)
+    root = tl.rsqrt(1.0 + 0.231641888 * tl.abs(h))
+    t = root * root
+    bell = tl.exp2(-0.7213475204 * h * h)
+    tail = 0.127414796 + t * (
+        -0.142248368 + t * (0.7107068705 + t * (-0.7265760135 + t * 0.5307027145))
     )
-    tail = 0.5 * t * tail * bell
-    return tl.where(h < 0.0, tail, 1.0 - tail), h * bell * 0.3989422804014327
+    tail = t * tail * bell
+    return tl.where(h < 0.0, tail, 1.0 - tail), h * bell * 0.3989422804
 
 
 @triton.jit
@@ -48,10 +50,12 @@ def _gelu_kernel(
     tl.store(a + at, (value * share).to(a.dtype.element_ty), mask=inside)
 
 
-def gelu(h: Tensor, bias: Tensor, approximate: str) -> tuple[Tensor, Tensor]:
+def gelu(
+    h: Tensor, bias: Tensor, approximate: str, room: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """As `plain.gelu`; what is kept is h without its bias."""
     seeds, rows, width = h.shape
-    a = torch.empty_like(h)
+    a = torch.empty_like(h) if room is None else room
     columns = min(1024, triton.next_power_of_2(width))
     lines = max(1, 4096 // columns)
     grid = (triton.cdiv(rows, lines), triton.cdiv(width, columns), seeds)
@@ -94,14 +98,21 @@ def _gelu_back_kernel(
     tl.store(out, tl.sum(total, axis=0), mask=there)
 
 
-def gelu_back(da: Tensor, saved: Tensor, bias: Tensor, approximate: str, dbias: Tensor) -> Tensor:
+def gelu_back(
+    da: Tensor,
+    saved: Tensor,
+    bias: Tensor,
+    approximate: str,
+    dbias: Tensor,
+    room: Tensor | None = None,
+) -> Tensor:
     """As `plain.gelu_back`."""
     seeds, rows, width = da.shape
     columns = min(128, triton.next_power_of_2(width))
     lines = max(1, 2048 // columns)
     blocks = triton.cdiv(width, columns)
     programs = max(1, min(triton.cdiv(rows, lines), 4 * PROGRAMS // (seeds * blocks)))
-    dh = torch.empty_like(da)
+    dh = torch.empty_like(da) if room is None else room
     sums = torch.empty(seeds, programs, width, device=da.device)
     _gelu_back_kernel[programs, blocks, seeds](
         da,

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from statetrace.training.program.kernels.dropout import kept
 from statetrace.training.program.operations import Add
+from statetrace.training.program.plain import Rooms
 
 PROGRAMS = 528
 """Programs that share the rows of a backward pass: four for each processor of the largest GPUs."""
@@ -69,12 +70,17 @@ def _add_norm_kernel(
 
 
 def add_norm(
-    x: Tensor, adds: Sequence[Add], norms: Sequence[Pair], eps: float, dtype: torch.dtype
+    x: Tensor,
+    adds: Sequence[Add],
+    norms: Sequence[Pair],
+    eps: float,
+    dtype: torch.dtype,
+    rooms: Rooms = (),
 ) -> tuple[Tensor, list[Tensor], Any]:
     """As `plain.add_norm`."""
     seeds, rows, width = x.shape
     out = torch.empty_like(x) if adds else x
-    normed = [torch.empty(x.shape, dtype=dtype, device=x.device) for _ in norms]
+    normed = [_room(rooms, number, x, dtype) for number in range(len(norms))]
     mean = torch.empty(seeds, rows, device=x.device)
     scale = torch.empty_like(mean)
     first, second = adds[0] if adds else None, adds[1] if len(adds) > 1 else None
@@ -229,7 +235,7 @@ def _settle(sums: Tensor, targets: Sequence[Tensor], sources: Sequence[int]) -> 
     stride = targets[0].stride(0)
     assert all(target.stride() == (stride, 1) for target in targets)
     more = 6 - len(targets)
-    _settle_kernel[triton.cdiv(width, 64), len(targets), seeds](
+    _settle_kernel[triton.cdiv(width, 32), len(targets), seeds](
         sums,
         *targets,
         *[targets[0]] * more,
@@ -238,8 +244,8 @@ def _settle(sums: Tensor, targets: Sequence[Tensor], sources: Sequence[int]) -> 
         programs,
         width,
         stride,
-        ROWS=32,
-        COLUMNS=64,
+        ROWS=128,
+        COLUMNS=32,
         num_warps=4,
     )
 
@@ -252,6 +258,7 @@ def add_norm_back(
     norm_grads: Sequence[Pair],
     adds: Sequence[Add],
     bias_grads: Sequence[Tensor],
+    rooms: Rooms = (),
 ) -> tuple[Tensor, list[Tensor]]:
     """As `plain.add_norm_back`."""
     x, mean, scale = saved
@@ -262,7 +269,7 @@ def add_norm_back(
     sums = torch.empty(seeds, programs, 6, width, device=x.device)
     drop = adds[0].drop if adds else None
     different = 2 if drop is not None and len(adds) > 1 else min(1, len(adds))
-    deltas = [torch.empty_like(adds[0].delta) for _ in range(different)]
+    deltas = [_room(rooms, number, x, adds[0].delta.dtype) for number in range(different)]
     _add_norm_back_kernel[programs, seeds](
         x,
         mean,
@@ -296,6 +303,12 @@ def add_norm_back(
         [*range(len(targets)), *(4 + min(n, different - 1) for n in range(len(bias_grads)))],
     )
     return g, [deltas[min(number, different - 1)] for number in range(len(adds))]
+
+
+def _room(rooms: Rooms, number: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+    """Where to write, by what was asked for."""
+    room = rooms[number] if number < len(rooms) else None
+    return torch.empty_like(like, dtype=dtype) if room is None else room
 
 
 def _share(tiles: int, seeds: int) -> int:

@@ -1,0 +1,159 @@
+"""Models that were looked at one by one: which there are, and which of them answers a claim.
+
+A claim names a mechanism (A, P, S5_A or S5_P); the first model below that has what its measure
+reads is taken, so that a model of the paper's size goes before the zoo's small one as soon as it
+lies in results/, and for one lens alone where no other was kept.
+
+Cost: a few small files. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.results import Missing, Results, lens_file
+
+Settings = ParamSpec("Settings")
+Made = TypeVar("Made")
+
+A, P = "s3-associative", "s3-parity-associative"
+"""S3, one of each mechanism; in the zoo a model of that name."""
+S5_A, S5_P = "s5-associative", "s5-parity-associative"
+LARGE = {
+    A: ("gpt2-associative", "pythia-160m-associative"),
+    P: ("gpt2-parity-associative", "pythia-160m-parity-associative"),
+}
+"""Folders for models of the paper's size."""
+PAA_ZOO = (P, "s3-no-marker", "s3-rotary")
+"""All of the zoo that are parity-associative."""
+LENSES = ("generalization", "patching", "probing", "depth", "attention", "geometry", "dynamics")
+
+
+def zoo(name: str) -> str:
+    """Its folder in results/."""
+    return f"zoo/{name}"
+
+
+def candidates(found: Results, model: str) -> tuple[str, ...]:
+    """Folders of results/ that may answer for a mechanism, the best first; a folder for itself.
+    Of S5 all folders that begin with s5- and end in the mechanism's name."""
+    if model in LARGE:
+        return (*LARGE[model], zoo(model))
+    if model in (S5_A, S5_P):
+        named = [name for name in found.folders("s5-") if name.endswith("associative")]
+        parity = model == S5_P
+        return tuple(n for n in named if n.endswith("parity-associative") == parity)
+    return (model,)
+
+
+def first(found: Results, model: str, make: Callable[[str], Made]) -> tuple[str, Made]:
+    """The first folder for a mechanism of which something can be made, and what was made."""
+    for name in candidates(found, model):
+        try:
+            return name, make(name)
+        except Missing:
+            continue
+    raise Missing(f"no model '{model}' in results/ has what is asked for")
+
+
+def large_ones(found: Results, model: str, file: str) -> tuple[str, ...]:
+    """Folders of all models of the paper's size that have this file."""
+    return tuple(n for n in LARGE[model] if found.exists(f"results/{n}/{file}"))
+
+
+def of_best(
+    make: Callable[Concatenate[str, Settings], Measure],
+) -> Callable[Concatenate[str, Settings], Measure]:
+    """A measure of one folder as one of a mechanism: of the best model that has what it reads."""
+
+    @functools.wraps(make)
+    def chosen(model: str, /, *args: Settings.args, **kwargs: Settings.kwargs) -> Measure:
+        def measure(found: Results) -> Measured:
+            name, measured = first(found, model, lambda name: make(name, *args, **kwargs)(found))
+            return replace(measured, size=about(found, name), at_size=at_size(found, name))
+
+        return measure
+
+    return chosen
+
+
+def at_size(found: Results, name: str) -> bool:
+    """Whether it is a published size at the paper's length; by its folder, if it was not trained
+    here and its recipe is not known."""
+    recipe = _recipe(found, name)
+    if recipe is None:
+        return any(name in large for large in LARGE.values())
+    sizes = (recipe["model"]["layers"], recipe["model"]["width"])
+    return sizes == (None, None) and recipe["task"]["length"] >= 100
+
+
+def about(found: Results, name: str) -> str:
+    """Which model: "gpt2, S3, after 10,000 of 140,625 steps on length 100, looked at up to length
+    30"; "" for the zoo, whose recipes say it."""
+    if name.startswith("zoo/"):
+        return ""
+    recipe, length, step = _recipe(found, name), looked_at(found, name), steps_of(found, name)
+    if recipe is None:
+        return f"{name}, length {length}" if length else name
+    model, task, planned = recipe["model"], recipe["task"], recipe["training"]["steps"]
+    parts = [model["name"]]
+    parts += [f"{model['layers']} layers"] if model["layers"] else []
+    parts += [f"width {model['width']}"] if model["width"] else []
+    parts += [task["group"]]
+    if step is not None:
+        said = f"{step:,} steps" if step >= planned else f"{step:,} of {planned:,} steps"
+        parts += [f"after {said} on length {task['length']}"]
+    else:
+        parts += [f"length {task['length']}"]
+    if length is not None and length != task["length"]:
+        parts += [f"looked at up to length {length}"]
+    return ", ".join(parts)
+
+
+def short(found: Results, name: str) -> str:
+    """A few words for a picture's panel; "" for the zoo."""
+    recipe, step = _recipe(found, name), steps_of(found, name)
+    if recipe is None or step is None:
+        return "" if name.startswith("zoo/") else name
+    return f"{recipe['model']['name']}, step {step:,}"
+
+
+def looked_at(found: Results, name: str) -> int | None:
+    """The length its lenses looked at, which may be shorter than what it is trained on: while it
+    still learns, only short sequences have right answers."""
+    for lens in ("patching", "geometry", "attention"):
+        file = lens_file(name, lens, "json")
+        length = found.json(file)["summary"].get("length") if found.exists(file) else None
+        if length is not None:
+            return int(length)
+    return None
+
+
+def steps_of(found: Results, name: str) -> int | None:
+    """Training steps of the checkpoint looked at, where they are known."""
+    for lens in LENSES:
+        file = lens_file(name, lens, "json")
+        if found.exists(file):
+            kept = found.json(file)
+            step = kept.get("subject", {}).get("step", kept["summary"].get("last_step"))
+            if step is not None:
+                return int(step)
+    return None
+
+
+def need_converged(found: Results, name: str) -> None:
+    """Refuse a model that was looked at before the end of its training: what it cannot do yet says
+    nothing about what it will not do."""
+    recipe, step = _recipe(found, name), steps_of(found, name)
+    if recipe is not None and step is not None and step < recipe["training"]["steps"]:
+        raise Missing(f"'{name}' was looked at before the end of its training")
+
+
+def _recipe(found: Results, name: str) -> dict[str, Any] | None:
+    file = f"results/{name}/run.json"
+    recipe = found.json(file).get("recipe") if found.exists(file) else None
+    return recipe if isinstance(recipe, dict) else None  # of the zoo it is a file's name

@@ -1,0 +1,147 @@
+"""Numbers from models of S5: the paper has both mechanisms there too (Figures 2, 3, 5, 6 and 13).
+
+Small models that were kept one by one (results/s5-...), and many of the study small-s5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from statetrace.reproduction.kept import S5_A, S5_P, about, first
+from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.of_models import cutoffs
+from statetrace.reproduction.of_patching import apart
+from statetrace.reproduction.of_probing import probe
+from statetrace.reproduction.of_studies import AA, PAA, judged, sizes
+from statetrace.reproduction.results import Missing, Results, Row, lens_file, study_file
+
+ALIKE, UNLIKE = 0.1, 0.3
+"""Distances of same- and opposite-parity maps, as for S3."""
+GUESSED, READ = 0.6, 0.9
+"""Accuracies of a parity probe."""
+LOCKSTEP = 0.1
+"""How far parity may lead, of what it could, as for S3."""
+
+Test = Callable[[float], bool]
+RowTest = Callable[[Row], bool]
+Number = Callable[[Results, str], tuple[float, str]]
+"""A model's number with words for it, from its folder."""
+
+
+def kinds(file: str, number: Number, aa: Test, paa: Test) -> Measure:
+    """How many of the two mechanisms show in a model that is said to have it."""
+
+    def measure(found: Results) -> Measured:
+        shown, names, words = _look(found, file, number, aa, paa)
+        if not names:
+            return Measured(None)
+        return Measured(shown, len(names), "models", unit="mechanisms", words=words,
+                        sources=_files(names, file), size=_sizes(found, names))  # fmt: skip
+
+    return measure
+
+
+def share_of_kept(file: str, number: Number, aa: Test, paa: Test) -> Measure:
+    """The share of kept models, at most one of each mechanism, that show it."""
+
+    def measure(found: Results) -> Measured:
+        shown, names, words = _look(found, file, number, aa, paa)
+        if not names:
+            return Measured(None)
+        return share_of(
+            shown, len(names), "models", _files(names, file), words, _sizes(found, names)
+        )
+
+    return measure
+
+
+def share_of_studies(
+    studies: tuple[str, ...], aa: RowTest, paa: RowTest, among: RowTest
+) -> Measure:
+    """Of all models of S5 of both mechanisms, the share that pass the test of their own."""
+
+    def measure(found: Results) -> Measured:
+        rows = [row for row in judged(found, studies, "verdict", group="S5") if among(row)]
+        if not rows:
+            return Measured(None)
+        each = {
+            called: [test(row) for row in rows if row["verdict"] == mechanism]
+            for called, mechanism, test in (("AA", AA, aa), ("PAA", PAA, paa))
+        }
+        words = ", ".join(f"{called} {sum(here)} of {len(here)}" for called, here in each.items())
+        sources = tuple(map(study_file, found.present(studies)))
+        if not all(each.values()):
+            return Measured(None, words=f"one mechanism alone: {words}", sources=sources)
+        here = [one for tests in each.values() for one in tests]
+        return share_of(sum(here), len(here), "models", sources, words, sizes(rows))
+
+    return measure
+
+
+def _look(
+    found: Results, file: str, number: Number, aa: Test, paa: Test
+) -> tuple[int, list[str], str]:
+    """How many of the best models of each mechanism pass its test, which those are, and words."""
+    names, said, shown = [], [], 0
+    for model, called, test in ((S5_A, "AA", aa), (S5_P, "PAA", paa)):
+        try:
+            name, (value, words) = first(found, model, lambda name: number(found, name))
+        except Missing:
+            said.append(f"no {called} model")
+            continue
+        names.append(name)
+        shown += test(value)
+        said.append(f"{called} {words}")
+    return shown, names, "; ".join(said)
+
+
+def _files(names: list[str], file: str) -> tuple[str, ...]:
+    return tuple(f"results/{name}/{file}" for name in names)
+
+
+def _sizes(found: Results, names: list[str]) -> str:
+    return "; ".join(dict.fromkeys(about(found, name) for name in names))
+
+
+def by_patching(found: Results, name: str) -> tuple[float, str]:
+    value = _value(apart(name)(found))
+    return value, f"{value:.2f} between same- and opposite-parity maps"
+
+
+def by_probing(found: Results, name: str) -> tuple[float, str]:
+    measured = probe(name, "parity", -2)(found)
+    return _value(measured), f"parity read {_value(measured):.0%} one layer before the last"
+
+
+def by_cutoffs(found: Results, name: str) -> tuple[float, str]:
+    measured = cutoffs(name)(found)
+    return _value(measured), measured.words
+
+
+def by_training(found: Results, name: str) -> tuple[float, str]:
+    lead = found.json(lens_file(name, "dynamics", "json"))["summary"].get("lead", {})
+    if "parity" not in lead:
+        raise Missing(f"of '{name}' there is no lead of parity")
+    return lead["parity"]["share"], f"parity led by {lead['parity']['share']:.0%} of what it could"
+
+
+def clusters(found: Results) -> Measured:
+    """Of what separates the states of a PAA model, the largest share that goes with where one
+    object is, or what is in one place; deeper half alone."""
+    name, rows = first(found, S5_P, lambda name: found.table(lens_file(name, "geometry")))
+    rows = [row for row in rows if row["value"] is not None]
+    last = max((row["layer"] for row in rows), default=0)
+    rows = [r for r in rows if r["measure"] == "arrangement_share" and r["layer"] * 2 > last]
+    if not rows:
+        raise Missing(f"of '{name}' there are no shares of arrangements")
+    most = max(rows, key=lambda row: float(row["value"]))
+    words = f"{most['name']}, layer {most['layer']} of {last}; {most['null']:.1%} by chance"
+    return Measured(most["value"], most["n"], "states", unit="share", words=words,
+                    sources=(lens_file(name, "geometry"),), size=about(found, name))  # fmt: skip
+
+
+def _value(measured: Measured) -> float:
+    if measured.value is None or not math.isfinite(measured.value):
+        raise Missing(measured.words or "nothing measured")
+    return measured.value

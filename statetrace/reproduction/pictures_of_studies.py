@@ -1,0 +1,83 @@
+"""Pictures of many models (Figures 5, 7 and 18), those of the paper's size beside small ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel
+from statetrace.report.figures.study_shares import order, style
+from statetrace.reproduction.claims.names import BOTH, SCRATCH
+from statetrace.reproduction.of_studies import judged
+from statetrace.reproduction.results import Missing, Results, Row
+from statetrace.studies.proportions import proportions
+
+
+def _studied(found: Results) -> list[tuple[str, list[Row]]]:
+    """Judged models of the studies, the small ones and those of the paper's size apart: what a
+    panel is called, and its rows."""
+    every = (
+        ("small models", judged(found, BOTH, "verdict")),
+        ("the paper's size", judged(found, (SCRATCH,), "verdict")),
+    )
+    return [(called, rows) for called, rows in every if rows]
+
+
+def shares(found: Results) -> Chart:
+    """Figures 7 and 18: which mechanism models learned."""
+    studied = _studied(found)
+    if not studied:
+        raise Missing("no model of the studies has a verdict")
+    panels = tuple(_bars(rows, called if len(studied) > 1 else "") for called, rows in studied)
+    whose = "the small models" if len(studied) == 1 else "models"
+    return Chart("proportions", f"Mechanisms of {whose} (Figures 7 and 18)", panels)
+
+
+def _bars(rows: list[Row], title: str) -> Panel:
+    """A group of bars for each family and what it was taught before."""
+    rows = [row | {"what": f"{row['model']} {row.get('regime') or 'scratch'}"} for row in rows]
+    table = proportions(rows, ["what"])
+    names = list(dict.fromkeys(row["what"] for row in table))
+    counts = {row["what"]: row["cells"] for row in table}
+    mechanisms = sorted({row["mechanism"] for row in table}, key=order)
+    wide = 0.8 / len(mechanisms)
+    bars: list[Any] = []
+    for number, mechanism in enumerate(mechanisms):
+        mine = {row["what"]: row for row in table if row["mechanism"] == mechanism}
+        x = [i + wide * (number - (len(mechanisms) - 1) / 2) for i in range(len(names))]
+        y, low, high = ([mine[name][key] for name in names] for key in ("share", "low", "high"))
+        texts = [f"{mine[name]['count']} of {mine[name]['cells']}" for name in names]
+        bars.append(Bars(mechanism, x, y, low, high, texts, style(mechanism)[0], wide))
+    ticks = tuple((float(i), f"{name}\n(n = {counts[name]})") for i, name in enumerate(names))
+    return Panel("", "share of models", tuple(bars), title, x_range=(-0.6, len(names) - 0.4),
+                 y_range=(0, 1.02), ticks=ticks, bare=True)  # fmt: skip
+
+
+def cutoffs(found: Results) -> Chart:
+    """Figure 5, many models: state against parity cutoff."""
+    studied = [(called, [row for row in rows if row["cutoff"]]) for called, rows in _studied(found)]
+    studied = [(called, rows) for called, rows in studied if rows]
+    if not studied:
+        raise Missing("no model of the studies has a cutoff")
+    several = len(studied) > 1
+    panels = tuple(_cutoffs(rows, called if several else "") for called, rows in studied)
+    lengths = sorted({row["length"] for _, rows in studied for row in rows})
+    whose = "models" if several else "the small models"
+    title = f"Cutoffs of {whose}, length {' and '.join(map(str, lengths))} (Figure 5)"
+    return Chart("cutoffs", title, panels)
+
+
+def _cutoffs(rows: list[Row], title: str) -> Panel:
+    """A dot for each model; how many they are stands in the title, else in the legend."""
+    rows = [row | {"parity_cutoff": row["parity_cutoff"] or row["longest"] + 1} for row in rows]
+    most = max(max(row["length"] + 2.0, row["parity_cutoff"] + 1.0) for row in rows)
+    marks: list[Any] = [Line("equal", [0.0, most], [0.0, most], "faint", "dash", mark=None)]
+    for mechanism in sorted({row["verdict"] for row in rows}, key=order):
+        mine = [row for row in rows if row["verdict"] == mechanism]
+        x, y = ([float(row[key]) for row in mine] for key in ("cutoff", "parity_cutoff"))
+        colour, mark = style(mechanism)
+        texts = [row["cell"] for row in mine]
+        called = mechanism if title else f"{mechanism} ({len(mine)})"
+        marks.append(Dots(called, x, y, texts, colour, mark, 9))
+    title = f"{title} ({len(rows)})" if title else ""
+    return Panel("state cutoff", "parity cutoff", tuple(marks), title, x_range=(5, most),
+                 y_range=(5, most), whole="xy", tall=1.2)  # fmt: skip
