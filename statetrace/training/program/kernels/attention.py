@@ -17,7 +17,8 @@ from torch import Tensor
 
 from statetrace.training.program import plain
 from statetrace.training.program.kernels.dropout import kept
-from statetrace.training.program.operations import LONGEST, WIDEST, Heads
+from statetrace.training.program.kernels.sums import Now
+from statetrace.training.program.operations import LONGEST, WIDEST, Heads, Later
 
 BLOCK = 64
 NARROWEST = 16
@@ -355,7 +356,12 @@ def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Te
 
 
 def attention_back(
-    dz: Tensor, saved: Any, heads: Heads, dbias: Tensor, room: Tensor | None = None
+    dz: Tensor,
+    saved: Any,
+    heads: Heads,
+    dbias: Tensor,
+    room: Tensor | None = None,
+    later: Later | None = None,
 ) -> Tensor:
     """As `plain.attention_back`."""
     if not fits(heads):
@@ -363,11 +369,12 @@ def attention_back(
     qkv = saved[0]
     dqkv = torch.empty_like(qkv) if room is None else room
     blocks = triton.cdiv(heads.length, BLOCK)
-    sums = torch.empty(len(qkv), heads.batch * blocks, qkv.shape[-1], device=qkv.device)
+    later = later or Now(qkv.device)
+    sums = later.room(len(qkv), heads.batch * blocks, 1, qkv.shape[-1])
     _attention_back_kernel[_grid(qkv, heads)](
         dz, dqkv, sums, *saved, *_told(qkv, heads), num_warps=_warps(heads)
     )
-    torch.sum(sums, dim=1, out=dbias)
+    later.into([dbias], [0])
     return dqkv
 
 
