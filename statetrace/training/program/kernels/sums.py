@@ -1,5 +1,5 @@
-"""Partial sums over rows added up, into gradients of biases and norms; of one layer or of several at
-once, since a call takes longer than what it does."""
+"""Partial sums over rows added up, into gradients of biases and norms; of one layer or of several
+at once, since a call takes longer than what it does."""
 
 from __future__ import annotations
 
