@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from statetrace import zoo
 from statetrace.cli import app
 from statetrace.errors import StatetraceError
+from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
 from statetrace.lenses.subject import from_run
 from statetrace.training.recipe import Recipe
@@ -43,6 +44,17 @@ def test_its_recipe_is_there_and_says_the_same(name, request):
     assert recipe.task.group == about["group"]
     assert recipe.task.start_marker == about["start_marker"]
     assert recipe.model.name.startswith(about["model"])
+
+
+@pytest.mark.parametrize(
+    ("name", "grows"), [("s3-parallel", False), ("s3-parity-associative", True)]
+)
+def test_layers_that_an_answer_needs_tell_counting_from_composing(name, grows, tmp_path):
+    subject = from_run(zoo.adopt(name, tmp_path / "run"), device="cpu")
+    task = subject.task.at_length(12)
+    needed = depth(subject.model, task, DepthSpec(pairs=60, lengths=(2, 12))).summary
+    short, long = needed["layers_needed"]["same parity"]
+    assert (long - short > 1.5) == grows
 
 
 def test_a_damaged_model_is_noticed(tmp_path, monkeypatch):

@@ -135,7 +135,8 @@ def analyze(
     for each lens. Settings of a lens are the fields of its spec, for instance
     --set patching.grids=prefix-substitution-head or --set probing.subsets=5. A model that is still
     learning is best looked at where it is right, with --at-length able: then all lenses but
-    generalization and dynamics look at sequences of that length, and write to lenses/length-N.
+    generalization and dynamics look at sequences of that length, and write to lenses/length-N if
+    it is a shorter one.
 
     A checkpoint from elsewhere is read with --model, --group, --length and --out, one that reads
     English also with --form text; models that come with statetrace are zoo:s3-associative,
@@ -253,11 +254,16 @@ def _look(
     folder = run.path / "lenses" / ("" if step is None else f"step-{step}")
     if length is None:
         return _show(subject, names, specs, folder)
-    task = _shortened(subject, length)
-    whole = [name for name in names if name in WHOLE]
+    own = subject.task.length
+    if isinstance(length, int) and length > own:
+        raise StatetraceError(f"--at-length {length}: it was trained on {own} actions at most")
+    failures = _show(subject, [name for name in names if name in WHOLE], specs, folder)
+    try:
+        task = _shortened(subject, length)
+    except StatetraceError as error:  # other checkpoints may be able
+        return [*failures, str(error) if step is None else f"step {step}: {error}"]
+    there = folder if task.length == own else folder / f"length-{task.length}"
     others = [name for name in names if name not in WHOLE]
-    there = folder / f"length-{task.length}"
-    failures = _show(subject, whole, specs, folder)
     return failures + _show(dataclasses.replace(subject, task=task), others, specs, there)
 
 
@@ -266,15 +272,12 @@ def _shortened(subject: Subject, length: int | str) -> WordProblem:
     from statetrace.lenses.generalization import generalization
     from statetrace.mechanisms.learned import LEARNED, able
 
-    own = subject.task.length
     if isinstance(length, str):
         length = able(generalization(subject.model, subject.task))
-        if length < min(LEARNED, own):
+        if length < min(LEARNED, subject.task.length):
             raise StatetraceError(
                 f"--at-length {ABLE}: the model gets no more than {length} actions right"
             )
-    elif length > own:
-        raise StatetraceError(f"--at-length {length}: it was trained on {own} actions at most")
     return subject.task.at_length(length)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.report.headlines import headlines
-from statetrace.report.look import Look
+from statetrace.report.look import LENSES, Look
 from statetrace.report.plates import Plate
 
 FEW = 4
@@ -166,10 +166,14 @@ def _scores(part: Any) -> dict[str, float]:
 
 
 def _brief(look: Look) -> dict[str, str]:
-    try:
-        return headlines(look.folder)
-    except Exception:  # a damaged result is named in the notes
-        return {}
+    said = {}
+    for name in LENSES:
+        place = look.place(name)
+        try:
+            said.update({name: headlines(place[1])[name]} if place else {})
+        except Exception:  # a damaged result is named in the notes, and one may have nothing to say
+            continue
+    return said
 
 
 def contents(entries: Sequence[tuple[str, str]]) -> str:

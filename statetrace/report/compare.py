@@ -28,7 +28,8 @@ def comparison(runs: Sequence[Sequence[Look]], names: Sequence[str], pool: Pool)
     )
     tasks: dict[tuple[Any, ...], Look] = {}
     for each in runs:
-        tasks.setdefault(tuple(each[-1].task.values()), each[-1])
+        seen = [each[-1].seen(lens) for lens in ("patching", "probing", "depth")]
+        tasks.setdefault((*each[-1].task.values(), *seen), each[-1])
     splits = list(predicted.SPLITS)
     kinds: tuple[tuple[str, str, dict[str, list[str]], Any, Any], ...] = (
         (
@@ -48,7 +49,7 @@ def comparison(runs: Sequence[Sequence[Look]], names: Sequence[str], pool: Pool)
             shots = [_measured(look, controls, measured) for look in each]
             cells.append(Cell(called, number, shots))
         for look in tasks.values():
-            where = f" ({look.group.name}, {look.length})" if len(tasks) > 1 else ""
+            where = f" ({look.group.name}, {look.seen('patching')})" if len(tasks) > 1 else ""
             for algorithm in predicted.Predicted.of(look).names():
                 charts: Charts = {}
                 for option in controls.get("pairs", [""]):
@@ -101,5 +102,5 @@ def _depths(look: Look) -> Chart:
 def _predicted_depth(look: Look, algorithm: str) -> Chart | None:
     found = look.lens("depth")
     lengths = found.summary["lengths"] if found else [2, 3, 4, 6, 8, 12, 16, 24, 32]
-    short = tuple(int(n) for n in lengths if n <= min(look.length, 64)) or (2, 4)
+    short = tuple(int(n) for n in lengths if n <= min(look.seen("depth"), 64)) or (2, 4)
     return predicted.depth(look, algorithm, short)

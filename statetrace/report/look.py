@@ -2,6 +2,8 @@
 
     RUN/lenses/             the newest checkpoint
     RUN/lenses/step-N/      others, where `statetrace analyze --checkpoint` was asked for them
+    .../length-N/           what lenses saw of shorter sequences (`--at-length`); the longest of
+                            these counts where a lens has seen nothing else
 
 Cost: files are read when asked for, once. Caveat: a result that cannot be read counts as missing,
 and `trouble` says why: one damaged file does not keep the rest from being drawn.
@@ -22,6 +24,8 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group
 from statetrace.lenses.result import LensResult
 from statetrace.runs import Run
+
+LENSES = ("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics")
 
 
 @dataclass(frozen=True)
@@ -70,18 +74,45 @@ class Look:
         late = self.folder.parent.name == "lenses" and self.step is not None
         return f"{asked} --checkpoint {self.step}" if late else asked
 
+    def place(self, name: str) -> tuple[int | None, Path] | None:
+        """The folder with a lens's result, and the length it looked at if it is a shorter one. What
+        is about a newer checkpoint goes first; then what looked at whole sequences, or at longer
+        ones."""
+        whole = self.folder / f"{name}.json"
+        found = [(_step_of(whole) or 0, True, 0, self.folder)] if whole.is_file() else []
+        for path in self.folder.glob("length-*"):
+            match, file = re.fullmatch(r"length-(\d+)", path.name), path / f"{name}.json"
+            if match and file.is_file() and _step_of(file) == self.step:
+                found.append((self.step or 0, False, int(match[1]), path))
+        if not found:
+            return None
+        _, at_whole, length, folder = max(found)
+        return None if at_whole else length, folder
+
+    @cached_property
+    def shorter(self) -> int | None:
+        """The length that lenses looked at, where that is shorter than what it is trained on."""
+        places = [place for name in LENSES if (place := self.place(name)) is not None]
+        return max((length for length, _ in places if length is not None), default=None)
+
+    def seen(self, name: str) -> int:
+        """The length that a lens looked at."""
+        place = self.place(name)
+        return self.length if place is None or place[0] is None else place[0]
+
     def _load(self, name: str) -> LensResult | None:
-        if not (self.folder / f"{name}.json").is_file():
+        place = self.place(name)
+        if place is None:
             return None
         try:
-            return LensResult.load(self.folder, name)
+            return LensResult.load(place[1], name)
         except (OSError, ValueError, KeyError, TypeError) as error:
             first = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self.trouble.append(f"the {name} result in '{self.folder}' cannot be read ({first})")
+            self.trouble.append(f"the {name} result in '{place[1]}' cannot be read ({first})")
             return None
         except Exception as error:  # safetensors and arrow have errors of their own
             self.trouble.append(
-                f"the {name} result in '{self.folder}' cannot be read ({type(error).__name__})"
+                f"the {name} result in '{place[1]}' cannot be read ({type(error).__name__})"
             )
             return None
 
@@ -125,6 +156,8 @@ class Look:
         """What was trained, in a few words."""
         info = self.run.info
         where = f"{self.group.name}, length {self.length}"
+        if self.shorter is not None:
+            where += f" (looked at up to length {self.shorter})"
         if "compiled" in info:
             return f"compiled by hand: {info['compiled'].get('algorithm', 'a program')} on {where}"
         if "zoo" in info:
@@ -150,12 +183,12 @@ def looks(run: Run) -> list[Look]:
     early = []
     for path in folder.iterdir() if folder.is_dir() else ():
         match = re.fullmatch(r"step-(\d+)", path.name)
-        if match and any(path.glob("*.json")):
+        if match and _results(path):
             early.append(Look(run, path, int(match[1])))
     early.sort(key=lambda look: look.step or 0)
-    if not any(folder.glob("*.json")) and early:
+    if not _results(folder) and early:
         return early
-    newest = Look(run, folder, _step(folder))
+    newest = Look(run, folder, _newest_step(folder))
     return [look for look in early if look.step != newest.step] + [newest]
 
 
@@ -164,16 +197,23 @@ def newest(path: Path) -> Look:
     return looks(Run.existing(path))[-1]
 
 
-def _step(folder: Path) -> int | None:
+def _results(folder: Path) -> list[Path]:
+    """Of lenses, at any length."""
+    return sorted(folder.glob("*.json")) + sorted(folder.glob("length-*/*.json"))
+
+
+def _newest_step(folder: Path) -> int | None:
     """Which step the results in RUN/lenses are about, as they say themselves."""
-    for file in sorted(folder.glob("*.json")):
-        try:
-            step = json.loads(file.read_text()).get("subject", {}).get("step")
-        except (OSError, ValueError, AttributeError):
-            continue
-        if isinstance(step, int):
-            return step
-    return None
+    steps = [step for file in _results(folder) if (step := _step_of(file)) is not None]
+    return max(steps, default=None)
+
+
+def _step_of(file: Path) -> int | None:
+    try:
+        step = json.loads(file.read_text()).get("subject", {}).get("step")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return step if isinstance(step, int) else None
 
 
 def stage_names(chain: Sequence[dict[str, Any]], longest: int) -> list[str]:

@@ -46,9 +46,7 @@ def main() -> None:
         if not given.check:
             build(given.root)
         elif not up_to_date(given.root):
-            raise StatetraceError(
-                f"{PAGE} or a picture is not what results/ say: run make reproduce-report"
-            )
+            raise StatetraceError(OLD)
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
 

@@ -39,6 +39,7 @@ class Claim:
         note: where a difference is known: what was tried, what the cause may be.
         noted: the judgement the note was written for, and is printed with; "" for all.
         general: whether the note holds for models of any size; else it goes with stand-ins alone.
+        note_at_size: the same where a model of the paper's size differs.
         picture: a name from pictures.py.
     """
 
@@ -55,6 +56,7 @@ class Claim:
     note: str = ""
     noted: str = DIFFERS
     general: bool = False
+    note_at_size: str = ""
     picture: str = ""
 
 
@@ -78,11 +80,13 @@ class Answer:
         return self.found.value is not None and sized and not self.found.at_size
 
     @property
-    def noted(self) -> bool:
-        """Whether the claim's note is about this."""
+    def note(self) -> str:
+        """What the claim has to say about this; "" for nothing."""
         claim = self.claim
+        if self.found.at_size and self.judgement == DIFFERS and claim.note_at_size:
+            return claim.note_at_size
         fits = claim.noted in ("", self.judgement) and (claim.general or not self.found.at_size)
-        return bool(claim.note) and fits
+        return claim.note if fits else ""
 
 
 def answer(claim: Claim, found: Results) -> Answer:

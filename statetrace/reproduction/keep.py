@@ -57,12 +57,17 @@ def keep(run: Path, out: Path, length: int | None = None) -> list[Path]:
     lenses = _where(run / "lenses", length)
     if not lenses:
         raise StatetraceError(f"'{run}' has no results of lenses; `statetrace analyze {run}` first")
+    results = {name: LensResult.load(folder, name) for name, folder in lenses.items()}
+    steps = sorted({str(_subject(one)["step"]) for one in results.values() if _subject(one)})
+    if len(steps) > 1:
+        raise StatetraceError(
+            f"'{run}' has results of steps {' and '.join(steps)}; `statetrace analyze {run}` again"
+        )
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "run.json", info)
     written = [out / "run.json"]
     drawn: dict[str, Any] = {}
-    for name, folder in lenses.items():
-        result = LensResult.load(folder, name)
+    for name, result in results.items():
         summary = {k: v for k, v in result.summary.items() if k != "curves"}  # the table has them
         spec = {k: v for k, v in result.spec.items() if k != "run"}  # a place on this machine
         about = {"lens": name, "subject": _subject(result), "spec": spec, "summary": summary}

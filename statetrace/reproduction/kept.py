@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from statetrace.reproduction.measured import Measure, Measured
@@ -30,6 +31,8 @@ LARGE = {
 """Folders for models of the paper's size."""
 PAA_ZOO = (P, "s3-no-marker", "s3-rotary")
 """All of the zoo that are parity-associative."""
+WHOLE = {"generalization", "dynamics"}
+"""Lenses that look at all lengths, however short the others look."""
 LENSES = ("generalization", "patching", "probing", "depth", "attention", "geometry", "dynamics")
 
 
@@ -74,7 +77,9 @@ def of_best(
     def chosen(model: str, /, *args: Settings.args, **kwargs: Settings.kwargs) -> Measure:
         def measure(found: Results) -> Measured:
             name, measured = first(found, model, lambda name: make(name, *args, **kwargs)(found))
-            return replace(measured, size=about(found, name), at_size=at_size(found, name))
+            lenses = {Path(source).stem for source in measured.sources}
+            said = about(found, name, shorter=not lenses <= WHOLE)
+            return replace(measured, size=said, at_size=at_size(found, name))
 
         return measure
 
@@ -91,9 +96,10 @@ def at_size(found: Results, name: str) -> bool:
     return sizes == (None, None) and recipe["task"]["length"] >= 100
 
 
-def about(found: Results, name: str) -> str:
+def about(found: Results, name: str, shorter: bool = True) -> str:
     """Which model: "gpt2, S3, after 10,000 of 140,625 steps on length 100, looked at up to length
-    30"; "" for the zoo, whose recipes say it."""
+    30" (the last if `shorter` sequences are what was looked at); "" for the zoo, whose recipes say
+    it."""
     if name.startswith("zoo/"):
         return ""
     recipe, length, step = _recipe(found, name), looked_at(found, name), steps_of(found, name)
@@ -109,7 +115,7 @@ def about(found: Results, name: str) -> str:
         parts += [f"after {said} on length {task['length']}"]
     else:
         parts += [f"length {task['length']}"]
-    if length is not None and length != task["length"]:
+    if shorter and length is not None and length != task["length"]:
         parts += [f"looked at up to length {length}"]
     return ", ".join(parts)
 

@@ -59,6 +59,26 @@ def probe(model: str, target: str, layer: int, metric: str = "accuracy") -> Meas
 
 
 @of_best
+def once_known(model: str, known: str, target: str, threshold: float = 0.98) -> Measure:
+    """The probability that a target's probe gives to the truth at the first layer at which another
+    target is known."""
+
+    def measure(found: Results) -> Measured:
+        sure, n = curve(found, model, known)
+        values, _ = curve(found, model, target, metric="probability")
+        sources = lens_files(model, "probing")
+        if not (sure >= threshold).any():
+            return Measured(None, words=f"{known} is never known", sources=sources)
+        layer = int((sure >= threshold).argmax())
+        listed = " ".join(f"{100 * value:.0f}" for value in values)
+        words = f"layer {layer} of {len(values) - 1}; by layer {listed}"
+        return Measured(float(values[layer]), n, "sequences", unit="share", words=words,
+                        sources=sources)  # fmt: skip
+
+    return measure
+
+
+@of_best
 def late_gain(model: str) -> Measure:
     """Of what the state probe gains from the embedding on, the share gained in the deeper half."""
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
-from statetrace.reproduction.kept import S5_A, S5_P, about, first
+from statetrace.reproduction.kept import S5_A, S5_P, about, at_size, first
 from statetrace.reproduction.measured import Measure, Measured, share_of
 from statetrace.reproduction.of_models import cutoffs
 from statetrace.reproduction.of_patching import apart
@@ -36,8 +37,9 @@ def kinds(file: str, number: Number, aa: Test, paa: Test) -> Measure:
         shown, names, words = _look(found, file, number, aa, paa)
         if not names:
             return Measured(None)
-        return Measured(shown, len(names), "models", unit="mechanisms", words=words,
-                        sources=_files(names, file), size=_sizes(found, names))  # fmt: skip
+        made = Measured(shown, len(names), "models", unit="mechanisms", words=words,
+                        sources=_files(names, file))  # fmt: skip
+        return _sized(found, made, names)
 
     return measure
 
@@ -49,9 +51,8 @@ def share_of_kept(file: str, number: Number, aa: Test, paa: Test) -> Measure:
         shown, names, words = _look(found, file, number, aa, paa)
         if not names:
             return Measured(None)
-        return share_of(
-            shown, len(names), "models", _files(names, file), words, _sizes(found, names)
-        )
+        made = share_of(shown, len(names), "models", _files(names, file), words)
+        return _sized(found, made, names)
 
     return measure
 
@@ -100,8 +101,10 @@ def _files(names: list[str], file: str) -> tuple[str, ...]:
     return tuple(f"results/{name}/{file}" for name in names)
 
 
-def _sizes(found: Results, names: list[str]) -> str:
-    return "; ".join(dict.fromkeys(about(found, name) for name in names))
+def _sized(found: Results, made: Measured, names: list[str]) -> Measured:
+    """With the models it is of, and whether all of them are of the paper's size."""
+    said = "; ".join(dict.fromkeys(about(found, name) for name in names))
+    return replace(made, size=said, at_size=all(at_size(found, name) for name in names))
 
 
 def by_patching(found: Results, name: str) -> tuple[float, str]:
@@ -137,8 +140,9 @@ def clusters(found: Results) -> Measured:
         raise Missing(f"of '{name}' there are no shares of arrangements")
     most = max(rows, key=lambda row: float(row["value"]))
     words = f"{most['name']}, layer {most['layer']} of {last}; {most['null']:.1%} by chance"
-    return Measured(most["value"], most["n"], "states", unit="share", words=words,
-                    sources=(lens_file(name, "geometry"),), size=about(found, name))  # fmt: skip
+    made = Measured(most["value"], most["n"], "states", unit="share", words=words,
+                    sources=(lens_file(name, "geometry"),))  # fmt: skip
+    return _sized(found, made, [name])
 
 
 def _value(measured: Measured) -> float:

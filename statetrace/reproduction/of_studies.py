@@ -51,8 +51,18 @@ def sizes(rows: list[Row]) -> str:
         levels["width"] and f"width {levels['width']}",
         levels["group"],
         f"length {levels['length']}",
+        so_far(rows),
     ]
     return ", ".join(filter(None, parts))
+
+
+def so_far(rows: list[Row]) -> str:
+    """ "after 10,000 of 140,625 steps", where all were looked at before the end."""
+    ended = {(row["step"], row.get("steps")) for row in rows if row["step"] is not None}
+    if len(ended) != 1:
+        return ""
+    step, planned = ended.pop()
+    return f"after {step:,} of {planned:,} steps" if planned and step < planned else ""
 
 
 def _levels(values: list[Any]) -> str:

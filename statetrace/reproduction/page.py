@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from statetrace.reproduction.claim import Answer, answer, settings, size
 from statetrace.reproduction.claims import PARTS
+from statetrace.reproduction.claims.names import SCRATCH
 from statetrace.reproduction.measured import share_of
 from statetrace.reproduction.of_studies import sizes
 from statetrace.reproduction.pictures import FOLDER, charts
@@ -77,11 +79,10 @@ What the lenses saw of one model is kept by
 and the same with any run folder. A model of the paper's size goes before the zoo's when it lies in
 `results/gpt2-associative`, `results/gpt2-parity-associative`, or the same with `pythia-160m`. Those
 of S5 lie in `results/s5-associative` and `results/s5-parity-associative` (`s5-...-associative` does
-as well). A model that so far knows the state up to length 30 is looked at with
+as well). A model that so far knows the state up to length 30 is looked at and kept with
 
-    statetrace analyze RUN --set patching.length=30 --set probing.length=30 \\
-        --set geometry.length=30 --set attention.last=30 \\
-        --set depth.lengths=2,3,4,6,8,12,16,24,30
+    statetrace analyze RUN --at-length 30     # or able, which finds the length
+    python -m statetrace.reproduction.keep RUN --length 30 --out results/gpt2-associative
 
 Folders that end in `-wide` were analyzed with
 
@@ -141,8 +142,8 @@ def _part(title: str, answers: list[Answer], found: Results, drawn: dict[str, st
     lines += [_row(one, found) for one in answers]
     notes: dict[str, list[str]] = {}
     for one in answers:
-        if one.noted:
-            notes.setdefault(one.claim.note, []).append(one.claim.name)
+        if one.note:
+            notes.setdefault(one.note, []).append(one.claim.name)
     if notes:
         lines += ["", "Notes:", ""]
         lines += [f"- *{', '.join(names)}*: {note}" for note, names in notes.items()]
@@ -159,14 +160,11 @@ def _row(one: Answer, found: Results) -> str:
     if one.beside is not None:
         ours += f". Smaller models ({one.beside.judgement}): {_ours(one.beside, found)}"
         shown.append(one.beside)
-    links = [_link(claim.recipe)]
-    links += (
-        [_link(claim.stand_in)]
-        if claim.stand_in and not all(o.found.at_size for o in shown)
-        else []
-    )
     sources = dict.fromkeys(source for each in shown for source in each.found.sources)
-    links += [_link(source) for source in sources]
+    links = [_link(claim.recipe)]
+    if claim.stand_in and not all(o.found.at_size for o in shown):
+        links += map(_link, _studied(sources, found) or [claim.stand_in])
+    links += map(_link, sources)
     cells = [
         f'<a id="{claim.name}"></a>*{claim.name}*: {claim.says} ({claim.where})',
         claim.paper,
@@ -176,6 +174,13 @@ def _row(one: Answer, found: Results) -> str:
         ", ".join(links),
     ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _studied(sources: Iterable[str], found: Results) -> list[str]:
+    """Recipes of the studies, of smaller models, that were read."""
+    names = [source.split("/")[1] for source in sources if source.endswith("/results.csv")]
+    recipes = [f"recipes/studies/{name}.toml" for name in names if name != SCRATCH]
+    return [recipe for recipe in recipes if (found.root / recipe).is_file()]
 
 
 def _ours(one: Answer, found: Results) -> str:
@@ -210,8 +215,16 @@ def _settings(found: Results) -> list[str]:
     return [*lines, ""]
 
 
+TINY = (
+    ("tiny", "On a laptop: families and widths", ("model", "width")),
+    ("tiny-regimes", "On a laptop: what is taught before", ("regime",)),
+)
+"""Studies of very small models: folder, title, and what they vary."""
+
+
 def _beyond(found: Results) -> list[str]:
-    """Groups that are not in the paper and, once there are any, recurrent models."""
+    """Groups that are not in the paper, models for a laptop and, once there are any, recurrent
+    models."""
     name, recipe = "small-groups", "recipes/studies/small-groups.toml"
     lines = ["## Beyond the paper: other groups", ""]
     if found.present((name,)):
@@ -220,6 +233,12 @@ def _beyond(found: Results) -> list[str]:
         lines += _outcomes(found.study(name), ("group",))
     else:
         lines += ["Nothing measured.", ""]
+    for name, title, by in TINY:
+        if found.present((name,)):
+            rows, recipe = found.study(name), f"recipes/studies/{name}.toml"
+            lines += [f"## {title}", ""]
+            lines += [f"{sizes(rows)} ({_link(recipe)}, {_link(study_file(name))}).", ""]
+            lines += _outcomes(rows, by)
     name = "small-recurrent"
     if found.present((name,)):
         rows = found.study(name)

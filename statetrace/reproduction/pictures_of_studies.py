@@ -7,7 +7,7 @@ from typing import Any
 from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel
 from statetrace.report.figures.study_shares import order, style
 from statetrace.reproduction.claims.names import BOTH, SCRATCH
-from statetrace.reproduction.of_studies import judged
+from statetrace.reproduction.of_studies import judged, so_far
 from statetrace.reproduction.results import Missing, Results, Row
 from statetrace.studies.proportions import proportions
 
@@ -19,7 +19,9 @@ def _studied(found: Results) -> list[tuple[str, list[Row]]]:
         ("small models", judged(found, BOTH, "verdict")),
         ("the paper's size", judged(found, (SCRATCH,), "verdict")),
     )
-    return [(called, rows) for called, rows in every if rows]
+    return [
+        (" ".join(filter(None, (called, so_far(rows)))), rows) for called, rows in every if rows
+    ]
 
 
 def shares(found: Results) -> Chart:

@@ -1,7 +1,8 @@
 """A zoo: small trained models that come with the package, by name, with their checksums.
 
-They are kept in half precision and computed in single; recipes/zoo/NAME.toml made each of them on a
-GPU. `statetrace analyze zoo:NAME` and `statetrace verdict zoo:NAME` look at them.
+They are kept in half precision and computed in single; recipes/zoo/NAME.toml made each of them, but
+for s3-parallel on a GPU. `statetrace analyze zoo:NAME` and `statetrace verdict zoo:NAME` look at
+them.
 """
 
 from __future__ import annotations

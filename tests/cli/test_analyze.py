@@ -63,6 +63,24 @@ def test_a_shorter_length_has_a_folder_of_its_own(run, tmp_path):
     assert max(row["position"] for row in rows) == 3
 
 
+def test_a_length_that_is_its_own_changes_nothing(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run", ignore=shutil.ignore_patterns("lenses"))
+    own = run.recipe["task"]["length"]
+    analyze(tmp_path / "run", "--at-length", own, "--only", "patching")
+    assert [file.name for file in (tmp_path / "run" / "lenses").glob("*.json")] == ["patching.json"]
+
+
+def test_checkpoints_that_are_not_able_do_not_keep_others_from_being_looked_at(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run", ignore=shutil.ignore_patterns("lenses"))
+    words = ("--checkpoint", "all", "--at-length", "able", "--only", "generalization,patching")
+    done = analyze(tmp_path / "run", *words)
+    steps = [step for step, _ in run.checkpoints()]
+    assert len(steps) > 1
+    for step in steps:
+        assert f"step {step}: --at-length able" in str(done.exception)
+        assert (tmp_path / "run" / "lenses" / f"step-{step}" / "generalization.json").is_file()
+
+
 @pytest.mark.parametrize(
     ("length", "words"),
     [

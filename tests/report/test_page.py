@@ -10,7 +10,10 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.report import page
+from statetrace.report.figures.predicted import Predicted
+from statetrace.report.look import looks, newest
 from statetrace.report.page import report, write_report
+from statetrace.runs import Run
 
 
 def numbers(html):
@@ -74,6 +77,53 @@ def test_missing_lenses_leave_the_command_that_makes_them(run, tmp_path):
             assert "not trained here" in first["missing"]
         else:
             assert first["command"].startswith(f"statetrace analyze {bare} --only ")
+
+
+def at_length(lenses, name, length, step=900):
+    """A lens's result moved to where `analyze --at-length` would have left it."""
+    folder = lenses / f"length-{length}"
+    folder.mkdir(exist_ok=True)
+    for file in lenses.glob(f"{name}.*"):
+        shutil.copy(file, folder)
+    about = json.loads((folder / f"{name}.json").read_text())
+    (folder / f"{name}.json").write_text(json.dumps(about | {"subject": {"step": step}}))
+
+
+def test_lenses_that_looked_at_shorter_sequences_are_shown(run, tmp_path):
+    """As `analyze --at-length` leaves them; predictions are then made for that length."""
+    shutil.copytree(run, tmp_path / "run")
+    lenses = tmp_path / "run" / "lenses"
+    at_length(lenses, "patching", 3)
+    at_length(lenses, "patching", 4)
+    at_length(lenses, "patching", 5, step=500)
+    whole = newest(tmp_path / "run")
+    assert (whole.shorter, whole.seen("patching")) == (None, 6)  # what saw all actions counts
+    for file in lenses.glob("patching.*"):
+        file.unlink()
+    look = newest(tmp_path / "run")
+    assert (look.shorter, look.step) == (4, 900)  # not that of an older checkpoint
+    assert look.about.endswith("on S3, length 6 (looked at up to length 4)")
+    assert look.need("patching").lens == "patching"
+    assert Predicted.of(look).length == look.seen("patching") == 4
+    assert Predicted.of(look, "probing").length == 6
+    assert "actions to restore" in visible(report([tmp_path / "run"]))
+
+
+def test_a_newer_look_at_shorter_sequences_goes_before_an_older_one_at_all(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    at_length(tmp_path / "run" / "lenses", "patching", 4, step=1000)
+    look = newest(tmp_path / "run")
+    assert (look.step, look.seen("patching"), look.seen("probing")) == (1000, 4, 6)
+
+
+def test_a_checkpoint_that_was_looked_at_only_at_a_shorter_length_is_there(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    lenses = tmp_path / "run" / "lenses"
+    at_length(lenses, "patching", 4, step=100)
+    (lenses / "step-100").mkdir()
+    (lenses / "length-4").rename(lenses / "step-100" / "length-4")
+    first = looks(Run(tmp_path / "run"))[0]
+    assert (first.step, first.seen("patching")) == (100, 4)
 
 
 def test_a_damaged_result_does_not_spoil_the_rest(run, tmp_path):

@@ -12,6 +12,7 @@ CELL = {
     "width": 64,
     "regime": None,
     "step": 10000,
+    "steps": 10000,
     "verdict": "associative",
     "confidence": 0.9,
     "cutoff": 10,

@@ -30,6 +30,8 @@ from tests.studies.conftest import undisturbed
 AA, PAA = "associative", "parity-associative"
 NAMED = {claim.name: claim for claim in CLAIMS}
 STEPS, LENGTH, SHORTER = 6, 8, 6
+ARRIVING = r"scratch|small-s5|small-recurrent|(gpt2|pythia-160m|s5)-.*"
+"""Folders of results/ that these tests make."""
 TINY = {
     "task": {"group": "S5", "length": LENGTH, "sequences": 4000},
     "model": {"name": "gpt2", "layers": 2, "width": 16, "heads": 2},
@@ -88,13 +90,14 @@ def quick_rows(tmp_path_factory):
 
 @pytest.fixture
 def project(tmp_path, request):
-    """A copy of the project's results, in which folders can be added and taken away."""
+    """The project's results without those that are still to arrive, whether they have or not;
+    folders can be added and taken away."""
     root = request.config.rootpath
     for name in ("recipes", "statetrace"):
         (tmp_path / name).symlink_to(root / name)
     (tmp_path / "results" / "zoo").mkdir(parents=True)
     for folder in [*(root / "results").iterdir(), *(root / "results" / "zoo").iterdir()]:
-        if folder.name != "zoo":
+        if folder.name != "zoo" and not re.fullmatch(ARRIVING, folder.name):
             (tmp_path / folder.relative_to(root)).symlink_to(folder)
     return tmp_path
 
@@ -215,9 +218,11 @@ def test_a_model_of_the_papers_size_goes_before_the_zoo(project, kept):
         assert not one.small, name
         assert all("results/gpt2-" in source for source in one.found.sources), name
         if one.found.value is not None:
-            assert f"*The paper's size: {said}*" in rows[name], name
+            # cutoffs are about all lengths, however short other lenses look
+            about_it = said.partition(", looked")[0] if name == "paa-cutoffs-zoo" else said
+            assert f"*The paper's size: {about_it}*" in rows[name], name
             assert "Small" not in rows[name], name
-        assert not one.noted or one.claim.general, name
+        assert not one.note or one.claim.general or one.note == one.claim.note_at_size, name
     for name in ("aa-reach", "paa-reach", "aa-drop", "paa-drop"):  # it is far from its end
         assert answer(NAMED[name], found).small
     assert answer(NAMED["leap-rotary"], found).small

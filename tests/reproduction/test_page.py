@@ -100,13 +100,13 @@ def test_rows_show_what_was_measured(root, answers):
 def test_stand_ins_say_so(root, answers):
     """What no paper-sized model answered says how small the models were."""
     text = (root / PAGE).read_text()
-    small = [one for one in answers.values() if one.small]
-    assert text.count("*Small: ") == len(small) > 0
+    shown = [*answers.values(), *(one.beside for one in answers.values() if one.beside)]
+    assert text.count("*Small: ") == sum(one.small for one in shown) > 0
 
 
 def test_differences_come_with_a_cause_or_what_was_tried(answers):
-    small = {n: one for n, one in answers.items() if not one.found.at_size}
-    without = [n for n, one in small.items() if one.judgement == DIFFERS and not one.claim.note]
+    """Of whatever size the model is that differs."""
+    without = [n for n, one in answers.items() if one.judgement == DIFFERS and not one.note]
     assert without == []
 
 
@@ -114,7 +114,8 @@ def test_notes_hold_no_measured_numbers(answers):
     """They would grow old; numbers belong to the row. The paper's own, and exact ones, may stay."""
     allowed = {"98%", "40%", "50%", "100%", "55%", "0.001", "0.000004", "0.95"}
     for one in answers.values():
-        said = set(re.findall(r"\d+(?:\.\d+)?%|\d+\.\d+", one.claim.note))
+        notes = one.claim.note + one.claim.note_at_size
+        said = set(re.findall(r"\d+(?:\.\d+)?%|\d+\.\d+", notes))
         assert said <= allowed, one.claim.name
 
 

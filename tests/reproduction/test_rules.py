@@ -283,5 +283,10 @@ def test_what_is_kept_of_a_run(tmp_path):
     keep(run, tmp_path / "shorter", length=2)
     assert (tmp_path / "shorter/generalization.csv").exists()
     assert (tmp_path / "shorter/geometry.csv").read_text().endswith("state,2,0.1111\n")
+    older = {"subject": {"step": 3}}
+    LensResult("depth", {}, columns, **older).save(run / "lenses")
+    LensResult("patching", {}, columns, subject={"step": 4}).save(run / "lenses")
+    with pytest.raises(StatetraceError, match="has results of steps 3 and 4"):
+        keep(run, tmp_path / "mixed")
     with pytest.raises(StatetraceError, match="length-3' is missing"):
         keep(run, tmp_path / "shorter", length=3)

@@ -100,13 +100,20 @@ def test_a_graph_repeats_what_calls_do(layer):
 
 
 @pytest.mark.parametrize(
-    "stages",
-    [[], [{"objective": "topic", "table": "paper-1", "steps": 12}, {"auxiliary": "parity"}]],
-    ids=["state", "chain"],
+    ("model", "stages"),
+    [
+        ("gpt2", []),
+        ("pythia", []),
+        (
+            "gpt2",
+            [{"objective": "topic", "table": "paper-1", "steps": 12}, {"auxiliary": "parity"}],
+        ),
+    ],
+    ids=["gpt2", "pythia", "chain"],
 )
-def test_seeds_together_equal_solo_runs_on_cuda(tmp_path, stages):
+def test_seeds_together_equal_solo_runs_on_cuda(tmp_path, model, stages):
     """GPT-2's dropout included: its masks are each seed's own."""
-    told = {"device": "cuda", "precision": "float32"}
+    told = {"device": "cuda", "precision": "float32", "model": model}
     recipes = [staged(*stages, **told, seed=seed) for seed in (0, 1, 5)]
     runs = [Run(tmp_path / f"run-{n}") for n in range(3)]
     assert train_together(recipes, runs, None, never) == 24

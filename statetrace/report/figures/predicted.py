@@ -36,8 +36,9 @@ class Predicted:
         self._made: dict[str, Signature | str] = {}
 
     @staticmethod
-    def of(look: Look) -> Predicted:
-        return _predicted(look.task["group"], look.task["notation"], look.length)
+    def of(look: Look, lens: str = "patching") -> Predicted:
+        """At the length that a lens looked at."""
+        return _predicted(look.task["group"], look.task["notation"], look.seen(lens))
 
     def names(self) -> list[str]:
         """The algorithms that exist for the group, in the paper's order."""
@@ -126,7 +127,7 @@ def signatures(
 
 def probes(look: Look, name: str) -> Chart | None:
     """The share of states, of all lengths, that it predicts to be readable at each layer."""
-    found = Predicted.of(look).signature(name)
+    found = Predicted.of(look, "probing").signature(name)
     if isinstance(found, str):
         return None
     styles = {
@@ -147,7 +148,7 @@ def depth(look: Look, name: str, lengths: tuple[int, ...]) -> Chart | None:
     """The layers that it predicts to be needed at each length."""
     from statetrace.report.figures.layers_needed import by_split
 
-    predicted = Predicted.of(look)
+    predicted = Predicted.of(look, "depth")
     if isinstance(predicted.signature(name), str):
         return None
     needed = predicted.layers_needed(name, lengths)

@@ -38,7 +38,7 @@ def layer_choices(look: Look) -> dict[str, list[str]]:
     return {
         "sequences of": list(READ),
         "measure": list(METRICS),
-        "predicted by": ["none", *Predicted.of(look).names()],
+        "predicted by": ["none", *Predicted.of(look, "probing").names()],
     }
 
 
@@ -99,7 +99,7 @@ def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, 
 
 
 def _behind(look: Look, algorithm: str, layers: int, sequences_of: str) -> list[Line]:
-    found = Predicted.of(look).signature(algorithm)
+    found = Predicted.of(look, "probing").signature(algorithm)
     if isinstance(found, str):
         return []
     x = np.linspace(0, layers - 1, found.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, REGIMES
-from statetrace.reproduction.measured import first_of
+from statetrace.reproduction.measured import Measure, first_of
 from statetrace.reproduction.of_studies import AA, PAA
 from statetrace.reproduction.rules import AtLeast, AtMost, Inside
 
@@ -19,6 +19,22 @@ TOPIC = (
     "reach 100% with size. The stage lasted 2,000 steps; longer ones were not "
     "tried."
 )
+
+COUNTS = (
+    "Very small models with such a classifier know parity in their first layer, and most of them "
+    "then count the rest in the second, at every length they were taught: the parallel algorithm "
+    "of App. A. One of them is zoo:s3-parallel; the depth lens tells it from a scan. That wider "
+    "models on longer sequences do the same is not to be expected, and was not tried."
+)
+
+
+def either(mechanism: str, regime: str) -> Measure:
+    """The share of a mechanism after a regime, of very small models where there are no others."""
+    return first_of(
+        study.share(mechanism, "small-regimes", regime=regime),
+        study.share(mechanism, "tiny-regimes", regime=regime),
+    )
+
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -95,7 +111,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="After learning parity GPT-2 learns PAA",
         paper="100% PAA",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        measure=study.share(PAA, "small-regimes", regime="parity"),
+        measure=either(PAA, "parity"),
         rule=Inside(1),
         stand_in=REGIMES,
     ),
@@ -124,13 +140,14 @@ CLAIMS: tuple[Claim, ...] = (
         paper="100% PAA",
         recipe="recipes/studies/auxiliary.toml",
         measure=first_of(
-            study.share(PAA, "small-regimes", regime="auxiliary-parity"),
+            either(PAA, "auxiliary-parity"),
             study.share_of_trained(
                 lambda row: row["label"] == PAA, lambda row: row["name"].startswith("aux-")
             ),
         ),
         rule=Inside(1),
         stand_in=REGIMES,
+        note=COUNTS,
     ),
     Claim(
         name="auxiliary-action",
@@ -138,9 +155,10 @@ CLAIMS: tuple[Claim, ...] = (
         says="So does a classifier of (parity, action), after which models generalise better",
         paper="100% PAA",
         recipe="recipes/studies/auxiliary.toml",
-        measure=study.share(PAA, "small-regimes", regime="auxiliary-action"),
+        measure=either(PAA, "auxiliary-action"),
         rule=Inside(1),
         stand_in=REGIMES,
+        note=COUNTS,
     ),
     Claim(
         name="length-curriculum",
@@ -148,7 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Growing lengths have no effect: 2 of 5 GPT-2 learn AA",
         paper="40% AA",
         recipe=f"{PAPER}/figure-19-length-curriculum.toml",
-        measure=study.share(AA, "small-regimes", regime="length"),
+        measure=either(AA, "length"),
         rule=Inside(0.4),
         stand_in=REGIMES,
     ),

@@ -105,6 +105,13 @@ CLAIMS: tuple[Claim, ...] = (
         measure=lens.of_grid(P, "prefix", "opposite parity", lens.partial_layers, "layers"),
         rule=AtMost(0),
         stand_in=ZOO_P,
+        note_at_size=(
+            "Parity is not settled in one layer here but spreads over the first few, while the "
+            "same-parity front needs all of them (Figure 8A's rows); in a second model "
+            "(Pythia-160M, in results/) it spreads over more. Both are early in training, when the "
+            "lengths at which parity is right still grow. Whether it ends as one leap needs longer "
+            "runs."
+        ),
         picture="patching",
     ),
     Claim(

@@ -179,7 +179,7 @@ def _unrotate(d: Tensor, heads: Heads) -> Tensor:
 
 
 def by_token(x: Tensor, tokens: Tensor, words: int) -> Tensor:
-    """Rows of x [S, N, D] added up by their tokens [S, N], in float32: [S, words, D]. A product of
+    """Rows of x [S, N, D] added up by their tokens [S, N]: [S, words, D], as float32. A product of
     ones and zeros, whose order is fixed, as that of scattered additions would not be."""
     each = torch.arange(words, device=tokens.device)
     where = (tokens[:, None] == each[:, None]).to(x.dtype)

@@ -89,6 +89,26 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
+def test_kernels_keep_seeds_apart(name):
+    """Stored side by side, as on a GPU: gradients are those of the plain operations."""
+    pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
+    several = models(name, 3)
+    shape = shape_of(several[0])
+    ((tokens, _),) = batches(3, 1)
+    found = []
+    for ops in ("plain", "kernels"):
+        work = importlib.import_module(f"statetrace.training.program.{ops}")
+        named = [dict(model.named_parameters()) for model in copy.deepcopy(several)]
+        weights = Weights(named, shape, torch.float32, joined=True)
+        turns = rotation(several[0], shape, 2 * LENGTH)
+        program = Program(shape, weights.some(slice(None)), turns, torch.float32, work)
+        program.backward(torch.randn(program.forward(tokens).shape, generator=torch.manual_seed(1)))
+        found.append(weights.grad)
+    for role in shape.names:
+        torch.testing.assert_close(found[0][role], found[1][role], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "pythia"])
 def test_steps_are_those_of_adamw(name):
     """Clipping, weight decay and a changing rate included; and the model sees its new weights."""
     ours = models(name, 3)

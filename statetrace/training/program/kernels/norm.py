@@ -80,6 +80,7 @@ def add_norm(
 ) -> tuple[Tensor, list[Tensor], Any]:
     """As `plain.add_norm`."""
     seeds, rows, width = x.shape
+    x = x.contiguous()  # a table of tokens is a part of what it is stored with
     out = torch.empty_like(x) if adds else x
     normed = [_room(rooms, number, x, dtype) for number in range(len(norms))]
     mean = torch.empty(seeds, rows, device=x.device)
