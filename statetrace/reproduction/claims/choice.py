@@ -60,8 +60,8 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(0),
         stand_in=REGIMES,
         note=(
-            "Very small models on short sequences do (tables *On a laptop* at the end): with parity "
-            "known early, the rest of S3 can be counted (App. A). One is zoo:s3-parallel. Among "
+            "Very small models on short sequences do (tables *On a laptop* at the end): with "
+            "parity known early, the rest of S3 can be counted (App. A). One is zoo:s3-parallel. Among "
             "the small models beside this row it is the one of the first row."
         ),
         noted="",
