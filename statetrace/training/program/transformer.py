@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from statetrace.training.program.operations import Add, Drop, Heads
+from statetrace.training.program.operations import Add, Drop, Heads, Later
 from statetrace.training.program.shape import Shape, partners
 from statetrace.training.program.shelf import Shelf
 from statetrace.training.program.weights import SomeWeights
@@ -48,7 +48,8 @@ class Program:
         self.keys = keys
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
-        self._shelf = Shelf(self.g, shape, dtype) if at_once else None
+        settle = getattr(ops, "settle", None)
+        self._shelf = Shelf(self.g, shape, dtype, settle) if at_once else None
         self.read: Tensor | None = None
         self._stream: Tensor | None = None  # what was read, [S, N, D]
         self._dread: Tensor | None = None
@@ -132,7 +133,8 @@ class Program:
             g, (dfirst,) = self._norms_back(kept, g, [dnormed], [f"{at}.norm2"], [first], at)
         dz = self._product_back(dfirst, z, f"{at}.out.w")
         room = self._room("qkv", at, back=True)
-        dqkv = self.ops.attention_back(dz, seen, heads, self.g[f"{at}.qkv.b"], room)
+        later = self._later("attention", at)
+        dqkv = self.ops.attention_back(dz, seen, heads, self.g[f"{at}.qkv.b"], room, later)
         douts = [self._product_back(dqkv, normed[0], f"{at}.qkv.w")]
         names = [f"{at}.norm1"]
         if between is None:
@@ -148,7 +150,13 @@ class Program:
     ) -> Tensor:
         da = self._product_back(dy, a, f"{at}.proj.w")
         dh = self.ops.gelu_back(
-            da, h, self.w[f"{at}.fc.b"], self.shape.gelu, self.g[f"{at}.fc.b"], room
+            da,
+            h,
+            self.w[f"{at}.fc.b"],
+            self.shape.gelu,
+            self.g[f"{at}.fc.b"],
+            room,
+            self._later("gelu", at),
         )
         return self._product_back(dh, normed, f"{at}.fc.w")
 
@@ -184,7 +192,8 @@ class Program:
         dmlp = self._by_token(deltas[-1], tokens).to(self.dtype)
         dsecond = self._mlp_back(0, dmlp, a, h, normed[1])
         dz = self._product_back(deltas[0], z, "0.out.w")
-        dqkv = self.ops.attention_back(dz, seen, heads, self.g["0.qkv.b"])
+        later = self._later("attention", 0)
+        dqkv = self.ops.attention_back(dz, seen, heads, self.g["0.qkv.b"], None, later)
         dqkv = self._by_token(dqkv, tokens).to(self.dtype)
         dfirst = self._product_back(dqkv, normed[0], "0.qkv.w")
         table, _ = self._norms_back(
@@ -226,7 +235,15 @@ class Program:
         if names[0] == self.shape.read:
             g = self._read_back(g)
         result: tuple[Tensor, list[Tensor]] = self.ops.add_norm_back(
-            saved, g, douts, norms, grads, adds, biases, self._rooms(added)
+            saved,
+            g,
+            douts,
+            norms,
+            grads,
+            adds,
+            biases,
+            self._rooms(added),
+            self._sums(names, added),
         )
         return result
 
@@ -292,6 +309,15 @@ class Program:
         """Where to write what the product `part` of a layer reads, or on the way `back` the
         gradient of what it wrote; None for anywhere."""
         return None if self._shelf is None else self._shelf.room(f"{at}.{part}.w", back)
+
+    def _later(self, kind: str, at: int) -> Later | None:
+        return None if self._shelf is None else self._shelf.later(kind, at)
+
+    def _sums(self, norms: list[str], biases: list[str]) -> Later | None:
+        """Of norms, and of as many biases: those of a kind may be settled together."""
+        layer, _, _ = norms[0].rpartition(".")
+        kind = f"{len(norms)} {norms[0].rpartition('.')[2]} {len(biases)}"
+        return self._later(kind, int(layer or 0))
 
     def _rooms(self, biases: list[str]) -> list[Tensor | None]:
         """The same for the gradients of what was added to the stream, by the names of the biases

@@ -13,6 +13,7 @@ from statetrace.training.program.kernels.attention import attention, attention_b
 from statetrace.training.program.kernels.dropout import dropped
 from statetrace.training.program.kernels.gelu import gelu, gelu_back
 from statetrace.training.program.kernels.norm import add_norm, add_norm_back
+from statetrace.training.program.kernels.sums import settle
 from statetrace.training.program.kernels.tokens import by_token
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "fits",
     "gelu",
     "gelu_back",
+    "settle",
 ]

@@ -8,6 +8,8 @@ import triton.language as tl
 from torch import Tensor
 
 from statetrace.training.program.kernels.norm import PROGRAMS
+from statetrace.training.program.kernels.sums import Now
+from statetrace.training.program.operations import Later
 
 
 @triton.jit
@@ -105,6 +107,7 @@ def gelu_back(
     approximate: str,
     dbias: Tensor,
     room: Tensor | None = None,
+    later: Later | None = None,
 ) -> Tensor:
     """As `plain.gelu_back`."""
     seeds, rows, width = da.shape
@@ -113,7 +116,8 @@ def gelu_back(
     blocks = triton.cdiv(width, columns)
     programs = max(1, min(triton.cdiv(rows, lines), 4 * PROGRAMS // (seeds * blocks)))
     dh = torch.empty_like(da) if room is None else room
-    sums = torch.empty(seeds, programs, width, device=da.device)
+    later = later or Now(da.device)
+    sums = later.room(seeds, programs, 1, width)
     _gelu_back_kernel[programs, blocks, seeds](
         da,
         saved,
@@ -129,5 +133,5 @@ def gelu_back(
         COLUMNS=columns,
         num_warps=4,
     )
-    torch.sum(sums, dim=1, out=dbias)
+    later.into([dbias], [0])
     return dh
