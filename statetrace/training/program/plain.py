@@ -186,6 +186,12 @@ def by_token(x: Tensor, tokens: Tensor, words: int) -> Tensor:
     return torch.bmm(where, x).float()
 
 
+def norms(grads: Sequence[Tensor]) -> Tensor:
+    """[S], over gradients [S, ...] of all parameters of a seed."""
+    each = [torch.linalg.vector_norm(grad.flatten(1), dim=1, dtype=torch.float32) for grad in grads]
+    return torch.linalg.vector_norm(torch.stack(each), dim=0)
+
+
 def _into(value: Tensor, room: Tensor | None) -> Tensor:
     """`value`, written where it is wanted."""
     return value if room is None else room.copy_(value)

@@ -171,3 +171,9 @@ def test_dropout_masks_are_the_same_and_of_the_right_share():
         assert ((shares - 0.1).abs() < 0.005).all()
     assert not torch.equal(ours, kernels.dropped(x, drop(0.1, 4)))
     assert not torch.equal(ours[0], ours[1])
+
+
+def test_norms_of_gradients():
+    """Of sizes that are no multiples of a block, one of them more than a round of programs."""
+    grads = [random(SEEDS, 40_000).half(), random(SEEDS, 7), random(SEEDS, 5000)]
+    close(kernels.norms(grads, block=16), plain.norms(grads))

@@ -8,7 +8,7 @@ sequences allow: nothing is streamed, and the way back computes the weights anew
 Caveat: attention needs at most `LONGEST` positions; `plain` takes over beyond, which costs memory.
 """
 
-from statetrace.training.program.kernels.adam import adam
+from statetrace.training.program.kernels.adam import adam, norms
 from statetrace.training.program.kernels.attention import attention, attention_back, fits
 from statetrace.training.program.kernels.dropout import dropped
 from statetrace.training.program.kernels.gelu import gelu, gelu_back
@@ -27,5 +27,6 @@ __all__ = [
     "fits",
     "gelu",
     "gelu_back",
+    "norms",
     "settle",
 ]

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.program.kernels.norm import PROGRAMS
+from statetrace.training.program.kernels.norm import PROGRAMS, STAGES
 from statetrace.training.program.kernels.sums import Now
 from statetrace.training.program.operations import Later
 
@@ -79,7 +79,7 @@ def gelu(
 @triton.jit
 def _gelu_back_kernel(
     da, h, bias, dh, sums, rows, width, b_stride, programs,
-    TANH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    TANH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(2)
     program = tl.program_id(0)
@@ -87,7 +87,7 @@ def _gelu_back_kernel(
     there = column < width
     shift = tl.load(bias + seed.to(tl.int64) * b_stride + column, mask=there, other=0.0)
     total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)  # summed up once: that takes a barrier
-    for tile in range(program, tl.cdiv(rows, ROWS), programs):
+    for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
         inside = (row < rows)[:, None] & there[None, :]
         at = seed.to(tl.int64) * rows * width + row[:, None] * width + column[None, :]
@@ -131,6 +131,7 @@ def gelu_back(
         TANH=approximate == "tanh",
         ROWS=lines,
         COLUMNS=columns,
+        STAGES=STAGES,
         num_warps=4,
     )
     later.into([dbias], [0])

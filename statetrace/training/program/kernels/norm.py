@@ -18,6 +18,9 @@ from statetrace.training.program.plain import Rooms
 PROGRAMS = 528
 """Programs that share the rows of a backward pass: four for each processor of the largest GPUs."""
 
+STAGES = 2
+"""Tiles of a loop that are on their way from memory at once."""
+
 Pair = tuple[Tensor, Tensor]
 
 
@@ -138,7 +141,7 @@ def _add_norm_back_kernel(
     keys, salt1, salt2, bound, keep_scale,
     rows, width, w_stride, programs,
     ADDS: tl.constexpr, NORMS: tl.constexpr, DROP: tl.constexpr, UPSTREAM: tl.constexpr,
-    ROWS: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(1)
     program = tl.program_id(0)
@@ -149,7 +152,7 @@ def _add_norm_back_kernel(
     weight2 = tl.load(w2 + vector, mask=there, other=0.0)
     zero = tl.zeros([WIDTH], dtype=tl.float32)
     dw1, db1, dw2, db2, dc1, dc2 = zero, zero, zero, zero, zero, zero
-    for tile in range(program, tl.cdiv(rows, ROWS), programs):
+    for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
         inside = (row < rows)[:, None] & there[None, :]
         local = row[:, None] * width + column[None, :]
@@ -241,6 +244,7 @@ def add_norm_back(
         UPSTREAM=upstream is not None,
         ROWS=tile[0],
         WIDTH=tile[1],
+        STAGES=STAGES,
         num_warps=4,
     )
     targets = [grad for pair in norm_grads for grad in pair]
