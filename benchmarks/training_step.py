@@ -182,7 +182,7 @@ def profile(step: Callable[..., Any], batches: Batches, steps: int = 5) -> None:
         for index in range(steps):
             step(index, *batches(0, index))
         torch.cuda.synchronize()
-    for row in seen.key_averages().table(sort_by="cuda_time_total", row_limit=25).splitlines():
+    for row in seen.key_averages().table(sort_by="cuda_time_total", row_limit=45).splitlines():
         print("   ", row[:60], row[-75:])
 
 
