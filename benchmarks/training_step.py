@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ from statetrace.training.optimizer import adamw
 from statetrace.training.parallel import World
 from statetrace.training.program import Step
 from statetrace.training.settings import TrainingSettings
-from statetrace.training.setup import surroundings
+from statetrace.training.setup import WORKSPACE, surroundings
 
 PUBLISHED_VOCABULARY = {"pythia-160m": 50_304, "gpt2": 50_257}
 SETTINGS = TrainingSettings()
@@ -224,6 +225,7 @@ def main() -> None:
     parser.add_argument("--curves", type=int, default=0, metavar="STEPS")
     parser.add_argument("--out", help="a JSON file for the table, or for the loss curves")
     wanted = parser.parse_args()
+    os.environ.update(WORKSPACE)  # as training does
     if wanted.curves:
         curves(wanted)
     else:

@@ -54,12 +54,14 @@ class Program:
         self._stream: Tensor | None = None  # what was read, [S, N, D]
         self._dread: Tensor | None = None
         self._tape: list[Any] = []
+        self._biases: Sequence[Tensor] = ()
 
     def forward(self, tokens: Tensor) -> Tensor:
         """tokens [S, B, T] -> logits [S, B, T, V] in float32."""
         seeds, batch, length = tokens.shape
         x = self._embed(tokens)
         self._tape = [tokens]
+        self._biases = self._biases_of_products()
         self._for_words = self._depends_on_tokens(tokens)
         if self._shelf is not None:
             self._shelf.clear(batch * length, first=int(self._for_words))
@@ -106,7 +108,7 @@ class Program:
         names = [f"{at}.norm1", f"{at}.norm2"] if parallel else [f"{at}.norm1"]
         room = [self._room("qkv", at), self._room("fc", at)][: len(names)]
         x, normed, saved = self._norms(x, adds, names, room)
-        qkv = self._product(normed[0], f"{at}.qkv.w", f"{at}.qkv.b")
+        qkv = self._product(normed[0], f"{at}.qkv.w", self._biases[at])
         z, seen = self.ops.attention(qkv, heads, self._room("out", at))
         first = Add(self._product(z, f"{at}.out.w"), self.w[f"{at}.out.b"], self._resid(2 * at))
         between: Any = None
@@ -176,7 +178,7 @@ class Program:
         _, normed, saved = self.ops.add_norm(
             self.w["tokens"], [], norms, self.shape.eps, self.dtype
         )
-        qkv = _rows_of(self._product(normed[0], "0.qkv.w", "0.qkv.b"), tokens)
+        qkv = _rows_of(self._product(normed[0], "0.qkv.w", self._biases[0]), tokens)
         z, seen = self.ops.attention(qkv, heads, self._room("out", 0))
         a, h = self._gelu(0, normed[1])
         second = _rows_of(self._product(a, "0.proj.w"), tokens)
@@ -282,14 +284,20 @@ class Program:
         more = torch.bmm(d, self.w["read.w"]).float()
         return more if g is None else g + more
 
-    def _product(self, x: Tensor, name: str, bias: str | None = None) -> Tensor:
+    def _product(self, x: Tensor, name: str, bias: Tensor | None = None) -> Tensor:
         w = self.w[name].mT if self.shape.transposed else self.w[name]
         if bias is None:
             return (x[0] @ w[0])[None] if len(x) == 1 else torch.bmm(x, w)
-        b = self.w[bias].to(x.dtype)
         if len(x) == 1:
-            return torch.addmm(b[0], x[0], w[0])[None]
-        return torch.baddbmm(b[:, None], x, w)
+            return torch.addmm(bias[0], x[0], w[0])[None]
+        return torch.baddbmm(bias[:, None], x, w)
+
+    def _biases_of_products(self) -> Sequence[Tensor]:
+        """Those that products add, layer by layer in the working precision; one cast for all."""
+        biases = [self.w[f"{layer}.qkv.b"] for layer in range(self.shape.layers)]
+        if self.dtype == torch.float32:
+            return biases
+        return torch.stack(biases).to(self.dtype).unbind()
 
     def _product_back(self, dy: Tensor, x: Tensor, name: str) -> Tensor:
         """The gradient of `x`; that of the matrix is written where it belongs, or left to the

@@ -91,10 +91,10 @@ def _norm_kernel(x, out, size, out_stride, programs, BLOCK: tl.constexpr):
     tl.store(out + seed * out_stride + program, tl.sqrt(tl.sum(total, axis=0)))
 
 
-def norms(grads: Sequence[Tensor], block: int = 4096) -> Tensor:
+def norms(grads: Sequence[Tensor], block: int = 2048) -> Tensor:
     """As `plain.norms`, of [S, n] each."""
     seeds = len(grads[0])
-    each = [min(triton.cdiv(grad.shape[1], block), 2 * PROGRAMS) for grad in grads]
+    each = [min(triton.cdiv(grad.shape[1], block), 4 * PROGRAMS) for grad in grads]
     found = torch.empty(seeds, sum(each), device=grads[0].device)
     start = 0
     for grad, programs in zip(grads, each, strict=True):

@@ -351,7 +351,7 @@ def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Te
     logs = torch.empty(each, device=qkv.device)
     turned = torch.empty(*each, 2 * _rotated(heads), dtype=qkv.dtype, device=qkv.device)
     kept = (qkv, z, logs, turned)
-    _attention_kernel[_grid(qkv, heads)](*kept, *_told(qkv, heads), num_warps=_warps(heads))
+    _attention_kernel[_grid(qkv, heads)](*kept, *_told(qkv, heads), **_resources(qkv, heads, 128))
     return z, kept
 
 
@@ -372,7 +372,12 @@ def attention_back(
     later = later or Now(qkv.device)
     sums = later.room(len(qkv), heads.batch * blocks, 1, qkv.shape[-1])
     _attention_back_kernel[_grid(qkv, heads)](
-        dz, dqkv, sums, *saved, *_told(qkv, heads), num_warps=_warps(heads)
+        dz,
+        dqkv,
+        sums,
+        *saved,
+        *_told(qkv, heads),
+        **_resources(qkv, heads, 168 if heads.drop is None else None),
     )
     later.into([dbias], [0])
     return dqkv
@@ -406,5 +411,9 @@ def _power(extent: int) -> int:
     return max(NARROWEST, power)
 
 
-def _warps(heads: Heads) -> int:
-    return 4 if heads.length > 32 else 2
+def _resources(qkv: Tensor, heads: Heads, registers: int | None) -> dict[str, int]:
+    """Of a program. `registers` are for the largest tiles: with fewer than it would take by itself
+    more programs run at once, which pays as long as few numbers go to memory for it."""
+    told = {"num_warps": 4 if heads.length > 32 else 2}
+    largest = heads.length > BLOCK and heads.width <= 64 and qkv.element_size() == 2
+    return told | {"maxnreg": registers} if registers and largest else told

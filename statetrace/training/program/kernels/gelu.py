@@ -71,7 +71,7 @@ def gelu(
         TANH=approximate == "tanh",
         ROWS=lines,
         COLUMNS=columns,
-        num_warps=4,
+        num_warps=8,
     )
     return a, h
 

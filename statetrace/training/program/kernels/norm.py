@@ -18,8 +18,8 @@ from statetrace.training.program.plain import Rooms
 PROGRAMS = 528
 """Programs that share the rows of a backward pass: four for each processor of the largest GPUs."""
 
-STAGES = 2
-"""Tiles of a loop that are on their way from memory at once."""
+STAGES = 4
+"""Tiles of a loop over rows that are on their way from memory at once."""
 
 Pair = tuple[Tensor, Tensor]
 
@@ -90,7 +90,7 @@ def add_norm(
     scale = torch.empty_like(mean)
     first, second = adds[0] if adds else None, adds[1] if len(adds) > 1 else None
     drop = first.drop if first else None
-    tile = _tile(width, 2048)
+    tile = _tile(width, 4096)
     _add_norm_kernel[triton.cdiv(rows, tile[0]), seeds](
         x,
         first.delta if first else x,
@@ -213,7 +213,7 @@ def add_norm_back(
     x, mean, scale = saved
     seeds, rows, width = x.shape
     tile = _tile(width)
-    programs = _share(triton.cdiv(rows, tile[0]), seeds)
+    programs = max(1, min(triton.cdiv(rows, tile[0]), PROGRAMS // 2 // seeds))
     g = torch.empty_like(x)
     later = later or Now(x.device)
     sums = later.room(seeds, programs, 6, width)
@@ -244,7 +244,7 @@ def add_norm_back(
         UPSTREAM=upstream is not None,
         ROWS=tile[0],
         WIDTH=tile[1],
-        STAGES=STAGES,
+        STAGES=max(1, STAGES * 1024 // max(1024, tile[1])),
         num_warps=4,
     )
     targets = [grad for pair in norm_grads for grad in pair]
@@ -259,8 +259,3 @@ def _room(rooms: Rooms, number: int, like: Tensor, dtype: torch.dtype) -> Tensor
     """Where to write, by what was asked for."""
     room = rooms[number] if number < len(rooms) else None
     return torch.empty_like(like, dtype=dtype) if room is None else room
-
-
-def _share(tiles: int, seeds: int) -> int:
-    """Programs per seed for so many tiles of rows."""
-    return max(1, min(tiles, PROGRAMS // seeds))
