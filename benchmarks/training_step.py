@@ -64,8 +64,12 @@ def make(name: str, vocabulary: int, seed: int, wanted: argparse.Namespace) -> A
 
 
 def plain_step(model: Any, mixed: bool, device: str) -> Callable[..., torch.Tensor]:
-    """The usual loop around a transformers model."""
+    """The usual loop around a transformers model; in float32 with the optimizer as it comes."""
     optimizer = adamw(model, SETTINGS)
+    if not mixed:
+        optimizer = torch.optim.AdamW(
+            model.parameters(), SETTINGS.learning_rate, weight_decay=SETTINGS.weight_decay
+        )
     autocast = torch.autocast(device, dtype=torch.bfloat16) if mixed else nullcontext()
 
     def step(index: int, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -192,6 +192,11 @@ def norms(grads: Sequence[Tensor]) -> Tensor:
     return torch.linalg.vector_norm(torch.stack(each), dim=0)
 
 
+def turned(x: Tensor) -> Tensor:
+    """Matrices [n, r, c] as [n, c, r] in memory."""
+    return x.mT.contiguous()
+
+
 def _into(value: Tensor, room: Tensor | None) -> Tensor:
     """`value`, written where it is wanted."""
     return value if room is None else room.copy_(value)

@@ -36,7 +36,7 @@ class Shelf:
         settle: Callable[[Tensor, list[list[Tensor]], Sequence[int]], None] | None,
     ) -> None:
         self.shape, self.dtype = shape, dtype
-        self._grads = {part: _layers(grads, part, shape.layers) for part in PARTS}
+        self._grads = {part: of_all_layers(grads, part, shape.layers) for part in PARTS}
         self._settle = settle
         self._stacks: dict[tuple[str, bool], Tensor] = {}
         self._sums: dict[tuple[str, tuple[int, ...]], Waiting] = {}
@@ -132,10 +132,10 @@ class Slot:
         waiting.targets[self.layer], waiting.sources = list(targets), sources
 
 
-def _layers(grads: dict[str, Tensor], part: str, layers: int) -> Tensor:
-    """The gradients of one matrix of all layers as one tensor [layers, *shape]: they lie in one
+def of_all_layers(tensors: dict[str, Tensor], part: str, layers: int) -> Tensor:
+    """One matrix of all layers, or its gradients, as one tensor [layers, *shape]: they lie in one
     buffer, layer after layer."""
-    each = [grads[f"{layer}.{part}.w"][0] for layer in range(layers)]
+    each = [tensors[f"{layer}.{part}.w"][0] for layer in range(layers)]
     starts = [one.storage_offset() for one in each]
     apart = starts[1] - starts[0] if layers > 1 else each[0].numel()
     assert starts == [starts[0] + layer * apart for layer in range(layers)]

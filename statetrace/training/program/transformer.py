@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from statetrace.training.program.operations import Add, Drop, Heads, Later
 from statetrace.training.program.shape import Shape, partners
-from statetrace.training.program.shelf import Shelf
+from statetrace.training.program.shelf import Shelf, of_all_layers
 from statetrace.training.program.weights import SomeWeights
 
 
@@ -55,13 +55,19 @@ class Program:
         self._dread: Tensor | None = None
         self._tape: list[Any] = []
         self._biases: Sequence[Tensor] = ()
+        self._wide: dict[str, Tensor] = {}  # matrices the other way round
+
+    @property
+    def words(self) -> int:
+        return self.w["tokens"].shape[1]
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens [S, B, T] -> logits [S, B, T, V] in float32."""
+        """tokens [S, B, T] -> logits [S, N, wide] in the working precision: of the vocabulary's
+        words, and perhaps of some more that are none."""
         seeds, batch, length = tokens.shape
         x = self._embed(tokens)
         self._tape = [tokens]
-        self._biases = self._biases_of_products()
+        self._biases, self._wide = self._biases_of_products(), self._turned()
         self._for_words = self._depends_on_tokens(tokens)
         if self._shelf is not None:
             self._shelf.clear(batch * length, first=int(self._for_words))
@@ -78,18 +84,16 @@ class Program:
             bias = self.w["read.b"][:, None].to(self.dtype)
             said = torch.baddbmm(bias, self._stream, self.w["read.w"].mT)
             self.read = said.float().view(seeds, batch, length, -1)
-        logits = torch.bmm(last, self._head().mT)[..., : self.w["tokens"].shape[1]]
-        return logits.float().view(seeds, batch, length, -1)
+        return torch.bmm(last, self._head().mT)
 
     def backward(self, dlogits: Tensor, dread: Tensor | None = None) -> None:
         """From the gradients of the logits and of `read` to those of all weights, which are
         overwritten."""
         adds, last, saved = self._tape.pop()
         self._dread = dread
-        head, words = self._head(), dlogits.shape[-1]
-        d = F.pad(dlogits.flatten(1, 2).to(self.dtype), (0, head.shape[1] - words))
-        dhead = torch.bmm(d.mT, last)[:, :words]
-        g, deltas = self._norms_back(saved, None, [torch.bmm(d, head)], ["norm"], adds)
+        dhead = torch.bmm(dlogits.mT, last)[:, : self.words]
+        dlast = torch.bmm(dlogits, self._head())
+        g, deltas = self._norms_back(saved, None, [dlast], ["norm"], adds)
         table: Tensor | None = None
         for layer in reversed(range(self.shape.layers)):
             if layer == 0 and self._for_words:
@@ -167,7 +171,7 @@ class Program:
     def _depends_on_tokens(self, tokens: Tensor) -> bool:
         """Whether the first block reads nothing but embeddings of tokens, of which there are few:
         no positions are added, nothing is dropped, and its two halves read the same."""
-        few = 4 * self.w["tokens"].shape[1] <= tokens[0].numel()
+        few = 4 * self.words <= tokens[0].numel()
         return (
             self.shape.parallel and "positions" not in self.w and not self.shape.drop_embed and few
         )
@@ -205,7 +209,7 @@ class Program:
 
     def _by_token(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """[S, B * T, D] added up to [S, V, D], in float32."""
-        summed: Tensor = self.ops.by_token(rows, tokens.flatten(1), self.w["tokens"].shape[1])
+        summed: Tensor = self.ops.by_token(rows, tokens.flatten(1), self.words)
         return summed
 
     def _norms(
@@ -285,12 +289,23 @@ class Program:
         return more if g is None else g + more
 
     def _product(self, x: Tensor, name: str, bias: Tensor | None = None) -> Tensor:
-        w = self.w[name].mT if self.shape.transposed else self.w[name]
+        w = self.w[name]
+        if self.shape.transposed:
+            w = self._wide.get(name, w.mT)
         if bias is None:
             return (x[0] @ w[0])[None] if len(x) == 1 else torch.bmm(x, w)
         if len(x) == 1:
             return torch.addmm(bias[0], x[0], w[0])[None]
         return torch.baddbmm(bias[:, None], x, w)
+
+    def _turned(self) -> dict[str, Tensor]:
+        """The matrices of products with very many columns which lie in memory row by row of those.
+        Products are so much slower by them that it pays to turn them once for every step."""
+        if self._shelf is None:
+            return {}
+        part = "fc" if self.shape.transposed else "proj"
+        every = self.ops.turned(of_all_layers(self.w, part, self.shape.layers))
+        return {f"{at}.{part}.w": every[at][None] for at in range(self.shape.layers)}
 
     def _biases_of_products(self) -> Sequence[Tensor]:
         """Those that products add, layer by layer in the working precision; one cast for all."""
@@ -304,7 +319,7 @@ class Program:
         shelf."""
         w, out = self.w[name], self.g[name]
         left, right = (dy, x) if self.shape.transposed else (x, dy)
-        back = w if self.shape.transposed else w.mT
+        back = w if self.shape.transposed else self._wide.get(name, w.mT)
         later = self._shelf is not None and self._shelf.has(name)
         if len(x) == 1:
             if not later:

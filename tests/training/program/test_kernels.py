@@ -3,7 +3,9 @@ interpreter. Same inputs, fresh outputs full of NaN: every number must have been
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
+from statetrace.tasks.batch import UNSUPERVISED
 from statetrace.training.program import plain
 from statetrace.training.program.operations import LONGEST_IN_FLOAT32, Add, Drop, Heads
 
@@ -177,3 +179,26 @@ def test_norms_of_gradients():
     """Of sizes that are no multiples of a block, one of them more than a round of programs."""
     grads = [random(SEEDS, 40_000).half(), random(SEEDS, 7), random(SEEDS, 5000)]
     close(kernels.norms(grads, block=16), plain.norms(grads))
+
+
+@pytest.mark.parametrize(("words", "wide"), [(7, 8), (8, 8), (60, 64)])
+def test_cross_entropy(words, wide):
+    """Some targets are not supervised, in one seed more than in the other."""
+    rows = 333
+    logits = 3 * random(SEEDS, rows, wide)
+    targets = torch.randint(0, words, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
+    targets[0, ::5] = targets[1, ::3] = UNSUPERVISED
+    said = logits[..., :words].clone().requires_grad_()
+    wanted = torch.stack([cross_entropy(*one) for one in zip(said, targets, strict=True)])
+    wanted.sum().backward()
+    losses, d = kernels.cross_entropy(logits, targets, words)
+    close(losses, wanted.detach())
+    close(d[..., :words], said.grad)
+    assert (d[..., words:] == 0).all()
+
+
+def test_matrices_are_turned():
+    x = random(3, 2, 70, 130)[:, 1]
+    ours, theirs = kernels.turned(x), plain.turned(x)
+    assert ours.is_contiguous()
+    assert torch.equal(ours, theirs)
