@@ -159,6 +159,13 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0.25),
         ours=True,
         stand_in="recipes/studies/tiny-text.toml",
+        note=(
+            "How far the parity probe gets ahead at any layer, each probe from chance to right: "
+            "nothing in the AA models of other rows, and three times the bound or nearly so in "
+            "the PAA ones. By accuracy these models are PAA all the same: they know parity at "
+            "every length they were taught, and the state at shorter ones alone."
+        ),
+        noted="",
     ),
     Claim(
         name="text-tokens",
