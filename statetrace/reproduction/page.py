@@ -221,7 +221,7 @@ TINY = (
     ("tiny", "On a laptop: families and widths", ("model", "width")),
     ("tiny-regimes", "On a laptop: what is taught before", ("regime",)),
     ("tiny-text", "On a laptop: told in words", ("initialisation",)),
-    ("tiny-groups", "On a laptop: other groups", ("group",)),
+    ("tiny-groups", "On a laptop: other groups, by four actions each", ("group",)),
     ("tiny-recurrent", "On a laptop: Mamba", ("group",)),
 )
 """Studies of very small models: folder, title, and what they vary."""
