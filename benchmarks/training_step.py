@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ from statetrace.training.optimizer import adamw
 from statetrace.training.parallel import World
 from statetrace.training.program import Step
 from statetrace.training.settings import TrainingSettings
-from statetrace.training.setup import surroundings
+from statetrace.training.setup import WORKSPACE, surroundings
 
 PUBLISHED_VOCABULARY = {"pythia-160m": 50_304, "gpt2": 50_257}
 SETTINGS = TrainingSettings()
@@ -63,8 +64,12 @@ def make(name: str, vocabulary: int, seed: int, wanted: argparse.Namespace) -> A
 
 
 def plain_step(model: Any, mixed: bool, device: str) -> Callable[..., torch.Tensor]:
-    """The usual loop around a transformers model."""
+    """The usual loop around a transformers model; in float32 with the optimizer as it comes."""
     optimizer = adamw(model, SETTINGS)
+    if not mixed:
+        optimizer = torch.optim.AdamW(
+            model.parameters(), SETTINGS.learning_rate, weight_decay=SETTINGS.weight_decay
+        )
     autocast = torch.autocast(device, dtype=torch.bfloat16) if mixed else nullcontext()
 
     def step(index: int, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -182,7 +187,7 @@ def profile(step: Callable[..., Any], batches: Batches, steps: int = 5) -> None:
         for index in range(steps):
             step(index, *batches(0, index))
         torch.cuda.synchronize()
-    for row in seen.key_averages().table(sort_by="cuda_time_total", row_limit=25).splitlines():
+    for row in seen.key_averages().table(sort_by="cuda_time_total", row_limit=45).splitlines():
         print("   ", row[:60], row[-75:])
 
 
@@ -224,6 +229,7 @@ def main() -> None:
     parser.add_argument("--curves", type=int, default=0, metavar="STEPS")
     parser.add_argument("--out", help="a JSON file for the table, or for the loss curves")
     wanted = parser.parse_args()
+    os.environ.update(WORKSPACE)  # as training does
     if wanted.curves:
         curves(wanted)
     else:

@@ -2,8 +2,9 @@
 
 State and parity end together: associative. Parity goes on: parity-associative. The paper compares
 the two cutoffs; near the end of the training length they say little, so here every wrong answer is
-asked whether its parity is right (distances.parity_kept). A model that is right throughout cannot
-be told this way.
+asked whether its parity is right (distances.parity_kept): of all answers up to the training length,
+and of those up to where parity is lost too, since beyond it is lost to any model that still learns.
+A model that is right throughout cannot be told this way.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from statetrace.lenses.result import LensResult
-from statetrace.mechanisms.distances import parity_kept
+from statetrace.mechanisms.distances import Array, parity_kept
 from statetrace.mechanisms.evidence import by_length
 from statetrace.mechanisms.learned import LEARNED, able
 from statetrace.mechanisms.verdict import calibrated
@@ -27,17 +28,23 @@ def read_cutoffs(general: LensResult) -> str:
         return "mixed"
     chances = dict(zip(general.columns["what"], general.columns["chance"], strict=True))
     order, images = (round(1 / chances[kind]) for kind in ("state", quotients[0]))
-    kept = parity_kept(
-        by_length(general, "state"),
-        by_length(general, quotients[0]),
-        trained,
-        int(min(general.columns["n"])),
-        order,
-        order // images,
-    )
-    if kept is None:
+    state, parity = by_length(general, "state"), by_length(general, quotients[0])
+    sizes = int(min(general.columns["n"])), order, order // images
+    lost = min(trained, _lost(parity, 1 / images))
+    told = [
+        parity_kept(state, parity, trained, *sizes),
+        parity_kept(state[:lost], parity[:lost], lost, *sizes),
+    ]
+    kept = [share for share in told if share is not None]
+    if not kept:
         return "mixed"
-    return "parity-associative" if kept > 0.5 else "associative"
+    return "parity-associative" if max(kept) > 0.5 else "associative"
+
+
+def _lost(right: Array, chance: float) -> int:
+    """The first length at which answers are nearer to chance than to being right."""
+    lost = right < (1 + chance) / 2
+    return int(lost.argmax()) if lost.any() else len(right)
 
 
 def quick_verdict(general: LensResult) -> dict[str, Any]:

@@ -187,9 +187,9 @@ def _shapes(found: Results, models: tuple[str, ...]) -> tuple[tuple[str, ...], s
 
 
 @of_best
-def cutoffs(model: str) -> Measure:
-    """How many lengths parity's cutoff lies beyond that of the state; the interval is as wide as
-    both cutoffs' own (resampled) allow."""
+def cutoffs(model: str, relative: bool = False) -> Measure:
+    """How many lengths parity's cutoff lies beyond that of the state, or which share of it; the
+    interval is as wide as both cutoffs' own (resampled) allow."""
 
     def measure(found: Results) -> Measured:
         about = found.json(lens_file(model, "generalization", "json"))
@@ -200,8 +200,9 @@ def cutoffs(model: str) -> Measure:
             for what in ("state", "parity")
         )
         words = f"state {state}, parity {parity}, trained on {summary['training_length']}"
-        return Measured(parity - state, about["spec"]["sequences"], "sequences",
-                        parity_low - high, parity_high - low, words=words,
+        unit = state if relative else 1
+        return Measured((parity - state) / unit, about["spec"]["sequences"], "sequences",
+                        (parity_low - high) / unit, (parity_high - low) / unit, words=words,
                         sources=lens_files(model, "generalization.json"))  # fmt: skip
 
     return measure

@@ -24,13 +24,16 @@ class Batch:
     Attributes:
         tokens: token ids in.
         targets: token ids out, at the same position (nothing is shifted: the last action's state is
-            supervised too); `UNSUPERVISED` where the mask is False.
-        mask: True where a state is to be predicted.
+            supervised too); `UNSUPERVISED` where no state is to be predicted.
     """
 
     tokens: torch.Tensor
     targets: torch.Tensor
-    mask: torch.Tensor
+
+    @property
+    def mask(self) -> torch.Tensor:
+        """True where a state is to be predicted."""
+        return self.targets != UNSUPERVISED
 
     @staticmethod
     def of(
@@ -43,9 +46,7 @@ class Batch:
         tokens = vocabulary.encode(actions, rows)
         targets = torch.full_like(tokens, UNSUPERVISED)
         targets[:, vocabulary.reads] = vocabulary.answers(states)
-        mask = torch.zeros_like(tokens, dtype=torch.bool)
-        mask[:, vocabulary.reads] = True
-        return Batch(tokens, targets, mask)
+        return Batch(tokens, targets)
 
 
 @dataclass(frozen=True)

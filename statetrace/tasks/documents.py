@@ -30,7 +30,7 @@ def next_tokens(
     tokens = vocabulary.encode(elements, rows)  # [B, tokens]
     targets = torch.full_like(tokens, UNSUPERVISED)
     targets[:, :-1] = tokens[:, 1:]
-    return Batch(tokens, targets, targets != UNSUPERVISED)
+    return Batch(tokens, targets)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import pytest
 from statetrace.compile_spec import CompileSpec
 from statetrace.lenses.compiled import task_of
 from statetrace.lenses.generalization import generalization
+from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances
 from statetrace.mechanisms.evidence import Evidence
 from statetrace.mechanisms.fast import quick_verdict, read_cutoffs
@@ -161,6 +162,36 @@ def test_the_quick_reading(algorithm, reads):
     found = quick_verdict(general)
     assert found["mechanism"] == reads
     assert found["says"]
+
+
+def falling(holds, gone, least):
+    """Right up to length `holds`, `least` from `gone` on, and falling in between, of 100."""
+    return np.interp(np.arange(1, 101), [holds, gone], [1.0, least])
+
+
+@pytest.mark.parametrize(
+    ("state", "parity", "reads"),
+    [
+        ((17, 27), (45, 75), "parity-associative"),  # a GPT-2 of 10,000 steps
+        ((50, 80), (50, 80), "associative"),
+        ((50, 51), (50, 51), "associative"),
+    ],
+)
+def test_the_quick_reading_of_models_that_lose_parity_too(state, parity, reads):
+    """Beyond, they are wrong about both, whatever they do: that says nothing."""
+    known = falling(*parity, 1 / 2)
+    curves = {"state": np.maximum(falling(*state, 0), known / 3), "parity": known}
+    columns = {
+        "what": [what for what in curves for _ in range(100)],
+        "length": [*range(1, 101)] * 2,
+        "accuracy": np.concatenate(list(curves.values())),
+        "chance": [1 / 6] * 100 + [1 / 2] * 100,
+        "n": [1000] * 200,
+    }
+    ends = {what: {"reach": end} for what, (end, _) in zip(curves, (state, parity), strict=True)}
+    summary = {"training_length": 100, "longest": 100, "cutoff": ends}
+    general = LensResult("generalization", {}, columns, summary=summary)
+    assert read_cutoffs(general) == reads
 
 
 def test_the_quick_reading_keeps_quiet_about_models_without_mistakes():

@@ -24,6 +24,10 @@ from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside, 
 TITLE = "Generalization and training (§4.4, §5.1, Figures 5 and 6, App. G)"
 
 
+SAME = 0.05
+"""Cutoffs less than this share of the state's apart are equal."""
+
+
 def _ended(row: Row) -> bool:
     """Whether its state cutoff lies within the training length: beyond it both are equal anyway."""
     return bool(row["cutoff"] is not None and row["cutoff"] <= row["length"])
@@ -34,7 +38,7 @@ def _parity_beyond(row: Row) -> bool:
 
 
 def _equal(row: Row) -> bool:
-    return bool(row["parity_cutoff"] == row["cutoff"])
+    return _same(row["cutoff"], row["parity_cutoff"])
 
 
 def _parity_early(row: Row) -> bool:
@@ -43,7 +47,15 @@ def _parity_early(row: Row) -> bool:
 
 
 def _equal_early(row: Row) -> bool:
-    return bool(row["early_parity_cutoff"] == row["early_cutoff"])
+    return _same(row["early_cutoff"], row["early_parity_cutoff"])
+
+
+def _same(state: int | None, parity: int | None) -> bool:
+    """As far as cutoffs can be known: those of large models pass 98% slowly, and 1,000 sequences
+    place them a few lengths off."""
+    if state is None or parity is None:
+        return state == parity
+    return abs(parity - state) <= SAME * state
 
 
 def _as_early(row: Row) -> bool:
@@ -82,12 +94,13 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="aa-cutoffs",
         where="Figure 5, §4.4",
-        says="In AA models the two cutoffs are equal",
+        says="In AA models the two cutoffs are equal (to 5%)",
         paper="100%",
         recipe=f"{PAPER}/figure-5-generalization.toml",
         measure=study.share_where(_equal, *BOTH, among=_ended, mechanism=AA),
         at_size=study.share_where(_equal, SCRATCH, among=_ended, mechanism=AA),
         rule=Inside(1),
+        ours=True,
         stand_in=REGIMES,
         note=(
             "Too few associative models fell below 98% within their training length; one of them "
@@ -100,9 +113,9 @@ CLAIMS: tuple[Claim, ...] = (
         name="aa-cutoffs-zoo",
         where="Figure 5, §4.4",
         says="In the AA model that other rows look into the two cutoffs are equal",
-        paper="0 lengths apart",
+        paper="0% apart",
         recipe=f"{PAPER}/figure-5-generalization.toml",
-        measure=lens.cutoffs(A),
+        measure=lens.cutoffs(A, relative=True),
         rule=Inside(0),
         stand_in=ZOO_A,
         picture="generalization",
@@ -197,12 +210,13 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="lockstep",
         where="Figure 6, §5.1, App. G",
-        says="AA models learn parity and state together: midway their cutoffs are equal",
+        says="AA models learn parity and state together: midway their cutoffs are equal (to 5%)",
         paper="100%",
         recipe=f"{PAPER}/figure-6-training.toml",
         measure=study.share_where(_equal_early, *BOTH, mechanism=AA),
         at_size=study.share_where(_equal_early, SCRATCH, mechanism=AA),
         rule=Inside(1),
+        ours=True,
         stand_in=REGIMES,
         picture="training",
         note=(

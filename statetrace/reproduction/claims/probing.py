@@ -50,6 +50,10 @@ CLAIMS: tuple[Claim, ...] = (
             "This model lies between the two. Next to none of the variance between states is "
             "parity (geometry.json), so parity is linear here in directions of little variance."
         ),
+        note_at_size=(
+            "After a fourteenth of its training this model lies between the two, as the small one "
+            "of the zoo does at the end of its own; where it would end was not seen."
+        ),
         picture="probes",
     ),
     Claim(

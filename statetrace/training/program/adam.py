@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from statetrace.training.program import plain
 from statetrace.training.program.weights import Part, Weights
 from statetrace.training.settings import TrainingSettings
 
@@ -45,7 +48,7 @@ class Adam:
     def step(self, seeds: slice) -> None:
         """Of some of the seeds; on a GPU of all."""
         parts = self._some(seeds)
-        norms = _norms(parts)
+        norms = self._ops().norms([grad for part in parts for grad in part.grad])
         for part in parts:
             decay = 0.0 if part.kind == "vector" else self.settings.weight_decay
             if self._joined:
@@ -53,10 +56,15 @@ class Adam:
             else:
                 self._by_torch(part, norms, decay)
 
-    def _by_kernel(self, part: Part, norms: torch.Tensor, decay: float) -> None:
+    def _ops(self) -> Any:
+        if not self._joined:
+            return plain
         from statetrace.training.program import kernels
 
-        kernels.adam(
+        return kernels
+
+    def _by_kernel(self, part: Part, norms: torch.Tensor, decay: float) -> None:
+        self._ops().adam(
             part.value[0],
             part.work[0],
             part.grad[0],
@@ -95,13 +103,3 @@ class Adam:
         if key not in self._parts:
             self._parts[key] = [part.some(seeds) for part in self.weights.parts]
         return self._parts[key]
-
-
-def _norms(parts: list[Part]) -> torch.Tensor:
-    """[S], over all parameters of a seed."""
-    each = [
-        torch.linalg.vector_norm(grad.flatten(1), dim=1, dtype=torch.float32)
-        for part in parts
-        for grad in part.grad
-    ]
-    return torch.linalg.vector_norm(torch.stack(each), dim=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -69,6 +71,16 @@ class Heads:
     @property
     def scale(self) -> float:
         return self.width**-0.5
+
+
+class Later(Protocol):
+    """Where an operation leaves sums over rows to be finished, perhaps with those of other layers:
+    it writes partial sums [S, programs, vectors, D] into `room`, and says `into` which vectors
+    [S, D] of the gradients they go, target by target the number of its vector."""
+
+    def room(self, *shape: int) -> torch.Tensor: ...
+
+    def into(self, targets: Sequence[torch.Tensor], sources: Sequence[int]) -> None: ...
 
 
 LONGEST = 128

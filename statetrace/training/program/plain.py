@@ -1,4 +1,5 @@
-"""The operations of the program in plain torch: the reference, and what a CPU uses."""
+"""The operations of the program in plain torch: the reference, and what a CPU uses. Sums over rows
+are taken at once, whatever `later` says."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from statetrace.training.program.operations import FIRST, MASK32, SECOND, Add, Drop, Heads
+from statetrace.training.program.operations import FIRST, MASK32, SECOND, Add, Drop, Heads, Later
 
 Pair = tuple[Tensor, Tensor]
 Rooms = Sequence[Tensor | None]
@@ -42,6 +43,7 @@ def add_norm_back(
     adds: Sequence[Add],
     bias_grads: Sequence[Tensor],
     rooms: Rooms = (),
+    later: Later | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """The gradient of x (before the additions, in float32) and of every delta; those of weights and
     biases are written where they belong. `upstream` is the gradient of the sum itself."""
@@ -83,6 +85,7 @@ def gelu_back(
     approximate: str,
     dbias: Tensor,
     room: Tensor | None = None,
+    later: Later | None = None,
 ) -> Tensor:
     dh: Tensor = torch.ops.aten.gelu_backward(da, saved, approximate=approximate)
     _columns(dh, dbias)
@@ -112,7 +115,12 @@ def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Te
 
 
 def attention_back(
-    dz: Tensor, saved: Any, heads: Heads, dbias: Tensor, room: Tensor | None = None
+    dz: Tensor,
+    saved: Any,
+    heads: Heads,
+    dbias: Tensor,
+    room: Tensor | None = None,
+    later: Later | None = None,
 ) -> Tensor:
     """The gradient of the projection, and its sums over the rows, which are its bias's."""
     if len(saved) > 2:
@@ -176,6 +184,17 @@ def by_token(x: Tensor, tokens: Tensor, words: int) -> Tensor:
     each = torch.arange(words, device=tokens.device)
     where = (tokens[:, None] == each[:, None]).to(x.dtype)
     return torch.bmm(where, x).float()
+
+
+def norms(grads: Sequence[Tensor]) -> Tensor:
+    """[S], over gradients [S, ...] of all parameters of a seed."""
+    each = [torch.linalg.vector_norm(grad.flatten(1), dim=1, dtype=torch.float32) for grad in grads]
+    return torch.linalg.vector_norm(torch.stack(each), dim=0)
+
+
+def turned(x: Tensor) -> Tensor:
+    """Matrices [n, r, c] as [n, c, r] in memory."""
+    return x.mT.contiguous()
 
 
 def _into(value: Tensor, room: Tensor | None) -> Tensor:

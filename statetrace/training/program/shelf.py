@@ -9,6 +9,9 @@ back. One seed: those of several do not lie at equal distances, and fill a GPU a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
 import torch
 from torch import Tensor
 
@@ -25,15 +28,23 @@ class Shelf:
     shelf has only what the block still does for every position, which is `out`.
     """
 
-    def __init__(self, grads: dict[str, Tensor], shape: Shape, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        grads: dict[str, Tensor],
+        shape: Shape,
+        dtype: torch.dtype,
+        settle: Callable[[Tensor, list[list[Tensor]], Sequence[int]], None] | None,
+    ) -> None:
         self.shape, self.dtype = shape, dtype
-        self._grads = {part: _layers(grads, part, shape.layers) for part in PARTS}
+        self._grads = {part: of_all_layers(grads, part, shape.layers) for part in PARTS}
+        self._settle = settle
         self._stacks: dict[tuple[str, bool], Tensor] = {}
+        self._sums: dict[tuple[str, tuple[int, ...]], Waiting] = {}
         self._rows, self._first = 0, 0
 
     def clear(self, rows: int, first: int) -> None:
         """For another pass over so many rows, in which qkv, fc and proj begin at layer `first`."""
-        self._stacks, self._rows, self._first = {}, rows, first
+        self._stacks, self._sums, self._rows, self._first = {}, {}, rows, first
 
     def has(self, name: str) -> bool:
         """Whether the gradient of this matrix is taken by `settle`."""
@@ -65,7 +76,20 @@ class Shelf:
             wrote = wrote[first:, 0]
             left, right = (wrote, read) if self.shape.transposed else (read, wrote)
             torch.bmm(left.mT, right, out=self._grads[part][first:])
-        self._stacks = {}
+        for waiting in self._sums.values():
+            assert self._settle is not None
+            waiting.settle(self._settle)
+        self._stacks, self._sums = {}, {}
+
+    def later(self, kind: str, layer: int) -> Slot:
+        """For the sums of one operation of a layer, finished with those of other layers."""
+        return Slot(self, kind, layer)
+
+    def waiting(self, kind: str, shape: tuple[int, ...]) -> Waiting:
+        if (kind, shape) not in self._sums:
+            device = self._grads["out"].device
+            self._sums[kind, shape] = Waiting(torch.empty(self.shape.layers, *shape, device=device))
+        return self._sums[kind, shape]
 
     def _widths(self, part: str) -> tuple[int, int]:
         """Of what a product reads and writes."""
@@ -73,10 +97,45 @@ class Shelf:
         return (wrote, read) if self.shape.transposed else (read, wrote)
 
 
-def _layers(grads: dict[str, Tensor], part: str, layers: int) -> Tensor:
-    """The gradients of one matrix of all layers as one tensor [layers, *shape]: they lie in one
+@dataclass
+class Waiting:
+    """Partial sums of one operation in all layers, and for every layer that has some where they
+    go."""
+
+    sums: Tensor
+    targets: dict[int, list[Tensor]] = field(default_factory=dict)
+    sources: Sequence[int] = ()
+
+    def settle(self, settle: Callable[[Tensor, list[list[Tensor]], Sequence[int]], None]) -> None:
+        layers = sorted(self.targets)
+        assert layers == list(range(layers[0], layers[-1] + 1))
+        settle(
+            self.sums[layers[0] :][: len(layers)], [self.targets[n] for n in layers], self.sources
+        )
+
+
+@dataclass
+class Slot:
+    """One layer's part of what waits (`operations.Later`)."""
+
+    shelf: Shelf
+    kind: str
+    layer: int
+
+    def room(self, *shape: int) -> Tensor:
+        self._shape = shape
+        return self.shelf.waiting(self.kind, shape).sums[self.layer]
+
+    def into(self, targets: Sequence[Tensor], sources: Sequence[int]) -> None:
+        waiting = self.shelf.waiting(self.kind, self._shape)
+        assert waiting.sources in ((), sources)
+        waiting.targets[self.layer], waiting.sources = list(targets), sources
+
+
+def of_all_layers(tensors: dict[str, Tensor], part: str, layers: int) -> Tensor:
+    """One matrix of all layers, or its gradients, as one tensor [layers, *shape]: they lie in one
     buffer, layer after layer."""
-    each = [grads[f"{layer}.{part}.w"][0] for layer in range(layers)]
+    each = [tensors[f"{layer}.{part}.w"][0] for layer in range(layers)]
     starts = [one.storage_offset() for one in each]
     apart = starts[1] - starts[0] if layers > 1 else each[0].numel()
     assert starts == [starts[0] + layer * apart for layer in range(layers)]

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.func import grad, grad_and_value, vmap
+from torch.nn import functional as F
 
+from statetrace.training import evaluate
 from statetrace.training.auxiliary import Reader
 from statetrace.training.program import plain
 from statetrace.training.program.adam import Adam
@@ -105,7 +107,7 @@ class Step:
         self.weights = Weights(self._named, self.shape, dtype)
         self.adam = Adam(self.weights, settings)
         self.device = self.weights.value["tokens"].device
-        self._loss = vmap(grad_and_value(loss))
+        self._loss, self._usual = vmap(grad_and_value(loss)), loss is evaluate.loss
         self._turns = rotation(models[0], self.shape, _positions(models[0]))
         self.steps = torch.zeros(())
         self._keys = torch.zeros(len(models), dtype=torch.long, device=self.device)
@@ -165,12 +167,23 @@ class Step:
         """Gradients of some seeds, into `weights`; their losses."""
         program = self._program(seeds)
         logits = program.forward(tokens[seeds])
-        dlogits, losses = self._loss(logits, targets[seeds])
+        losses, dlogits = self._losses(logits, targets[seeds], program.words)
         dread = None
         if self._read_loss is not None and program.read is not None:
             dread = self._read_loss(program.read, targets[seeds])
         program.backward(dlogits, dread)
         return losses.detach()
+
+    def _losses(self, logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor]:
+        """Losses [S], and the gradients of logits [S, N, wide]."""
+        if self._usual and self._ops is not plain:
+            found: tuple[Tensor, Tensor] = self._ops.cross_entropy(
+                logits, targets.flatten(1), words
+            )
+            return found
+        said = logits[..., :words].float().view(*targets.shape, words)
+        d, losses = self._loss(said, targets)
+        return losses, F.pad(d.flatten(1, 2).to(self.dtype), (0, logits.shape[-1] - words))
 
     def _program(self, seeds: slice) -> Program:
         """Made once for the same seeds: looking up what it works on takes longer than some work."""

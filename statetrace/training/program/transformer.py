@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from statetrace.training.program.operations import Add, Drop, Heads
+from statetrace.training.program.operations import Add, Drop, Heads, Later
 from statetrace.training.program.shape import Shape, partners
-from statetrace.training.program.shelf import Shelf
+from statetrace.training.program.shelf import Shelf, of_all_layers
 from statetrace.training.program.weights import SomeWeights
 
 
@@ -48,17 +48,26 @@ class Program:
         self.keys = keys
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
-        self._shelf = Shelf(self.g, shape, dtype) if at_once else None
+        settle = getattr(ops, "settle", None)
+        self._shelf = Shelf(self.g, shape, dtype, settle) if at_once else None
         self.read: Tensor | None = None
         self._stream: Tensor | None = None  # what was read, [S, N, D]
         self._dread: Tensor | None = None
         self._tape: list[Any] = []
+        self._biases: Sequence[Tensor] = ()
+        self._wide: dict[str, Tensor] = {}  # matrices the other way round
+
+    @property
+    def words(self) -> int:
+        return self.w["tokens"].shape[1]
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens [S, B, T] -> logits [S, B, T, V] in float32."""
+        """tokens [S, B, T] -> logits [S, N, wide] in the working precision: of the vocabulary's
+        words, and perhaps of some more that are none."""
         seeds, batch, length = tokens.shape
         x = self._embed(tokens)
         self._tape = [tokens]
+        self._biases, self._wide = self._biases_of_products(), self._turned()
         self._for_words = self._depends_on_tokens(tokens)
         if self._shelf is not None:
             self._shelf.clear(batch * length, first=int(self._for_words))
@@ -75,18 +84,16 @@ class Program:
             bias = self.w["read.b"][:, None].to(self.dtype)
             said = torch.baddbmm(bias, self._stream, self.w["read.w"].mT)
             self.read = said.float().view(seeds, batch, length, -1)
-        logits = torch.bmm(last, self._head().mT)[..., : self.w["tokens"].shape[1]]
-        return logits.float().view(seeds, batch, length, -1)
+        return torch.bmm(last, self._head().mT)
 
     def backward(self, dlogits: Tensor, dread: Tensor | None = None) -> None:
         """From the gradients of the logits and of `read` to those of all weights, which are
         overwritten."""
         adds, last, saved = self._tape.pop()
         self._dread = dread
-        head, words = self._head(), dlogits.shape[-1]
-        d = F.pad(dlogits.flatten(1, 2).to(self.dtype), (0, head.shape[1] - words))
-        dhead = torch.bmm(d.mT, last)[:, :words]
-        g, deltas = self._norms_back(saved, None, [torch.bmm(d, head)], ["norm"], adds)
+        dhead = torch.bmm(dlogits.mT, last)[:, : self.words]
+        dlast = torch.bmm(dlogits, self._head())
+        g, deltas = self._norms_back(saved, None, [dlast], ["norm"], adds)
         table: Tensor | None = None
         for layer in reversed(range(self.shape.layers)):
             if layer == 0 and self._for_words:
@@ -105,7 +112,7 @@ class Program:
         names = [f"{at}.norm1", f"{at}.norm2"] if parallel else [f"{at}.norm1"]
         room = [self._room("qkv", at), self._room("fc", at)][: len(names)]
         x, normed, saved = self._norms(x, adds, names, room)
-        qkv = self._product(normed[0], f"{at}.qkv.w", f"{at}.qkv.b")
+        qkv = self._product(normed[0], f"{at}.qkv.w", self._biases[at])
         z, seen = self.ops.attention(qkv, heads, self._room("out", at))
         first = Add(self._product(z, f"{at}.out.w"), self.w[f"{at}.out.b"], self._resid(2 * at))
         between: Any = None
@@ -132,7 +139,8 @@ class Program:
             g, (dfirst,) = self._norms_back(kept, g, [dnormed], [f"{at}.norm2"], [first], at)
         dz = self._product_back(dfirst, z, f"{at}.out.w")
         room = self._room("qkv", at, back=True)
-        dqkv = self.ops.attention_back(dz, seen, heads, self.g[f"{at}.qkv.b"], room)
+        later = self._later("attention", at)
+        dqkv = self.ops.attention_back(dz, seen, heads, self.g[f"{at}.qkv.b"], room, later)
         douts = [self._product_back(dqkv, normed[0], f"{at}.qkv.w")]
         names = [f"{at}.norm1"]
         if between is None:
@@ -148,7 +156,13 @@ class Program:
     ) -> Tensor:
         da = self._product_back(dy, a, f"{at}.proj.w")
         dh = self.ops.gelu_back(
-            da, h, self.w[f"{at}.fc.b"], self.shape.gelu, self.g[f"{at}.fc.b"], room
+            da,
+            h,
+            self.w[f"{at}.fc.b"],
+            self.shape.gelu,
+            self.g[f"{at}.fc.b"],
+            room,
+            self._later("gelu", at),
         )
         return self._product_back(dh, normed, f"{at}.fc.w")
 
@@ -157,7 +171,7 @@ class Program:
     def _depends_on_tokens(self, tokens: Tensor) -> bool:
         """Whether the first block reads nothing but embeddings of tokens, of which there are few:
         no positions are added, nothing is dropped, and its two halves read the same."""
-        few = 4 * self.w["tokens"].shape[1] <= tokens[0].numel()
+        few = 4 * self.words <= tokens[0].numel()
         return (
             self.shape.parallel and "positions" not in self.w and not self.shape.drop_embed and few
         )
@@ -168,7 +182,7 @@ class Program:
         _, normed, saved = self.ops.add_norm(
             self.w["tokens"], [], norms, self.shape.eps, self.dtype
         )
-        qkv = _rows_of(self._product(normed[0], "0.qkv.w", "0.qkv.b"), tokens)
+        qkv = _rows_of(self._product(normed[0], "0.qkv.w", self._biases[0]), tokens)
         z, seen = self.ops.attention(qkv, heads, self._room("out", 0))
         a, h = self._gelu(0, normed[1])
         second = _rows_of(self._product(a, "0.proj.w"), tokens)
@@ -184,7 +198,8 @@ class Program:
         dmlp = self._by_token(deltas[-1], tokens).to(self.dtype)
         dsecond = self._mlp_back(0, dmlp, a, h, normed[1])
         dz = self._product_back(deltas[0], z, "0.out.w")
-        dqkv = self.ops.attention_back(dz, seen, heads, self.g["0.qkv.b"])
+        later = self._later("attention", 0)
+        dqkv = self.ops.attention_back(dz, seen, heads, self.g["0.qkv.b"], None, later)
         dqkv = self._by_token(dqkv, tokens).to(self.dtype)
         dfirst = self._product_back(dqkv, normed[0], "0.qkv.w")
         table, _ = self._norms_back(
@@ -194,7 +209,7 @@ class Program:
 
     def _by_token(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """[S, B * T, D] added up to [S, V, D], in float32."""
-        summed: Tensor = self.ops.by_token(rows, tokens.flatten(1), self.w["tokens"].shape[1])
+        summed: Tensor = self.ops.by_token(rows, tokens.flatten(1), self.words)
         return summed
 
     def _norms(
@@ -226,7 +241,15 @@ class Program:
         if names[0] == self.shape.read:
             g = self._read_back(g)
         result: tuple[Tensor, list[Tensor]] = self.ops.add_norm_back(
-            saved, g, douts, norms, grads, adds, biases, self._rooms(added)
+            saved,
+            g,
+            douts,
+            norms,
+            grads,
+            adds,
+            biases,
+            self._rooms(added),
+            self._sums(names, added),
         )
         return result
 
@@ -265,21 +288,38 @@ class Program:
         more = torch.bmm(d, self.w["read.w"]).float()
         return more if g is None else g + more
 
-    def _product(self, x: Tensor, name: str, bias: str | None = None) -> Tensor:
-        w = self.w[name].mT if self.shape.transposed else self.w[name]
+    def _product(self, x: Tensor, name: str, bias: Tensor | None = None) -> Tensor:
+        w = self.w[name]
+        if self.shape.transposed:
+            w = self._wide.get(name, w.mT)
         if bias is None:
             return (x[0] @ w[0])[None] if len(x) == 1 else torch.bmm(x, w)
-        b = self.w[bias].to(x.dtype)
         if len(x) == 1:
-            return torch.addmm(b[0], x[0], w[0])[None]
-        return torch.baddbmm(b[:, None], x, w)
+            return torch.addmm(bias[0], x[0], w[0])[None]
+        return torch.baddbmm(bias[:, None], x, w)
+
+    def _turned(self) -> dict[str, Tensor]:
+        """The matrices of products with very many columns which lie in memory row by row of those.
+        Products are so much slower by them that it pays to turn them once for every step."""
+        if self._shelf is None:
+            return {}
+        part = "fc" if self.shape.transposed else "proj"
+        every = self.ops.turned(of_all_layers(self.w, part, self.shape.layers))
+        return {f"{at}.{part}.w": every[at][None] for at in range(self.shape.layers)}
+
+    def _biases_of_products(self) -> Sequence[Tensor]:
+        """Those that products add, layer by layer in the working precision; one cast for all."""
+        biases = [self.w[f"{layer}.qkv.b"] for layer in range(self.shape.layers)]
+        if self.dtype == torch.float32:
+            return biases
+        return torch.stack(biases).to(self.dtype).unbind()
 
     def _product_back(self, dy: Tensor, x: Tensor, name: str) -> Tensor:
         """The gradient of `x`; that of the matrix is written where it belongs, or left to the
         shelf."""
         w, out = self.w[name], self.g[name]
         left, right = (dy, x) if self.shape.transposed else (x, dy)
-        back = w if self.shape.transposed else w.mT
+        back = w if self.shape.transposed else self._wide.get(name, w.mT)
         later = self._shelf is not None and self._shelf.has(name)
         if len(x) == 1:
             if not later:
@@ -292,6 +332,15 @@ class Program:
         """Where to write what the product `part` of a layer reads, or on the way `back` the
         gradient of what it wrote; None for anywhere."""
         return None if self._shelf is None else self._shelf.room(f"{at}.{part}.w", back)
+
+    def _later(self, kind: str, at: int) -> Later | None:
+        return None if self._shelf is None else self._shelf.later(kind, at)
+
+    def _sums(self, norms: list[str], biases: list[str]) -> Later | None:
+        """Of norms, and of as many biases: those of a kind may be settled together."""
+        layer, _, _ = norms[0].rpartition(".")
+        kind = f"{len(norms)} {norms[0].rpartition('.')[2]} {len(biases)}"
+        return self._later(kind, int(layer or 0))
 
     def _rooms(self, biases: list[str]) -> list[Tensor | None]:
         """The same for the gradients of what was added to the stream, by the names of the biases

@@ -3,9 +3,11 @@ interpreter. Same inputs, fresh outputs full of NaN: every number must have been
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
+from statetrace.tasks.batch import UNSUPERVISED
 from statetrace.training.program import plain
-from statetrace.training.program.operations import Add, Drop, Heads
+from statetrace.training.program.operations import LONGEST_IN_FLOAT32, Add, Drop, Heads
 
 pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
 from statetrace.training.program import kernels
@@ -70,11 +72,8 @@ def test_gelu(approximate):
         close(ours, theirs)
 
 
-@pytest.mark.parametrize("length", [11, 70])  # one block of positions, and two
-@pytest.mark.parametrize("share", [0.0, 0.3])
-@pytest.mark.parametrize("rotated", [0, 4])
-def test_attention(length, share, rotated):
-    batch, heads, width = 2, 3, 8
+def heads_of(batch, length, heads, width, rotated=0, joint=False, share=0.0):
+    """`joint`: a head's query, key and value side by side, as Pythia has them; else as GPT-2."""
     dims = torch.arange(width, device=DEVICE)
     half = rotated // 2
     swapped = torch.where(dims < half, dims + half, dims - half)
@@ -87,18 +86,60 @@ def test_attention(length, share, rotated):
             torch.cat([angles.cos(), angles.cos(), ones], dim=1),
             torch.cat([-angles.sin(), angles.sin(), zeros], dim=1),
         )
-    # Pythia's way to lay out heads where there is rotation, GPT-2's where there is none
-    strides = (width, 3 * width) if rotated else (heads * width, width)
-    told = Heads(batch, length, heads, width, strides, turns, partners, rotated, drop(share, 2))
+    strides = (width, 3 * width) if joint else (heads * width, width)
+    return Heads(batch, length, heads, width, strides, turns, partners, rotated, drop(share, 2))
+
+
+def attended(ops, told, qkv, dz):
+    """The result, the gradient of the projection and that of its bias."""
+    before = qkv.clone()
+    z, saved = ops.attention(qkv, told)
+    dbias = nothing(len(qkv), qkv.shape[-1])
+    dqkv = ops.attention_back(dz, saved, told, dbias)
+    assert torch.equal(qkv, before)
+    return z, dqkv, dbias
+
+
+SHAPES = [  # heads, width, rotated, joint
+    (3, 8, 0, False),
+    (3, 8, 4, True),
+    (2, 24, 0, True),
+    (2, 32, 8, False),
+    (2, 16, 16, True),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("length", [5, 64, 65, 101, 128])  # one block of positions, and two
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_attention(shape, length, share):
+    if DEVICE == "cuda" and length > LONGEST_IN_FLOAT32:
+        pytest.skip("takes minutes to compile in float32, and the program does not ask for it")
+    heads, width, rotated, joint = shape
+    batch = 2 if length < 64 else 1
+    told = heads_of(batch, length, heads, width, rotated, joint, share)
     qkv = random(SEEDS, batch * length, 3 * heads * width)
     dz = random(SEEDS, batch * length, heads * width, seed=1)
-    found = []
-    for ops in (kernels, plain):
-        z, saved = ops.attention(qkv.clone(), told)
-        dbias = nothing(SEEDS, 3 * heads * width)
-        found.append([z, ops.attention_back(dz, saved, told, dbias), dbias])
+    found = [attended(ops, told, qkv, dz) for ops in (kernels, plain)]
     for ours, theirs in zip(*found, strict=True):
         close(ours, theirs)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (2, 64, 16, True)])
+@pytest.mark.parametrize("length", [20, 101])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_attention_in_half_precision_differs_by_rounding(shape, length, share):
+    heads, width, rotated, joint = shape
+    # Triton's interpreter has no products in bfloat16
+    dtype = torch.bfloat16 if DEVICE == "cuda" else torch.float16
+    told = heads_of(1, length, heads, width, rotated, joint, share)
+    qkv = random(SEEDS, length, 3 * heads * width).to(dtype)
+    dz = random(SEEDS, length, heads * width, seed=1).to(dtype)
+    ours = attended(kernels, told, qkv, dz)
+    theirs = attended(plain, told, qkv.float(), dz.float())
+    assert [one.dtype for one in ours] == [dtype, dtype, torch.float32]
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.float() - other).norm() < 4 * torch.finfo(dtype).eps * other.norm()
 
 
 @pytest.mark.parametrize("words", [7, 40, 129])  # the last by a general product
@@ -112,9 +153,9 @@ def test_rows_are_added_up_by_token(words, half):
     tokens = torch.randint(0, words, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
     wanted = torch.zeros(SEEDS, words, width, device=DEVICE, dtype=torch.float64)
     wanted.scatter_add_(1, tokens[..., None].expand(-1, -1, width), x.double())
-    torch.testing.assert_close(
-        kernels.by_token(x, tokens, words).double(), wanted, rtol=2e-3 if half else 2e-5, atol=2e-3
-    )
+    rounding = torch.finfo(dtype).eps if half else 2e-5
+    ours = kernels.by_token(x, tokens, words).double()
+    torch.testing.assert_close(ours, wanted, rtol=rounding, atol=2e-3)
     close(plain.by_token(x.float(), tokens, words).double(), wanted)
 
 
@@ -132,3 +173,32 @@ def test_dropout_masks_are_the_same_and_of_the_right_share():
         assert ((shares - 0.1).abs() < 0.005).all()
     assert not torch.equal(ours, kernels.dropped(x, drop(0.1, 4)))
     assert not torch.equal(ours[0], ours[1])
+
+
+def test_norms_of_gradients():
+    """Of sizes that are no multiples of a block, one of them more than a round of programs."""
+    grads = [random(SEEDS, 40_000).half(), random(SEEDS, 7), random(SEEDS, 5000)]
+    close(kernels.norms(grads, block=16), plain.norms(grads))
+
+
+@pytest.mark.parametrize(("words", "wide"), [(7, 8), (8, 8), (60, 64)])
+def test_cross_entropy(words, wide):
+    """Some targets are not supervised, in one seed more than in the other."""
+    rows = 333
+    logits = 3 * random(SEEDS, rows, wide)
+    targets = torch.randint(0, words, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
+    targets[0, ::5] = targets[1, ::3] = UNSUPERVISED
+    said = logits[..., :words].clone().requires_grad_()
+    wanted = torch.stack([cross_entropy(*one) for one in zip(said, targets, strict=True)])
+    wanted.sum().backward()
+    losses, d = kernels.cross_entropy(logits, targets, words)
+    close(losses, wanted.detach())
+    close(d[..., :words], said.grad)
+    assert (d[..., words:] == 0).all()
+
+
+def test_matrices_are_turned():
+    x = random(3, 2, 70, 130)[:, 1]
+    ours, theirs = kernels.turned(x), plain.turned(x)
+    assert ours.is_contiguous()
+    assert torch.equal(ours, theirs)

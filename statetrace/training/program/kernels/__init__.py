@@ -8,12 +8,15 @@ sequences allow: nothing is streamed, and the way back computes the weights anew
 Caveat: attention needs at most `LONGEST` positions; `plain` takes over beyond, which costs memory.
 """
 
-from statetrace.training.program.kernels.adam import adam
+from statetrace.training.program.kernels.adam import adam, norms
 from statetrace.training.program.kernels.attention import attention, attention_back, fits
 from statetrace.training.program.kernels.dropout import dropped
 from statetrace.training.program.kernels.gelu import gelu, gelu_back
+from statetrace.training.program.kernels.loss import cross_entropy
 from statetrace.training.program.kernels.norm import add_norm, add_norm_back
+from statetrace.training.program.kernels.sums import settle
 from statetrace.training.program.kernels.tokens import by_token
+from statetrace.training.program.kernels.turned import turned
 
 __all__ = [
     "adam",
@@ -22,8 +25,12 @@ __all__ = [
     "attention",
     "attention_back",
     "by_token",
+    "cross_entropy",
     "dropped",
     "fits",
     "gelu",
     "gelu_back",
+    "norms",
+    "settle",
+    "turned",
 ]

@@ -1,10 +1,16 @@
-"""AdamW over one buffer of parameters, gradients clipped on the way."""
+"""AdamW over one buffer of parameters, gradients clipped on the way; and the norm they are clipped
+by."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from statetrace.training.program.kernels.norm import PROGRAMS
 
 
 @triton.jit
@@ -69,3 +75,37 @@ def adam(
         BLOCK=1024,
         num_warps=4,
     )
+
+
+@triton.jit
+def _norm_kernel(x, out, size, out_stride, programs, BLOCK: tl.constexpr):
+    """Of the numbers that one program takes."""
+    seed = tl.program_id(1)
+    program = tl.program_id(0)
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for block in range(program, tl.cdiv(size, BLOCK), programs):
+        index = block * BLOCK + tl.arange(0, BLOCK)
+        at = seed.to(tl.int64) * size + index
+        value = tl.load(x + at, mask=index < size, other=0.0).to(tl.float32)
+        total += value * value
+    tl.store(out + seed * out_stride + program, tl.sqrt(tl.sum(total, axis=0)))
+
+
+def norms(grads: Sequence[Tensor], block: int = 2048) -> Tensor:
+    """As `plain.norms`, of [S, n] each."""
+    seeds = len(grads[0])
+    each = [min(triton.cdiv(grad.shape[1], block), 4 * PROGRAMS) for grad in grads]
+    found = torch.empty(seeds, sum(each), device=grads[0].device)
+    start = 0
+    for grad, programs in zip(grads, each, strict=True):
+        _norm_kernel[programs, seeds](
+            grad,
+            found[:, start:],
+            grad.shape[1],
+            sum(each),
+            programs,
+            BLOCK=block,
+            num_warps=4,
+        )
+        start += programs
+    return torch.linalg.vector_norm(found, dim=1)

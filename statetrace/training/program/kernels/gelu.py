@@ -7,7 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.program.kernels.norm import PROGRAMS
+from statetrace.training.program.kernels.norm import PROGRAMS, STAGES
+from statetrace.training.program.kernels.sums import Now
+from statetrace.training.program.operations import Later
 
 
 @triton.jit
@@ -69,7 +71,7 @@ def gelu(
         TANH=approximate == "tanh",
         ROWS=lines,
         COLUMNS=columns,
-        num_warps=4,
+        num_warps=8,
     )
     return a, h
 
@@ -77,7 +79,7 @@ def gelu(
 @triton.jit
 def _gelu_back_kernel(
     da, h, bias, dh, sums, rows, width, b_stride, programs,
-    TANH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    TANH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(2)
     program = tl.program_id(0)
@@ -85,7 +87,7 @@ def _gelu_back_kernel(
     there = column < width
     shift = tl.load(bias + seed.to(tl.int64) * b_stride + column, mask=there, other=0.0)
     total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)  # summed up once: that takes a barrier
-    for tile in range(program, tl.cdiv(rows, ROWS), programs):
+    for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
         inside = (row < rows)[:, None] & there[None, :]
         at = seed.to(tl.int64) * rows * width + row[:, None] * width + column[None, :]
@@ -105,6 +107,7 @@ def gelu_back(
     approximate: str,
     dbias: Tensor,
     room: Tensor | None = None,
+    later: Later | None = None,
 ) -> Tensor:
     """As `plain.gelu_back`."""
     seeds, rows, width = da.shape
@@ -113,7 +116,8 @@ def gelu_back(
     blocks = triton.cdiv(width, columns)
     programs = max(1, min(triton.cdiv(rows, lines), 4 * PROGRAMS // (seeds * blocks)))
     dh = torch.empty_like(da) if room is None else room
-    sums = torch.empty(seeds, programs, width, device=da.device)
+    later = later or Now(da.device)
+    sums = later.room(seeds, programs, 1, width)
     _gelu_back_kernel[programs, blocks, seeds](
         da,
         saved,
@@ -127,7 +131,8 @@ def gelu_back(
         TANH=approximate == "tanh",
         ROWS=lines,
         COLUMNS=columns,
+        STAGES=STAGES,
         num_warps=4,
     )
-    torch.sum(sums, dim=1, out=dbias)
+    later.into([dbias], [0])
     return dh

@@ -11,11 +11,15 @@ import triton.language as tl
 from torch import Tensor
 
 from statetrace.training.program.kernels.dropout import kept
-from statetrace.training.program.operations import Add
+from statetrace.training.program.kernels.sums import Now
+from statetrace.training.program.operations import Add, Later
 from statetrace.training.program.plain import Rooms
 
 PROGRAMS = 528
 """Programs that share the rows of a backward pass: four for each processor of the largest GPUs."""
+
+STAGES = 4
+"""Tiles of a loop over rows that are on their way from memory at once."""
 
 Pair = tuple[Tensor, Tensor]
 
@@ -86,7 +90,7 @@ def add_norm(
     scale = torch.empty_like(mean)
     first, second = adds[0] if adds else None, adds[1] if len(adds) > 1 else None
     drop = first.drop if first else None
-    tile = _tile(width, 2048)
+    tile = _tile(width, 4096)
     _add_norm_kernel[triton.cdiv(rows, tile[0]), seeds](
         x,
         first.delta if first else x,
@@ -137,7 +141,7 @@ def _add_norm_back_kernel(
     keys, salt1, salt2, bound, keep_scale,
     rows, width, w_stride, programs,
     ADDS: tl.constexpr, NORMS: tl.constexpr, DROP: tl.constexpr, UPSTREAM: tl.constexpr,
-    ROWS: tl.constexpr, WIDTH: tl.constexpr,
+    ROWS: tl.constexpr, WIDTH: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(1)
     program = tl.program_id(0)
@@ -148,7 +152,7 @@ def _add_norm_back_kernel(
     weight2 = tl.load(w2 + vector, mask=there, other=0.0)
     zero = tl.zeros([WIDTH], dtype=tl.float32)
     dw1, db1, dw2, db2, dc1, dc2 = zero, zero, zero, zero, zero, zero
-    for tile in range(program, tl.cdiv(rows, ROWS), programs):
+    for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
         inside = (row < rows)[:, None] & there[None, :]
         local = row[:, None] * width + column[None, :]
@@ -194,63 +198,6 @@ def _add_norm_back_kernel(
     tl.store(out + 5 * width, dc2, mask=there)
 
 
-@triton.jit
-def _settle_kernel(
-    sums, t0, t1, t2, t3, t4, t5, s0, s1, s2, s3, s4, s5, programs, width, stride,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """One of the vectors t, the sum over programs of vector number s of each."""
-    which = tl.program_id(1)
-    seed = tl.program_id(2)
-    target = t0
-    source = s0
-    if which == 1:
-        target = t1
-        source = s1
-    if which == 2:
-        target = t2
-        source = s2
-    if which == 3:
-        target = t3
-        source = s3
-    if which == 4:
-        target = t4
-        source = s4
-    if which == 5:
-        target = t5
-        source = s5
-    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    there = column < width
-    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-    for start in range(0, programs, ROWS):
-        program = start + tl.arange(0, ROWS)
-        at = ((seed * programs + program) * 6 + source).to(tl.int64)[:, None] * width + column
-        total += tl.load(sums + at, mask=(program < programs)[:, None] & there, other=0.0)
-    tl.store(target + seed.to(tl.int64) * stride + column, tl.sum(total, axis=0), mask=there)
-
-
-def _settle(sums: Tensor, targets: Sequence[Tensor], sources: Sequence[int]) -> None:
-    """The partial sums [S, programs, 6, D] added up: vector `source` of them into each target
-    [S, D]. All at once, since a call takes longer than what it does."""
-    seeds, programs, _, width = sums.shape
-    stride = targets[0].stride(0)
-    assert all(target.stride() == (stride, 1) for target in targets)
-    more = 6 - len(targets)
-    _settle_kernel[triton.cdiv(width, 32), len(targets), seeds](
-        sums,
-        *targets,
-        *[targets[0]] * more,
-        *sources,
-        *[0] * more,
-        programs,
-        width,
-        stride,
-        ROWS=128,
-        COLUMNS=32,
-        num_warps=4,
-    )
-
-
 def add_norm_back(
     saved: Any,
     upstream: Tensor | None,
@@ -260,14 +207,16 @@ def add_norm_back(
     adds: Sequence[Add],
     bias_grads: Sequence[Tensor],
     rooms: Rooms = (),
+    later: Later | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """As `plain.add_norm_back`."""
     x, mean, scale = saved
     seeds, rows, width = x.shape
     tile = _tile(width)
-    programs = _share(triton.cdiv(rows, tile[0]), seeds)
+    programs = max(1, min(triton.cdiv(rows, tile[0]), PROGRAMS // 2 // seeds))
     g = torch.empty_like(x)
-    sums = torch.empty(seeds, programs, 6, width, device=x.device)
+    later = later or Now(x.device)
+    sums = later.room(seeds, programs, 6, width)
     drop = adds[0].drop if adds else None
     different = 2 if drop is not None and len(adds) > 1 else min(1, len(adds))
     deltas = [_room(rooms, number, x, adds[0].delta.dtype) for number in range(different)]
@@ -295,11 +244,11 @@ def add_norm_back(
         UPSTREAM=upstream is not None,
         ROWS=tile[0],
         WIDTH=tile[1],
+        STAGES=max(1, STAGES * 1024 // max(1024, tile[1])),
         num_warps=4,
     )
     targets = [grad for pair in norm_grads for grad in pair]
-    _settle(
-        sums,
+    later.into(
         [*targets, *bias_grads],
         [*range(len(targets)), *(4 + min(n, different - 1) for n in range(len(bias_grads)))],
     )
@@ -310,8 +259,3 @@ def _room(rooms: Rooms, number: int, like: Tensor, dtype: torch.dtype) -> Tensor
     """Where to write, by what was asked for."""
     room = rooms[number] if number < len(rooms) else None
     return torch.empty_like(like, dtype=dtype) if room is None else room
-
-
-def _share(tiles: int, seeds: int) -> int:
-    """Programs per seed for so many tiles of rows."""
-    return max(1, min(tiles, PROGRAMS // seeds))

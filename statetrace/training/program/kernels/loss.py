@@ -1,0 +1,62 @@
+"""The mean cross entropy and its gradient, in one pass over the logits."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from statetrace.tasks.batch import UNSUPERVISED
+
+
+@triton.jit
+def _cross_entropy_kernel(
+    logits, targets, counts, d, sums, rows, wide, words, programs,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Targets that are no words (below zero) count for nothing."""
+    program = tl.program_id(0)
+    seed = tl.program_id(1)
+    row = program * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, COLUMNS)
+    at = (seed.to(tl.int64) * rows + row)[:, None] * wide + column[None, :]
+    inside = (row < rows)[:, None] & (column < wide)[None, :]
+    value = tl.load(logits + at, mask=inside, other=0.0).to(tl.float32)
+    value = tl.where((column < words)[None, :], value, -1e30)
+    target = tl.load(targets + seed.to(tl.int64) * rows + row, mask=row < rows, other=-1)
+    share = tl.where(target >= 0, 1.0 / tl.load(counts + seed).to(tl.float32), 0.0)
+    value -= tl.max(value, axis=1)[:, None]
+    chance = tl.exp(value)
+    total = tl.sum(chance, axis=1)
+    right = column[None, :] == target[:, None]
+    grad = (chance / total[:, None] - tl.where(right, 1.0, 0.0)) * share[:, None]
+    tl.store(d + at, grad.to(d.dtype.element_ty), mask=inside)
+    lost = (tl.log(total) - tl.sum(tl.where(right, value, 0.0), axis=1)) * share
+    tl.store(sums + seed * programs + program, tl.sum(lost, axis=0))
+
+
+def cross_entropy(logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor]:
+    """Means [S] over the targets [S, N] that are supervised, and the gradient of the logits
+    [S, N, wide], of which the first `words` count; the others' is zero."""
+    seeds, rows, wide = logits.shape
+    columns = triton.next_power_of_2(wide)
+    lines = max(1, 1024 // columns)
+    programs = triton.cdiv(rows, lines)
+    d = torch.empty_like(logits)
+    sums = torch.empty(seeds, programs, device=logits.device)
+    _cross_entropy_kernel[programs, seeds](
+        logits,
+        targets.contiguous(),
+        (targets != UNSUPERVISED).sum(1),
+        d,
+        sums,
+        rows,
+        wide,
+        words,
+        programs,
+        ROWS=lines,
+        COLUMNS=columns,
+        num_warps=4,
+    )
+    return sums.sum(1), d

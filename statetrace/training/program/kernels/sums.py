@@ -1,0 +1,106 @@
+"""Partial sums over rows added up, into gradients of biases and norms; of one layer or of several
+at once, since a call takes longer than what it does."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+MOST = 6
+"""Vectors of one layer that are settled together."""
+
+
+@triton.jit
+def _settle_kernel(
+    sums, t0, t1, t2, t3, t4, t5, s0, s1, s2, s3, s4, s5,
+    programs, vectors, width, stride, seeds, apart,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """One of the vectors t of a layer, the sum over programs of vector number s of each."""
+    which = tl.program_id(1)
+    layer = tl.program_id(2) // seeds
+    seed = tl.program_id(2) % seeds
+    target = t0
+    source = s0
+    if which == 1:
+        target = t1
+        source = s1
+    if which == 2:
+        target = t2
+        source = s2
+    if which == 3:
+        target = t3
+        source = s3
+    if which == 4:
+        target = t4
+        source = s4
+    if which == 5:
+        target = t5
+        source = s5
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    there = column < width
+    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    for start in range(0, programs, ROWS):
+        program = start + tl.arange(0, ROWS)
+        row = (tl.program_id(2).to(tl.int64) * programs + program) * vectors + source
+        inside = (program < programs)[:, None] & there[None, :]
+        total += tl.load(sums + row[:, None] * width + column[None, :], mask=inside, other=0.0)
+    at = layer.to(tl.int64) * apart + seed.to(tl.int64) * stride + column
+    tl.store(target + at, tl.sum(total, axis=0), mask=there)
+
+
+def settle(sums: Tensor, targets: Sequence[Sequence[Tensor]], sources: Sequence[int]) -> None:
+    """Partial sums [layers, S, programs, vectors, D]: vector `source` of every layer, added up over
+    programs, into that layer's target [S, D]. Targets of layers lie at equal distances."""
+    layers, seeds, programs, vectors, width = sums.shape
+    first = targets[0]
+    stride, apart = first[0].stride(0), distance(targets)
+    assert apart is not None
+    assert all(target.stride() == (stride, 1) for target in first)
+    more = MOST - len(first)
+    _settle_kernel[triton.cdiv(width, 32), len(first), layers * seeds](
+        sums,
+        *first,
+        *[first[0]] * more,
+        *sources,
+        *[0] * more,
+        programs,
+        vectors,
+        width,
+        stride,
+        seeds,
+        apart,
+        ROWS=128,
+        COLUMNS=32,
+        num_warps=4,
+    )
+
+
+def distance(targets: Sequence[Sequence[Tensor]]) -> int | None:
+    """Numbers from a layer's targets to the next layer's, if all are equally far apart."""
+    starts = [[target.data_ptr() for target in layer] for layer in targets]
+    steps = {
+        b - a for one, two in itertools.pairwise(starts) for a, b in zip(one, two, strict=True)
+    }
+    if len(steps) > 1:
+        return None
+    return steps.pop() // targets[0][0].element_size() if steps else 0
+
+
+class Now:
+    """Sums that are taken at once."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def room(self, *shape: int) -> Tensor:
+        self._sums = torch.empty(shape, device=self._device)
+        return self._sums
+
+    def into(self, targets: Sequence[Tensor], sources: Sequence[int]) -> None:
+        settle(self._sums[None], [targets], sources)
