@@ -161,7 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
         stand_in="recipes/studies/tiny-text.toml",
         note=(
             "How far the parity probe gets ahead at any layer, each probe from chance to right: "
-            "nothing in the AA models of other rows, and three times the bound or nearly so in "
+            "hardly at all in the AA models of other rows, about three times the bound in "
             "the PAA ones. By accuracy these models are PAA all the same: they know parity at "
             "every length they were taught, and the state at shorter ones alone."
         ),
