@@ -220,6 +220,8 @@ def _settings(found: Results) -> list[str]:
 TINY = (
     ("tiny", "On a laptop: families and widths", ("model", "width")),
     ("tiny-regimes", "On a laptop: what is taught before", ("regime",)),
+    ("tiny-pythia", "On a laptop: what is taught a Pythia before", ("regime",)),
+    ("tiny-s5", "On a laptop: S5 by four actions, and what is taught before", ("regime",)),
     ("tiny-text", "On a laptop: told in words", ("initialisation",)),
     ("tiny-groups", "On a laptop: other groups, by four actions each", ("group",)),
     ("tiny-recurrent", "On a laptop: Mamba", ("group",)),
