@@ -25,7 +25,7 @@ TITLE = "Generalization and training (§4.4, §5.1, Figures 5 and 6, App. G)"
 
 
 SAME = 0.05
-"""Cutoffs less than this share of the state's apart are equal."""
+"""Cutoffs that are at most this share of the state's apart are equal."""
 
 
 def _ended(row: Row) -> bool:
