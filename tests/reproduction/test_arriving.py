@@ -30,7 +30,7 @@ from tests.studies.conftest import undisturbed
 AA, PAA = "associative", "parity-associative"
 NAMED = {claim.name: claim for claim in CLAIMS}
 STEPS, LENGTH, SHORTER = 6, 8, 6
-ARRIVING = r"scratch|small-s5|small-recurrent|(gpt2|pythia-160m|s5|text)-.*"
+ARRIVING = r"scratch|small-s5|tiny-s5|small-recurrent|(gpt2|pythia-160m|s5|text)-.*"
 """Folders of results/ that these tests make."""
 TINY = {
     "task": {"group": "S5", "length": LENGTH, "sequences": 4000},

@@ -289,6 +289,11 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         ),
         rule=Inside(1),
+        note=(
+            "The exception is one of two models from scratch, of whose mechanism the verdict is "
+            "not sure: by its cutoffs midway it would be AA. Those after parity, or with a "
+            "classifier of it, are as the paper says."
+        ),
     ),
     Claim(
         name="early",
