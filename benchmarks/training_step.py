@@ -194,10 +194,10 @@ def profile(step: Callable[..., Any], batches: Batches, steps: int = 5) -> None:
 
 
 def curves(wanted: argparse.Namespace) -> None:
-    """Losses of the first steps, for three seeds of the plain compiled loop and of ours."""
+    """Losses of the first steps, for some seeds of the plain compiled loop and of ours."""
     found: dict[str, list[list[float]]] = {}
     for name in wanted.models:
-        for seed in range(3):
+        for seed in range(wanted.seeds):
             for what in ("plain", "ours"):
                 batches = Batches(wanted.device, wanted.batch, wanted.length)
                 model = make(name, batches.task.vocabulary.size, seed, wanted)
@@ -229,6 +229,7 @@ def main() -> None:
     parser.add_argument("--ours", action="store_true", help="only our program")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--curves", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--seeds", type=int, default=3, help="of the loss curves")
     parser.add_argument("--out", help="a JSON file for the table, or for the loss curves")
     wanted = parser.parse_args()
     os.environ.update(WORKSPACE)  # as training does
