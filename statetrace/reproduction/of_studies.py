@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -288,3 +289,22 @@ def _at_least(a: int, of: int, b: int, of_others: int) -> float:
         math.comb(of, k) * math.comb(of_others, a + b - k) for k in range(a, min(of, a + b) + 1)
     ]
     return sum(ways) / math.comb(of + of_others, a + b)
+
+
+def after_stage(study: str, test: Callable[[Row, str], bool]) -> Measure:
+    """Of the models whose sequences became longer from stage to stage, the share that pass a test
+    at the end of the stage before the last (`stages.py`), told that and their mechanism."""
+
+    def measure(found: Results) -> Measured:
+        file = f"results/{study}/stages.csv"
+        ends = {row["cell"]: row for row in found.table(file)}  # the last row of each
+        models = [row for row in judged(found, (study,), "verdict") if row["cell"] in ends]
+        passed = [test(ends[row["cell"]], row["verdict"]) for row in models]
+        tally = [f"{kind} {count}" for kind, count in Counter(r["verdict"] for r in models).items()]
+        lengths = {(end["length"], end["next"]) for end in ends.values()}
+        words = ", ".join(f"lengths {one} and {two}" for one, two in sorted(lengths))
+        sources = (file, study_file(study))
+        said = "; ".join([words, *tally])
+        return share_of(sum(passed), len(models), "models", sources, said, sizes(models))
+
+    return measure

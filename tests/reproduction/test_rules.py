@@ -26,7 +26,9 @@ from statetrace.reproduction.rules import (
     judge,
 )
 from statetrace.reproduction.speed import LOSSES, STEPS, speed
+from statetrace.reproduction.stages import rows as stages_of
 from statetrace.runs import Run
+from statetrace.training.recipe import Recipe
 from tests.reproduction.made import STEP, write_csv, write_json, write_patching, write_study
 
 AA, PAA = "associative", "parity-associative"
@@ -108,6 +110,58 @@ def test_ahead_changes_sign(tmp_path):
 
     for better, judgement in ((AA, AGREES), (PAA, DIFFERS)):
         assert judge(AtLeast(0), study(better)) == judgement
+
+
+def test_what_models_knew_at_the_end_of_a_stage(tmp_path):
+    """By the last row of a cell; cells of other regimes have none."""
+    verdicts = [AA, PAA, AA, PAA]
+    write_study(tmp_path, "made", verdicts)
+    cells = [row["cell"] for row in Results(tmp_path).study("made")]
+    ends = [("1-state", 0.1, 0.1), ("2-state", 1.0, 0.99), ("2-state", 1.0, 0.2)]
+    rows = [
+        {"cell": cell, "stage": stage, "length": 6, "state": state, "next": 12, "next_state": more}
+        for cell, which in zip(cells, ([0, 1], [2], [2]), strict=False)
+        for stage, state, more in (ends[number] for number in which)
+    ]
+    write_csv(tmp_path / "results" / "made" / "stages.csv", rows)
+
+    def goes_on(end, mechanism):
+        return (end["next_state"] > 0.9) == (mechanism == AA)
+
+    found = of_studies.after_stage("made", goes_on)(Results(tmp_path))
+    assert found.text() == (
+        "**67%** (21% to 94%), n = 3 models; 2 of 3; lengths 6 and 12; associative 2; "
+        "parity-associative 1"
+    )
+    assert found.sources == ("results/made/stages.csv", "results/made/results.csv")
+
+
+def test_stages_of_a_study(tmp_path):
+    """Of cells whose sequences become longer: what was right at a stage's end."""
+    stages = [{"objective": "state", "length": n, "steps": 10} for n in (2, 4)]
+    recipe = Recipe().override({"length": 4, "steps": 20})
+    made = {"plain": recipe.to_dict(), "longer": recipe.to_dict() | {"stage": stages}}
+    cells = [{"name": name, "recipe": one} for name, one in made.items()]
+    write_json(tmp_path / "study.json", {"cells": cells})
+    known = {"state": [1.0, 0.9, 0.3, 0.2], "parity": [1.0, 1.0, 0.6, 0.5]}
+    lines = [
+        {
+            "kind": "evaluation",
+            "stage": "1-state",
+            "accuracy_by_length": {"state": [], "parity": []},
+        },
+        {"kind": "evaluation", "stage": "1-state", "accuracy_by_length": known},
+        {"kind": "training", "stage": "2-state"},
+    ]
+    log = tmp_path / "cells" / "longer" / "metrics.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert list(stages_of(tmp_path)) == [
+        {"cell": "longer", "stage": "1-state", "length": 2, "state": 0.9, "parity": 1.0,
+         "next": 4, "next_state": 0.2, "next_parity": 0.5}
+    ]  # fmt: skip
+    with pytest.raises(StatetraceError, match=r"has no study\.json"):
+        list(stages_of(tmp_path / "cells"))
 
 
 @pytest.mark.parametrize(
