@@ -14,8 +14,8 @@ TITLE = "Which mechanism is learned (§5.2, Figures 7 and 17)"
 SIZES = (
     "Small models from scratch became parity-associative whatever their family (GPT-2, "
     "Pythia, Llama), width (64 to 256), length (16 to 32) or start marker ([lab "
-    "notes](docs/lab-notes.md)); two at the paper's size did too. Very small ones (tables *On a "
-    "laptop*) are of every kind."
+    "notes](docs/lab-notes.md)); at the paper's size most did, not all. Very small ones (tables "
+    "*On a laptop*) are of every kind."
 )
 
 CLAIMS: tuple[Claim, ...] = (

@@ -131,7 +131,8 @@ CLAIMS: tuple[Claim, ...] = (
         stand_in=TINY_PYTHIA,
         note=(
             "All exceptions come after the first topic model; the second makes every one of them "
-            "AA, though none of them has learned the whole task. So it is with GPT-2 of this size."
+            "AA, though none of them has learned the whole task. With GPT-2 of this size, too, the "
+            "second does more."
         ),
     ),
     Claim(
