@@ -103,9 +103,8 @@ def _attention(folder: Path, summary: dict[str, Any]) -> str:
 
 
 def _geometry(folder: Path, summary: dict[str, Any]) -> str:
-    shares = ", ".join(
-        f"{name} {share:.0%}" for name, share in (summary["irrep_share"] or {}).items()
-    )
+    parts = summary.get("irrep_share") or {}  # absent where not all states were visited
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in parts.items())
     said = f"variance of the states by irreducible representation: {shares}" if shares else ""
     prism = summary.get("prism")
     if prism and prism.get("score") is not None:

@@ -126,14 +126,14 @@ def size(root: Path, recipe: str) -> str:
 
 
 def settings(root: Path, recipe: str) -> dict[str, Any]:
-    """All settings of a recipe or study in one dictionary; what it extends comes first."""
+    """All settings of a recipe or study in one dictionary; what it is based on comes first."""
     file = root / recipe
     if not file.is_file():
         raise StatetraceError(f"there is no recipe '{recipe}'")
     read = tomllib.loads(file.read_text())
     found: dict[str, Any] = {}
-    if "extends" in read:
-        found |= settings(root, posixpath.join(posixpath.dirname(recipe), read["extends"]))
+    for before in (read[key] for key in ("base", "extends") if key in read):
+        found |= settings(root, posixpath.join(posixpath.dirname(recipe), before))
     for table in ("task", "model", "training", "evaluation", "settings", "grid"):
         found |= read.get(table, {})
     return found

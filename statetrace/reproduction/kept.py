@@ -30,6 +30,8 @@ LARGE = {
     P: ("gpt2-parity-associative", "pythia-160m-parity-associative"),
 }
 """Folders for models of the paper's size."""
+TEXT = "text-scratch"
+"""How folders of models that read sentences begin, from scratch; one for each seed."""
 PAA_ZOO = (P, "s3-no-marker", "s3-rotary")
 """All of the zoo that are parity-associative."""
 
@@ -107,7 +109,7 @@ def about(found: Results, name: str, shorter: bool = True) -> str:
     parts = [model["name"]]
     parts += [f"{model['layers']} layers"] if model["layers"] else []
     parts += [f"width {model['width']}"] if model["width"] else []
-    parts += [task["group"]]
+    parts += [task["group"] + (" in words" if task.get("form") == "text" else "")]
     if step is not None:
         said = f"{step:,} steps" if step >= planned else f"{step:,} of {planned:,} steps"
         parts += [f"after {said} on length {task['length']}"]
@@ -116,6 +118,12 @@ def about(found: Results, name: str, shorter: bool = True) -> str:
     if shorter and length is not None and length != task["length"]:
         parts += [f"looked at up to length {length}"]
     return ", ".join(parts)
+
+
+def sized(found: Results, made: Measured, names: list[str]) -> Measured:
+    """With the models it is of, and whether all of them are of the paper's size."""
+    said = "; ".join(dict.fromkeys(about(found, name) for name in names))
+    return replace(made, size=said, at_size=all(at_size(found, name) for name in names))
 
 
 def short(found: Results, name: str) -> str:

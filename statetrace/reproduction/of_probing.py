@@ -10,7 +10,7 @@ import dataclasses
 import numpy as np
 
 from statetrace.lenses.parts.intervals import wilson
-from statetrace.reproduction.kept import looked_at, of_best
+from statetrace.reproduction.kept import looked_at, of_best, sized
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
@@ -108,6 +108,34 @@ def read_depth(model: str, target: str, threshold: float = 0.9) -> Measure:
         return Measured(layer / (len(values) - 1), n, "sequences", words=words, sources=sources)
 
     return measure
+
+
+def parity_ahead(prefix: str) -> Measure:
+    """How far the parity probe gets ahead of the state's at any layer, each counted from chance (0)
+    to right (1), in the mean of all models whose folders begin so."""
+
+    def measure(found: Results) -> Measured:
+        gaps, said, names = [], [], []
+        for name in found.folders(prefix):
+            gap = _above_chance(found, name, "parity") - _above_chance(found, name, "state")
+            gaps.append(float(gap.max()))
+            said.append(f"{gap.max():.2f} at layer {gap.argmax()} of {len(gap) - 1}")
+            names.append(name)
+        if not names:
+            raise Missing(f"no folder of results/ begins with '{prefix}'")
+        made = Measured(float(np.mean(gaps)), len(names), "models", words=", ".join(said),
+                        sources=tuple(lens_file(name, "probing") for name in names))  # fmt: skip
+        return sized(found, made, names)
+
+    return measure
+
+
+def _above_chance(found: Results, model: str, target: str) -> Array:
+    """A probe's accuracy by layer, with 0 for guessing and 1 for always right."""
+    values, chance = (
+        curve(found, model, target, column=column)[0] for column in ("mean", "chance")
+    )
+    return (values - chance) / (1 - chance)
 
 
 @of_best

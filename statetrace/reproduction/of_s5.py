@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
-from statetrace.reproduction.kept import S5_A, S5_P, about, at_size, first
+from statetrace.reproduction.kept import S5_A, S5_P, first, sized
 from statetrace.reproduction.measured import Measure, Measured, share_of
 from statetrace.reproduction.of_models import cutoffs
 from statetrace.reproduction.of_patching import apart
@@ -39,7 +38,7 @@ def kinds(file: str, number: Number, aa: Test, paa: Test) -> Measure:
             return Measured(None)
         made = Measured(shown, len(names), "models", unit="mechanisms", words=words,
                         sources=_files(names, file))  # fmt: skip
-        return _sized(found, made, names)
+        return sized(found, made, names)
 
     return measure
 
@@ -52,7 +51,7 @@ def share_of_kept(file: str, number: Number, aa: Test, paa: Test) -> Measure:
         if not names:
             return Measured(None)
         made = share_of(shown, len(names), "models", _files(names, file), words)
-        return _sized(found, made, names)
+        return sized(found, made, names)
 
     return measure
 
@@ -101,12 +100,6 @@ def _files(names: list[str], file: str) -> tuple[str, ...]:
     return tuple(f"results/{name}/{file}" for name in names)
 
 
-def _sized(found: Results, made: Measured, names: list[str]) -> Measured:
-    """With the models it is of, and whether all of them are of the paper's size."""
-    said = "; ".join(dict.fromkeys(about(found, name) for name in names))
-    return replace(made, size=said, at_size=all(at_size(found, name) for name in names))
-
-
 def by_patching(found: Results, name: str) -> tuple[float, str]:
     value = _value(apart(name)(found))
     return value, f"{value:.2f} between same- and opposite-parity maps"
@@ -142,7 +135,7 @@ def clusters(found: Results) -> Measured:
     words = f"{most['name']}, layer {most['layer']} of {last}; {most['null']:.1%} by chance"
     made = Measured(most["value"], most["n"], "states", unit="share", words=words,
                     sources=(lens_file(name, "geometry"),))  # fmt: skip
-    return _sized(found, made, [name])
+    return sized(found, made, [name])
 
 
 def _value(measured: Measured) -> float:

@@ -6,6 +6,8 @@ from statetrace.groups import arrange, group
 from statetrace.mechanisms.signatures import signature
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Results
+from statetrace.tasks.phrases import wordings
+from statetrace.tasks.tokenizer import ids_of, trained
 
 COMPILED = "results/calibration/measures.jsonl"
 
@@ -19,6 +21,21 @@ def composed_example(found: Results) -> Measured:
     right = (product == "32514") + (order == "DBAEC")
     return Measured(right / 2, 2, "results", unit="share", words=f"{product}, {order}",
                     sources=("statetrace/groups/notation.py",))  # fmt: skip
+
+
+def told_in_words(found: Results) -> Measured:
+    """How many of the two counts of tokens come out, with a tokenizer of S3's sentences."""
+    told = [text for ways in wordings(group("S3", "receives"), 1).values() for text in ways]
+    words = trained(told)
+    counts = {
+        kind: sorted({len(ids_of(words, text)) - 1 for text in told if text.startswith(kind)})
+        for kind in ("Swap", "Rotate")
+    }
+    right = (counts["Swap"] == [5]) + (counts["Rotate"] == [7])
+    said = ", ".join(f"{kind} {' or '.join(map(str, n))}" for kind, n in counts.items())
+    sources = ("statetrace/tasks/phrases.py", "statetrace/tasks/tokenizer.py")
+    said += ", without the period"
+    return Measured(right / 2, 2, "counts", unit="share", words=said, sources=sources)
 
 
 def signature_fronts(algorithm: str, length: int) -> Measure:

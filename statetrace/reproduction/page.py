@@ -69,7 +69,8 @@ HOW = """## Adding results
 
 A study adds itself: its `results.csv` goes to `results/STUDY/`, whether all of its cells have ended
 or not. Rows read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon
-as a model of it has a verdict it goes before the small ones), `small-s5` and `small-recurrent`.
+as a model of it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and
+those that begin with `tiny`.
 
 What the lenses saw of one model is kept by
 
@@ -79,7 +80,8 @@ What the lenses saw of one model is kept by
 and the same with any run folder. A model of the paper's size goes before the zoo's when it lies in
 `results/gpt2-associative`, `results/gpt2-parity-associative`, or the same with `pythia-160m`. Those
 of S5 lie in `results/s5-associative` and `results/s5-parity-associative` (`s5-...-associative` does
-as well). A model that so far knows the state up to length 30 is looked at and kept with
+as well), those from scratch that read sentences in `results/text-scratch-...`. A model that so far
+knows the state up to length 30 is looked at and kept with
 
     statetrace analyze RUN --at-length 30     # or able, which finds the length
     python -m statetrace.reproduction.keep RUN --length 30 --out results/gpt2-associative
@@ -218,6 +220,11 @@ def _settings(found: Results) -> list[str]:
 TINY = (
     ("tiny", "On a laptop: families and widths", ("model", "width")),
     ("tiny-regimes", "On a laptop: what is taught before", ("regime",)),
+    ("tiny-pythia", "On a laptop: what is taught a Pythia before", ("regime",)),
+    ("tiny-s5", "On a laptop: S5 by four actions, and what is taught before", ("regime",)),
+    ("tiny-text", "On a laptop: told in words", ("initialisation",)),
+    ("tiny-groups", "On a laptop: other groups, by four actions each", ("group",)),
+    ("tiny-recurrent", "On a laptop: Mamba", ("group",)),
 )
 """Studies of very small models: folder, title, and what they vary."""
 

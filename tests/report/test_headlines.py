@@ -40,5 +40,6 @@ def test_generalization_tells_the_cutoff(tmp_path, first_below, said):
 
 def test_lenses_with_nothing_to_say_are_left_out(tmp_path):
     LensResult("attention", {}, {"measure": []}, summary={}).save(tmp_path)
+    LensResult("geometry", {}, {"measure": []}, summary={"states_visited": 59}).save(tmp_path)
     LensResult("dynamics", {}, {"measure": []}, summary={"evaluations": 1}).save(tmp_path)
     assert headlines(tmp_path) == {}

@@ -30,7 +30,7 @@ from tests.studies.conftest import undisturbed
 AA, PAA = "associative", "parity-associative"
 NAMED = {claim.name: claim for claim in CLAIMS}
 STEPS, LENGTH, SHORTER = 6, 8, 6
-ARRIVING = r"scratch|small-s5|small-recurrent|(gpt2|pythia-160m|s5)-.*"
+ARRIVING = r"scratch|small-s5|tiny-s5|small-recurrent|(gpt2|pythia-160m|s5|text)-.*"
 """Folders of results/ that these tests make."""
 TINY = {
     "task": {"group": "S5", "length": LENGTH, "sequences": 4000},
@@ -309,6 +309,16 @@ def test_models_of_s5(project, kept):
         write_patching(project, "s5-associative", [1, 2, 4, 8], opposite=fronts)
         both = answer(NAMED["s5-patching"], Results(project))
         assert (both.found.n, both.judgement) == (2, judgement)
+
+
+def test_models_of_sentences(project, kept):
+    """All seeds in one row, which is small."""
+    assert answer(NAMED["text-scratch"], Results(project)).found.text() == "nothing measured"
+    for seed in range(2):
+        shutil.copytree(kept / "S5", project / "results" / f"text-scratch-{seed}")
+    one = answer(NAMED["text-scratch"], Results(project))
+    assert (one.found.n, one.small, len(one.found.sources)) == (2, True, 2)
+    assert one.found.size.startswith(f"gpt2, 2 layers, width 16, S5, after {STEPS} steps")
 
 
 @pytest.mark.parametrize(

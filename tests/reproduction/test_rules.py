@@ -172,7 +172,7 @@ def test_probes_and_heads_of_made_tables(tmp_path):
     zoo = tmp_path / "results" / "m"
     rows = [
         {"target": target, "position": position, "length": 8, "layer": layer, "metric": "accuracy",
-         "mean": value, "std": 0.01 * layer, "n": 100, "chance": 0.5}
+         "mean": value, "std": 0.01 * layer, "n": 100, "chance": values[0]}
         for position in ("last", "any")
         for target, values in (("state", (0.2, 0.2, 1.0)), ("parity", (0.5, 0.95, 1.0)))
         for layer, value in enumerate(values)
@@ -189,6 +189,8 @@ def test_probes_and_heads_of_made_tables(tmp_path):
     assert of_probing.read_depth("m", "parity")(found).value == 0.5
     assert of_probing.read_depth("m", "state", 1.1)(found).value is None
     assert of_probing.late_gain("m")(found).value == 1.0
+    ahead = of_probing.parity_ahead("m")(found)
+    assert ahead.text() == "**0.9**, n = 1 model; 0.90 at layer 1 of 2"
     assert [of_models.head_score("m", rank)(found).value for rank in (1, 2, 3)] == [90, 60, 10]
 
 

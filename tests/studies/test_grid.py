@@ -165,7 +165,8 @@ def test_every_shipped_study_makes_sense(tmp_path, file):
     check_cells(study)
     orders = {cell.levels["seed"] for cell in study.plan.cells}
     fewer = {"toy": 3, "scratch": 6, "small": 6, "small-regimes": 4, "small-groups": 2}
-    fewer |= {"small-s5": 2, "small-s5-parity": 2, "tiny": 4, "tiny-regimes": 4}
+    fewer |= {"small-s5": 2, "small-s5-parity": 2, "tiny": 4, "tiny-regimes": 4, "tiny-pythia": 4}
+    fewer |= {"tiny-text": 2, "tiny-groups": 2, "tiny-recurrent": 2, "tiny-s5": 2}
     assert len(orders) == fewer.get(file.stem, 12)
 
 

@@ -7,7 +7,10 @@ from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, REGIMES
 from statetrace.reproduction.measured import Measure, first_of
 from statetrace.reproduction.of_studies import AA, PAA
+from statetrace.reproduction.results import Row
 from statetrace.reproduction.rules import AtLeast, AtMost, Inside
+
+TINY_PYTHIA = "recipes/studies/tiny-pythia.toml"
 
 TITLE = "What is taught before (§5.3, Figures 7, 18 and 19, App. H)"
 
@@ -34,6 +37,14 @@ def either(mechanism: str, regime: str) -> Measure:
         study.share(mechanism, "small-regimes", regime=regime),
         study.share(mechanism, "tiny-regimes", regime=regime),
     )
+
+
+def _associative(row: Row) -> bool:
+    return bool(row["verdict"] == AA)
+
+
+def _after_topics(row: Row) -> bool:
+    return str(row["regime"]).startswith("topic")
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -104,6 +115,9 @@ CLAIMS: tuple[Claim, ...] = (
         says="After either topic model Pythia always learns AA",
         paper="100% AA",
         recipe=f"{PAPER}/figure-18-topic-models.toml",
+        measure=study.share_where(_associative, "tiny-pythia", among=_after_topics),
+        rule=Inside(1),
+        stand_in=TINY_PYTHIA,
     ),
     Claim(
         name="parity-gpt2",
@@ -121,6 +135,9 @@ CLAIMS: tuple[Claim, ...] = (
         says="After learning parity Pythia learns PAA, also when pretrained on the Pile",
         paper="100% PAA",
         recipe=f"{PAPER}/figure-7-proportions.toml",
+        measure=study.share(PAA, "tiny-pythia", regime="parity"),
+        rule=Inside(1),
+        stand_in=TINY_PYTHIA,
     ),
     Claim(
         name="control",

@@ -8,8 +8,10 @@ from statetrace.reproduction import of_models as lens
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
-from statetrace.reproduction.kept import PAA_ZOO, A, P
-from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside, Near
+from statetrace.reproduction.kept import PAA_ZOO, TEXT, A, P
+from statetrace.reproduction.of_probing import parity_ahead
+from statetrace.reproduction.of_theory import told_in_words
+from statetrace.reproduction.rules import AtLeast, AtMost, Inside, Near
 
 TITLE = "Geometry and natural language (§4.3, Figures 4 and 11 to 14, App. C to E)"
 
@@ -153,6 +155,17 @@ CLAIMS: tuple[Claim, ...] = (
         says="On sentences a Pythia from scratch reads parity and state at the same rate",
         paper="AA-like",
         recipe=f"{PAPER}/figure-14-natural-language.toml",
+        measure=parity_ahead(TEXT),
+        rule=AtMost(0.25),
+        ours=True,
+        stand_in="recipes/studies/tiny-text.toml",
+        note=(
+            "How far the parity probe gets ahead at any layer, each probe from chance to right: "
+            "hardly at all in the AA models of other rows, about three times the bound in "
+            "the PAA ones. By accuracy these models are PAA all the same: they know parity at "
+            "every length they were taught, and the state at shorter ones alone."
+        ),
+        noted="",
     ),
     Claim(
         name="text-tokens",
@@ -160,10 +173,9 @@ CLAIMS: tuple[Claim, ...] = (
         says="Told in words, swaps have 5 tokens and rotations 7",
         paper="5 and 7",
         recipe=f"{PAPER}/figure-14-natural-language.toml",
-        note=(
-            "Nothing in results/ says so yet; with a tokenizer trained on the sentences the counts "
-            "were just the paper's ([lab notes](docs/lab-notes.md))."
-        ),
-        noted=NOT_REACHED,
+        measure=told_in_words,
+        rule=AtLeast(1),
+        note="Counted with a tokenizer trained on the sentences, in place of Pythia's own.",
+        noted="",
     ),
 )

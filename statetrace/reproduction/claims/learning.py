@@ -25,7 +25,7 @@ TITLE = "Generalization and training (§4.4, §5.1, Figures 5 and 6, App. G)"
 
 
 SAME = 0.05
-"""Cutoffs less than this share of the state's apart are equal."""
+"""Cutoffs that are at most this share of the state's apart are equal."""
 
 
 def _ended(row: Row) -> bool:
@@ -112,11 +112,15 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="aa-cutoffs-zoo",
         where="Figure 5, §4.4",
-        says="In the AA model that other rows look into the two cutoffs are equal",
-        paper="0% apart",
+        says=(
+            "In the AA model that other rows look into the two cutoffs are equal (how far parity's "
+            "lies beyond, of the state's)"
+        ),
+        paper="0",
         recipe=f"{PAPER}/figure-5-generalization.toml",
         measure=lens.cutoffs(A, relative=True),
-        rule=Inside(0),
+        rule=Inside(0, widest=0.15),
+        ours=True,
         stand_in=ZOO_A,
         picture="generalization",
     ),
@@ -285,6 +289,11 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         ),
         rule=Inside(1),
+        note=(
+            "The exception is one of two models from scratch, of whose mechanism the verdict is "
+            "not sure: by its cutoffs midway it would be AA. Those after parity, or with a "
+            "classifier of it, are as the paper says."
+        ),
     ),
     Claim(
         name="early",

@@ -11,5 +11,5 @@ BOTH = ("small", "small-regimes")
 """Their folders in results/."""
 SCRATCH = "scratch"
 """The folder of recipes/studies/scratch.toml, which is of the paper's size."""
-S5_STUDIES = ("small-s5", "small-groups")
+S5_STUDIES = ("small-s5", "small-groups", "tiny-s5")
 """Folders of studies with small models of S5."""

@@ -2,7 +2,7 @@
 many at once.
 
 Purpose: transformers' models are made to be read and changed, and a small one spends most of its
-step on calling things. Here the step is a straight line of a few matrix products and six fused
+step on calling things. Here the step is a straight line of a few matrix products and fused
 operations, with every parameter of several seeds in one tensor, so that sixteen models cost little
 more calls than one. On a GPU the whole of it, optimizer included, becomes one CUDA graph. A linear
 classifier may read the residual stream behind one block (training/auxiliary.py).

@@ -1,7 +1,8 @@
 """What the gradients of matrices are made of, kept for all layers side by side until the end.
 
 The gradient of a 768 x 3072 matrix is 144 tiles of 128 x 128, and a GPU of 132 processors takes two
-turns for it, the second nearly empty. Of twelve layers at once it is thirteen turns, all full.
+turns for it, the second nearly empty. Of twelve layers at once it is fourteen, of which only the
+last is.
 
 Cost: what every product reads, and the gradients of what they write, stay until the end of the way
 back. One seed: those of several do not lie at equal distances, and fill a GPU anyway.

@@ -343,7 +343,7 @@ class Program:
         return self._later(kind, int(layer or 0))
 
     def _rooms(self, biases: list[str]) -> list[Tensor | None]:
-        """The same for the gradients of what was added to the stream, by the names of the biases
+        """As `_room`, for the gradients of what was added to the stream, by the names of the biases
         that were added with it. One will do for both of a block if nothing is dropped."""
         if not self.shape.drop_resid:
             biases = biases[:1]

@@ -181,6 +181,34 @@ def test_norms_of_gradients():
     close(kernels.norms(grads, block=16), plain.norms(grads))
 
 
+@pytest.mark.parametrize("clip", [0.0, 0.5])
+@pytest.mark.parametrize("half", [False, True])
+def test_a_step_of_adam(clip, half):
+    """Against torch's own, in which each seed is a parameter; the second has a small gradient."""
+    size, told = 1500, (1e-2, 1 - 0.9**3, 1 - 0.95**3)
+    value, grad = random(SEEDS, size), random(SEEDS, size, seed=1)
+    grad[1] *= 1e-3
+    first, second = random(SEEDS, size, seed=2), random(SEEDS, size, seed=3).square()
+    ones = [torch.nn.Parameter(one.clone()) for one in value]
+    usual = torch.optim.AdamW(ones, told[0], (0.9, 0.95), 1e-8, 0.1)
+    for one, *state, g in zip(ones, first, second, grad, strict=True):
+        names = ("exp_avg", "exp_avg_sq")
+        moments = {name: moment.clone() for name, moment in zip(names, state, strict=True)}
+        usual.state[one] = moments | {"step": torch.tensor(2.0)}
+        one.grad = g.clone()
+        if clip:
+            torch.nn.utils.clip_grad_norm_([one], clip)
+    usual.step()
+    work = nothing(SEEDS, size).half() if half else value
+    norms, rates = kernels.norms([grad]), torch.tensor(told, device=DEVICE)
+    kernels.adam(value, work, grad, (first, second), norms, rates, clip, 0.1, (0.9, 0.95), 1e-8)
+    for n, one in enumerate(ones):
+        close(value[n], one.detach())
+        close(first[n], usual.state[one]["exp_avg"])
+        close(second[n], usual.state[one]["exp_avg_sq"])
+    assert torch.equal(work, value.to(work.dtype))
+
+
 @pytest.mark.parametrize(("words", "wide"), [(7, 8), (8, 8), (60, 64)])
 def test_cross_entropy(words, wide):
     """Some targets are not supervised, in one seed more than in the other."""

@@ -5,7 +5,8 @@ reading it ten times. Attention holds one head of one sequence at once, which is
 sequences allow: nothing is streamed, and the way back computes the weights anew. Sums over rows
 (gradients of biases and norms) are taken in a fixed order: partial sums, then their sum.
 
-Caveat: attention needs at most `LONGEST` positions; `plain` takes over beyond, which costs memory.
+Caveat: attention takes at most `LONGEST` positions and heads `WIDEST` wide (`fits`); `plain` takes
+over beyond, which costs memory.
 """
 
 from statetrace.training.program.kernels.adam import adam, norms

@@ -19,7 +19,7 @@ def _adam_kernel(
     CLIP: tl.constexpr, COPY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(1)
-    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = index < size
     at = seed.to(tl.int64) * size + index
     rate = tl.load(told)
