@@ -44,6 +44,10 @@ TOGETHER = 10
 """Steps between two looks at the clock, as in training nobody waits for every one."""
 
 
+Batch = Callable[[], tuple[torch.Tensor, torch.Tensor]]
+"""Makes tokens and targets when asked to: where, is the step's choice."""
+
+
 class Batches:
     """Batches of the task on the GPU, a function of (seed, number)."""
 
@@ -53,9 +57,12 @@ class Batches:
         self.split = self.task.split(sequences, device)
         self.size = batch
 
-    def __call__(self, seed: int, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-        made = self.split.batch(seed, number, self.size)
-        return made.tokens, made.targets
+    def __call__(self, seed: int, number: int) -> Batch:
+        def make() -> tuple[torch.Tensor, torch.Tensor]:
+            made = self.split.batch(seed, number, self.size)
+            return made.tokens, made.targets
+
+        return make
 
 
 def make(name: str, vocabulary: int, seed: int, wanted: argparse.Namespace) -> Any:
@@ -74,7 +81,8 @@ def plain_step(
         )
     autocast = torch.autocast(device, dtype=torch.bfloat16) if mixed else nullcontext()
 
-    def step(index: int, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def step(index: int, batch: Batch) -> torch.Tensor:
+        tokens, targets = batch()
         with autocast:
             logits = predict(model, tokens)
         value = loss(logits, targets)
@@ -91,7 +99,9 @@ def our_step(model: Any, mixed: bool, graph: bool) -> Callable[..., torch.Tensor
     ours = Step([model], SETTINGS, loss, torch.bfloat16 if mixed else torch.float32)
     ours.graphs &= graph
 
-    def step(index: int, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def step(index: int, batch: Batch) -> torch.Tensor:
+        with ours.beside():
+            tokens, targets = batch()
         return ours(index, tokens[None], targets[None], SETTINGS.learning_rate, [0])[0]
 
     return step
@@ -118,13 +128,13 @@ def variants(name: str, wanted: argparse.Namespace) -> Iterator[tuple[str, Calla
 
 def milliseconds(step: Callable[..., Any], batches: Batches, wanted: argparse.Namespace) -> float:
     for index in range(wanted.warmup):
-        step(index, *batches(0, index))
+        step(index, batches(0, index))
     times = []
     for start in range(wanted.warmup, wanted.warmup + wanted.steps, TOGETHER):
         _wait(wanted.device)
         began = time.perf_counter()
         for index in range(start, start + TOGETHER):
-            step(index, *batches(0, index))
+            step(index, batches(0, index))
         _wait(wanted.device)
         times.append((time.perf_counter() - began) / TOGETHER)
     return 1000 * statistics.median(times)
@@ -187,7 +197,7 @@ def profile(step: Callable[..., Any], batches: Batches, steps: int = 5) -> None:
 
     with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as seen:
         for index in range(steps):
-            step(index, *batches(0, index))
+            step(index, batches(0, index))
         torch.cuda.synchronize()
     for row in seen.key_averages().table(sort_by="cuda_time_total", row_limit=45).splitlines():
         print("   ", row[:60], row[-75:])
@@ -206,7 +216,7 @@ def curves(wanted: argparse.Namespace) -> None:
                     model = make(name, batches.task.vocabulary.size, seed, wanted)
                     model.compile(dynamic=False)
                     step = plain_step(model, True, wanted.device)
-                losses = [step(i, *batches(seed, i)) for i in range(wanted.curves)]
+                losses = [step(i, batches(seed, i)) for i in range(wanted.curves)]
                 found.setdefault(f"{name} {what}", []).append(torch.stack(losses).tolist())
     for key, lines in found.items():
         means = [sum(line[-50:]) / 50 for line in lines]

@@ -78,7 +78,8 @@ class Stack:
         length = current_length(settings, index, first.stage.length)
         seeds = [trainer.stage.seed for trainer in self.trainers]
         # the source is the same for all: data do not depend on a run's seed
-        batch = first.split.batches_of(seeds, index, settings.batch, length)
+        with self._step.beside():
+            batch = first.split.batches_of(seeds, index, settings.batch, length)
         tokens, targets = batch.tokens.unflatten(0, shape), batch.targets.unflatten(0, shape)
         losses = self._step(index, tokens, targets, learning_rate(settings, index), seeds)
         for trainer, loss in zip(self.trainers, losses.unbind(), strict=True):

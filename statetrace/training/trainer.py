@@ -128,11 +128,15 @@ class Trainer:
     def step(self, index: int) -> None:
         """One optimizer step on batch number `index`."""
         settings, world, seed = self.stage.training, self.plan.world, self.stage.seed
-        batch = self.batch(index)
         if self.by_program:
-            words, rate = (batch.tokens[None], batch.targets[None]), learning_rate(settings, index)
-            self.note(index, self._whole_step()(index, *words, rate, [seed])[0])
+            program, rate = self._whole_step(), learning_rate(settings, index)
+            with program.beside():
+                batch = self.batch(index)
+            self.note(
+                index, program(index, batch.tokens[None], batch.targets[None], rate, [seed])[0]
+            )
             return
+        batch = self.batch(index)
         torch.manual_seed((seed << 40) ^ (index << 8) ^ world.rank)
         set_learning_rate(self.optimizer, learning_rate(settings, index))
         parts = zip(

@@ -114,21 +114,13 @@ def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Te
     return _into(out.detach(), room), (joint, out)
 
 
-def attention_back(
-    dz: Tensor,
-    saved: Any,
-    heads: Heads,
-    dbias: Tensor,
-    room: Tensor | None = None,
-    later: Later | None = None,
-) -> Tensor:
-    """The gradient of the projection, and its sums over the rows, which are its bias's."""
+def attention_back(dz: Tensor, saved: Any, heads: Heads, room: Tensor | None = None) -> Tensor:
+    """The gradient of the projection."""
     if len(saved) > 2:
         dqkv = _attention_of_cpu_back(dz, saved, heads)
     else:
         joint, out = saved
         (dqkv,) = torch.autograd.grad(out, joint, dz)
-    _columns(dqkv, dbias)
     return _into(dqkv, room)
 
 
@@ -190,6 +182,12 @@ def norms(grads: Sequence[Tensor]) -> Tensor:
     """[S], over gradients [S, ...] of all parameters of a seed."""
     each = [torch.linalg.vector_norm(grad.flatten(1), dim=1, dtype=torch.float32) for grad in grads]
     return torch.linalg.vector_norm(torch.stack(each), dim=0)
+
+
+def columns(x: Tensor, known: Tensor, out: Tensor) -> None:
+    """Sums over the rows of matrices [n, r, c], into `out` [n, c]; of columns that are `known` [c]
+    to add up to nothing they need not be taken."""
+    _columns(x, out)
 
 
 def turned(x: Tensor) -> Tensor:

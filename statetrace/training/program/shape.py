@@ -163,3 +163,14 @@ def partners(shape: Shape, device: torch.device | str) -> torch.Tensor:
     return torch.where(
         index < half, index + half, torch.where(index < 2 * half, index - half, index)
     )
+
+
+def unmoved(shape: Shape, device: torch.device | str) -> torch.Tensor:
+    """Which columns of the joint projection have a bias that does nothing, so that its gradient is
+    zero: to move all keys by the same changes no weight, unless they are rotated afterwards."""
+    part, step = shape.strides
+    known = torch.zeros(3 * shape.width, dtype=torch.int8, device=device)
+    for head in range(shape.heads):
+        first = head * step + part
+        known[first + shape.rotated : first + shape.head_width] = 1
+    return known

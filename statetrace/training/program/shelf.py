@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,11 +35,14 @@ class Shelf:
         grads: dict[str, Tensor],
         shape: Shape,
         dtype: torch.dtype,
-        settle: Callable[[Tensor, list[list[Tensor]], Sequence[int]], None] | None,
+        ops: Any,
+        known: Tensor,
     ) -> None:
+        """`known` are columns of the joint projection whose gradients add up to nothing."""
         self.shape, self.dtype = shape, dtype
-        self._grads = {part: of_all_layers(grads, part, shape.layers) for part in PARTS}
-        self._settle = settle
+        self._grads = {part: of_all_layers(grads, f"{part}.w", shape.layers) for part in PARTS}
+        self._biases = of_all_layers(grads, "qkv.b", shape.layers)
+        self._ops, self._known = ops, known
         self._stacks: dict[tuple[str, bool], Tensor] = {}
         self._sums: dict[tuple[str, tuple[int, ...]], Waiting] = {}
         self._rows, self._first = 0, 0
@@ -77,9 +81,11 @@ class Shelf:
             wrote = wrote[first:, 0]
             left, right = (wrote, read) if self.shape.transposed else (read, wrote)
             torch.bmm(left.mT, right, out=self._grads[part][first:])
+        if self._first < self.shape.layers:
+            dqkv = self._stacks["qkv", True][self._first :, 0]
+            self._ops.columns(dqkv, self._known, self._biases[self._first :])
         for waiting in self._sums.values():
-            assert self._settle is not None
-            waiting.settle(self._settle)
+            waiting.settle(self._ops.settle)
         self._stacks, self._sums = {}, {}
 
     def later(self, kind: str, layer: int) -> Slot:
@@ -133,10 +139,10 @@ class Slot:
         waiting.targets[self.layer], waiting.sources = list(targets), sources
 
 
-def of_all_layers(tensors: dict[str, Tensor], part: str, layers: int) -> Tensor:
-    """One matrix of all layers, or its gradients, as one tensor [layers, *shape]: they lie in one
-    buffer, layer after layer."""
-    each = [tensors[f"{layer}.{part}.w"][0] for layer in range(layers)]
+def of_all_layers(tensors: dict[str, Tensor], name: str, layers: int) -> Tensor:
+    """One parameter of all layers, or its gradients, as one tensor [layers, *shape]: they lie in
+    one buffer, layer after layer."""
+    each = [tensors[f"{layer}.{name}"][0] for layer in range(layers)]
     starts = [one.storage_offset() for one in each]
     apart = starts[1] - starts[0] if layers > 1 else each[0].numel()
     assert starts == [starts[0] + layer * apart for layer in range(layers)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +116,7 @@ class Step:
         self._graphs: dict[tuple[int, ...], Captured] = {}
         self._programs: dict[tuple[int | None, int | None], Program] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._beside: torch.cuda.Stream | None = None
         self._ops: Any = plain
         if self.device.type == "cuda":
             from statetrace.training.program import kernels
@@ -137,6 +139,21 @@ class Step:
         if shape not in self._graphs:
             self._graphs[shape] = self._capture(tokens, targets)
         return self._graphs[shape](tokens, targets)
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """What is asked of the GPU inside need not wait for the step before to end: the next batch
+        is made while that still runs."""
+        if not self.graphs:
+            yield
+            return
+        here = torch.cuda.current_stream()
+        if self._beside is None:
+            self._beside = torch.cuda.Stream()
+            self._beside.wait_stream(here)
+        with torch.cuda.stream(self._beside):
+            yield
+        here.wait_stream(self._beside)
 
     @torch.no_grad()
     def adopt(self, number: int, optimizer: torch.optim.Optimizer) -> None:
@@ -246,8 +263,9 @@ class Captured:
     losses: Tensor
 
     def __call__(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        self.tokens.copy_(tokens)
-        self.targets.copy_(targets)
+        for still, new in ((self.tokens, tokens), (self.targets, targets)):
+            still.copy_(new)
+            new.record_stream(torch.cuda.current_stream())  # it may have been made beside it
         self.graph.replay()
         return self.losses.clone()
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from statetrace.training.program.operations import Add, Drop, Heads, Later
-from statetrace.training.program.shape import Shape, partners
+from statetrace.training.program.shape import Shape, partners, unmoved
 from statetrace.training.program.shelf import Shelf, of_all_layers
 from statetrace.training.program.weights import SomeWeights
 
@@ -48,8 +48,8 @@ class Program:
         self.keys = keys
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
-        settle = getattr(ops, "settle", None)
-        self._shelf = Shelf(self.g, shape, dtype, settle) if at_once else None
+        self._known = unmoved(shape, self.w["tokens"].device)
+        self._shelf = Shelf(self.g, shape, dtype, ops, self._known) if at_once else None
         self.read: Tensor | None = None
         self._stream: Tensor | None = None  # what was read, [S, N, D]
         self._dread: Tensor | None = None
@@ -139,8 +139,9 @@ class Program:
             g, (dfirst,) = self._norms_back(kept, g, [dnormed], [f"{at}.norm2"], [first], at)
         dz = self._product_back(dfirst, z, f"{at}.out.w")
         room = self._room("qkv", at, back=True)
-        later = self._later("attention", at)
-        dqkv = self.ops.attention_back(dz, seen, heads, self.g[f"{at}.qkv.b"], room, later)
+        dqkv = self.ops.attention_back(dz, seen, heads, room)
+        if self._shelf is None:
+            self.ops.columns(dqkv, self._known, self.g[f"{at}.qkv.b"])
         douts = [self._product_back(dqkv, normed[0], f"{at}.qkv.w")]
         names = [f"{at}.norm1"]
         if between is None:
@@ -198,10 +199,9 @@ class Program:
         dmlp = self._by_token(deltas[-1], tokens).to(self.dtype)
         dsecond = self._mlp_back(0, dmlp, a, h, normed[1])
         dz = self._product_back(deltas[0], z, "0.out.w")
-        later = self._later("attention", 0)
-        dqkv = self.ops.attention_back(dz, seen, heads, self.g["0.qkv.b"], None, later)
-        dqkv = self._by_token(dqkv, tokens).to(self.dtype)
-        dfirst = self._product_back(dqkv, normed[0], "0.qkv.w")
+        dqkv = self._by_token(self.ops.attention_back(dz, seen, heads), tokens)
+        torch.sum(dqkv, dim=1, out=self.g["0.qkv.b"])
+        dfirst = self._product_back(dqkv.to(self.dtype), normed[0], "0.qkv.w")
         table, _ = self._norms_back(
             saved, None, [dfirst, dsecond], ["0.norm1", "0.norm2"], [], at=0
         )
@@ -304,7 +304,7 @@ class Program:
         if self._shelf is None:
             return {}
         part = "fc" if self.shape.transposed else "proj"
-        every = self.ops.turned(of_all_layers(self.w, part, self.shape.layers))
+        every = self.ops.turned(of_all_layers(self.w, f"{part}.w", self.shape.layers))
         return {f"{at}.{part}.w": every[at][None] for at in range(self.shape.layers)}
 
     def _biases_of_products(self) -> Sequence[Tensor]:

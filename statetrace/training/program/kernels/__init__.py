@@ -15,7 +15,7 @@ from statetrace.training.program.kernels.dropout import dropped
 from statetrace.training.program.kernels.gelu import gelu, gelu_back
 from statetrace.training.program.kernels.loss import cross_entropy
 from statetrace.training.program.kernels.norm import add_norm, add_norm_back
-from statetrace.training.program.kernels.sums import settle
+from statetrace.training.program.kernels.sums import columns, settle
 from statetrace.training.program.kernels.tokens import by_token
 from statetrace.training.program.kernels.turned import turned
 
@@ -26,6 +26,7 @@ __all__ = [
     "attention",
     "attention_back",
     "by_token",
+    "columns",
     "cross_entropy",
     "dropped",
     "fits",

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.program.kernels.norm import PROGRAMS
+from statetrace.training.program.kernels.sums import PROGRAMS
 
 
 @triton.jit

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from statetrace.training.program import plain
 from statetrace.training.program.kernels.dropout import kept
-from statetrace.training.program.kernels.sums import Now
-from statetrace.training.program.operations import LONGEST, WIDEST, Heads, Later
+from statetrace.training.program.operations import LONGEST, WIDEST, Heads
 
 BLOCK = 64
 NARROWEST = 16
@@ -65,8 +64,8 @@ def _read_turned(
 
 @triton.jit
 def _turn(
-    x, out, sums, stride, out_stride, part, out_part, cosine, sine, direction, left, width,
-    SUM: tl.constexpr, ROTATED: tl.constexpr, POSITIONS: tl.constexpr,
+    x, out, stride, out_stride, part, out_part, cosine, sine, direction, left, width,
+    ROTATED: tl.constexpr, POSITIONS: tl.constexpr,
 ):  # fmt: skip
     """The rotated dimensions of queries and keys turned, or back with direction -1; `out` may be
     `x`. All threads see what was written before and what is written here."""
@@ -88,11 +87,6 @@ def _turn(
     _write(out + out_part, ka, out_stride, left, dim, there)
     _write(out + out_part + half, kb, out_stride, left, dim, there)
     tl.debug_barrier()
-    if SUM:
-        tl.store(sums + dim, tl.sum(qa, axis=0))
-        tl.store(sums + half + dim, tl.sum(qb, axis=0))
-        tl.store(sums + part + dim, tl.sum(ka, axis=0))
-        tl.store(sums + part + half + dim, tl.sum(kb, axis=0))
 
 
 @triton.jit
@@ -137,8 +131,8 @@ def _attention_kernel(
     past = r0[:, None] >= r0[None, :]
     if ROTATED > 0:
         _turn(
-            qkv, turned, logs, row_width, turned_width, part, ROTATED, cosine, sine, 1.0,
-            length, width, False, ROTATED, 2 * BLOCK if TWO else BLOCK,
+            qkv, turned, row_width, turned_width, part, ROTATED, cosine, sine, 1.0,
+            length, width, ROTATED, 2 * BLOCK if TWO else BLOCK,
         )  # fmt: skip
     q = _read_turned(qkv, turned, row_width, turned_width, length, width, ROTATED, WIDTH, BLOCK)
     k0 = _read_turned(
@@ -214,42 +208,15 @@ def _scores_back(p, factor, rows, v, scale, PRECISION: tl.constexpr):
 
 
 @triton.jit
-def _settle_queries(dqkv, sums, dq, row_width, left, width, ROTATED: tl.constexpr):
-    """Gradients written, and their sums over the positions: zero for now where it is rotated."""
-    dim = tl.arange(0, dq.shape[1])
-    there = dim < width
-    _write(dqkv, dq, row_width, left, dim, there)
-    tl.store(sums + dim, tl.where(dim < ROTATED, 0.0, tl.sum(dq, axis=0)), mask=there)
-
-
-@triton.jit
-def _settle_keys(dqkv, sums, dk, row_width, left, width):
-    """The sums are zero: to move all keys by the same changes no weight, unless by rotation."""
-    dim = tl.arange(0, dk.shape[1])
-    there = dim < width
-    _write(dqkv, dk, row_width, left, dim, there)
-    tl.store(sums + dim, tl.zeros((dk.shape[1],), tl.float32), mask=there)
-
-
-@triton.jit
-def _sum_values(sums, d, width):
-    """Sums of the gradients of values: those of what comes back to the positions that look, which
-    is shared out among values, unless some is dropped."""
-    dim = tl.arange(0, d.shape[1])
-    tl.store(sums + dim, tl.sum(d.to(tl.float32), axis=0), mask=dim < width)
-
-
-@triton.jit
 def _attention_back_kernel(
-    dz, dqkv, sums, qkv, z, logs, turned, cosine, sine, keys, salt, bound, keep_scale,
+    dz, dqkv, qkv, z, logs, turned, cosine, sine, keys, salt, bound, keep_scale,
     batch, length, heads, width, part, step, row_width, scale,
     DROP: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
     TWO: tl.constexpr, ROTATED: tl.constexpr,
 ):  # fmt: skip
     """The weights are computed anew, keys by keys from the end, and all is written as soon as it is
     known: of the tiles in float32, at most three are alive at once. Rows beyond the end are zero:
-    nothing comes back to them, so nothing goes on from them. `sums` has a row for each block; what
-    is rotated stands in the first."""
+    nothing comes back to them, so nothing goes on from them."""
     head = tl.program_id(0) % heads
     line = tl.program_id(0) // heads
     first = line.to(tl.int64) * length
@@ -261,7 +228,6 @@ def _attention_back_kernel(
     dz += first * out_width + head * width
     logs += first * heads + head * length
     turned += first * turned_width + head * 2 * ROTATED
-    sums += line.to(tl.int64) * (2 if TWO else 1) * row_width + head * step
     first_weight = ((line % batch) * heads + head) * length * length
     dropping = (first_weight, length, keys, line // batch, salt, bound, keep_scale)
     kind: tl.constexpr = qkv.dtype.element_ty
@@ -272,7 +238,6 @@ def _attention_back_kernel(
     # where the second block begins
     left = length - BLOCK
     on, out_on, turned_on = BLOCK * row_width, BLOCK * out_width, BLOCK * turned_width
-    later = sums + row_width
     if TWO:
         r1 = BLOCK + r0
         rows = _read_rows(
@@ -280,8 +245,6 @@ def _attention_back_kernel(
             turned_width, out_width, left, width, scale, ROTATED, WIDTH, BLOCK,
         )  # fmt: skip
         q, d, _, _ = rows
-        if not DROP:
-            _sum_values(later + 2 * part, d, width)
         k = _read_turned(
             qkv + on + part, turned + turned_on + ROTATED, row_width, turned_width, left, width,
             ROTATED, WIDTH, BLOCK,
@@ -291,11 +254,9 @@ def _attention_back_kernel(
         f = _factor(r1, r1, dropping, DROP)
         dv = tl.dot(tl.trans((p * f).to(kind)), d, input_precision=PRECISION)
         _write(dqkv + on + 2 * part, dv, row_width, left, dim, there)
-        if DROP:
-            _sum_values(later + 2 * part, dv, width)
         ds = _scores_back(p, f, rows, v, scale, PRECISION)
         dk = tl.dot(tl.trans(ds), q, input_precision=PRECISION)
-        _settle_keys(dqkv + on + part, later + part, dk, row_width, left, width)
+        _write(dqkv + on + part, dk, row_width, left, dim, there)
         dq = tl.dot(ds, k, input_precision=PRECISION)
     k = _read_turned(
         qkv + part, turned + ROTATED, row_width, turned_width, length, width, ROTATED, WIDTH, BLOCK
@@ -306,7 +267,7 @@ def _attention_back_kernel(
         f = _factor(r1, r0, dropping, DROP)
         ds = _scores_back(p, f, rows, v, scale, PRECISION)
         dq = tl.dot(ds, k, dq, input_precision=PRECISION)
-        _settle_queries(dqkv + on, later, dq, row_width, left, width, ROTATED)
+        _write(dqkv + on, dq, row_width, left, dim, there)
         dk = tl.dot(tl.trans(ds), q, input_precision=PRECISION)
         dv = tl.dot(tl.trans((p * f).to(kind)), d, input_precision=PRECISION)
     rows = _read_rows(
@@ -314,23 +275,19 @@ def _attention_back_kernel(
         ROTATED, WIDTH, BLOCK,
     )  # fmt: skip
     q, d, _, _ = rows
-    if not DROP:
-        _sum_values(sums + 2 * part, d, width)
     p = _weights(rows, k, scale, PRECISION, True)
     f = _factor(r0, r0, dropping, DROP)
     dv = tl.dot(tl.trans((p * f).to(kind)), d, dv, input_precision=PRECISION)
     _write(dqkv + 2 * part, dv, row_width, length, dim, there)
-    if DROP:
-        _sum_values(sums + 2 * part, dv, width)
     ds = _scores_back(p, f, rows, v, scale, PRECISION)
     dk = tl.dot(tl.trans(ds), q, dk, input_precision=PRECISION)
-    _settle_keys(dqkv + part, sums + part, dk, row_width, length, width)
+    _write(dqkv + part, dk, row_width, length, dim, there)
     dq = tl.dot(ds, k, input_precision=PRECISION)
-    _settle_queries(dqkv, sums, dq, row_width, length, width, ROTATED)
+    _write(dqkv, dq, row_width, length, dim, there)
     if ROTATED > 0:
         _turn(
-            dqkv, dqkv, sums, row_width, row_width, part, part, cosine, sine, -1.0,
-            length, width, True, ROTATED, 2 * BLOCK if TWO else BLOCK,
+            dqkv, dqkv, row_width, row_width, part, part, cosine, sine, -1.0,
+            length, width, ROTATED, 2 * BLOCK if TWO else BLOCK,
         )  # fmt: skip
 
 
@@ -355,31 +312,19 @@ def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Te
     return z, kept
 
 
-def attention_back(
-    dz: Tensor,
-    saved: Any,
-    heads: Heads,
-    dbias: Tensor,
-    room: Tensor | None = None,
-    later: Later | None = None,
-) -> Tensor:
+def attention_back(dz: Tensor, saved: Any, heads: Heads, room: Tensor | None = None) -> Tensor:
     """As `plain.attention_back`."""
     if not fits(heads):
-        return plain.attention_back(dz, saved, heads, dbias, room)
+        return plain.attention_back(dz, saved, heads, room)
     qkv = saved[0]
     dqkv = torch.empty_like(qkv) if room is None else room
-    blocks = triton.cdiv(heads.length, BLOCK)
-    later = later or Now(qkv.device)
-    sums = later.room(len(qkv), heads.batch * blocks, 1, qkv.shape[-1])
     _attention_back_kernel[_grid(qkv, heads)](
         dz,
         dqkv,
-        sums,
         *saved,
         *_told(qkv, heads),
         **_resources(qkv, heads, 168 if heads.drop is None else None),
     )
-    later.into([dbias], [0])
     return dqkv
 
 

@@ -7,8 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.program.kernels.norm import PROGRAMS, STAGES
-from statetrace.training.program.kernels.sums import Now
+from statetrace.training.program.kernels.sums import PROGRAMS, STAGES, Now
 from statetrace.training.program.operations import Later
 
 

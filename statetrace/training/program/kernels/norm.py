@@ -11,15 +11,9 @@ import triton.language as tl
 from torch import Tensor
 
 from statetrace.training.program.kernels.dropout import kept
-from statetrace.training.program.kernels.sums import Now
+from statetrace.training.program.kernels.sums import PROGRAMS, STAGES, Now
 from statetrace.training.program.operations import Add, Later
 from statetrace.training.program.plain import Rooms
-
-PROGRAMS = 528
-"""Programs that share the rows of a backward pass: four for each processor of the largest GPUs."""
-
-STAGES = 4
-"""Tiles of a loop over rows that are on their way from memory at once."""
 
 Pair = tuple[Tensor, Tensor]
 

@@ -14,6 +14,12 @@ from torch import Tensor
 MOST = 6
 """Vectors of one layer that are settled together."""
 
+PROGRAMS = 528
+"""Programs that share the rows of a backward pass: four for each processor of the largest GPUs."""
+
+STAGES = 4
+"""Tiles of a loop over rows that are on their way from memory at once."""
+
 
 @triton.jit
 def _settle_kernel(
@@ -79,6 +85,49 @@ def settle(sums: Tensor, targets: Sequence[Sequence[Tensor]], sources: Sequence[
         COLUMNS=32,
         num_warps=4,
     )
+
+
+@triton.jit
+def _columns_kernel(
+    x, known, sums, rows, width, apart, programs,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """Some rows of one matrix. Columns that are `known` to add up to nothing are not read."""
+    program = tl.program_id(0)
+    which = tl.program_id(2).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    asked = tl.load(known + column, mask=column < width, other=1) == 0
+    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
+        row = tile * ROWS + tl.arange(0, ROWS)
+        inside = (row < rows)[:, None] & asked[None, :]
+        at = which * apart + row.to(tl.int64)[:, None] * width + column[None, :]
+        total += tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    out = sums + (which * programs + program) * width + column
+    tl.store(out, tl.sum(total, axis=0), mask=column < width)
+
+
+def columns(x: Tensor, known: Tensor, out: Tensor) -> None:
+    """As `plain.columns`, of matrices at equal distances."""
+    matrices, rows, width = x.shape
+    assert x.stride()[1:] == (width, 1)
+    blocks = triton.cdiv(width, 64)
+    programs = max(1, min(triton.cdiv(rows, 64), 4 * PROGRAMS // (matrices * blocks)))
+    sums = torch.empty(matrices, programs, width, device=x.device)
+    _columns_kernel[programs, blocks, matrices](
+        x,
+        known,
+        sums,
+        rows,
+        width,
+        x.stride(0),
+        programs,
+        ROWS=64,
+        COLUMNS=64,
+        STAGES=STAGES,
+        num_warps=4,
+    )
+    torch.sum(sums, dim=1, out=out)
 
 
 def distance(targets: Sequence[Sequence[Tensor]]) -> int | None:

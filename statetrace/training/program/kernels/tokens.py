@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from statetrace.training.program import plain
-from statetrace.training.program.kernels.norm import PROGRAMS
+from statetrace.training.program.kernels.sums import PROGRAMS
 
 MOST_WORDS = 128
 """Sums that a program holds at once; of more words than these it is left to a general product."""
