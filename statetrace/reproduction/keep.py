@@ -22,6 +22,7 @@ import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.result import NAMES, LensResult
+from statetrace.report.figures.attention import tree_layers, trees
 from statetrace.runs import Run, write_json
 from statetrace.zoo import catalogue
 
@@ -128,15 +129,33 @@ def _kept(lens: str, row: dict[str, Any]) -> bool:
 
 
 def _drawn(result: LensResult) -> dict[str, Any]:
-    """Arrays that a picture or a row needs: the top heads' maps, the clearest prism."""
-    if result.lens == "attention" and "top_maps" in result.arrays:
+    """Arrays that a picture or a row needs: the top heads' maps and the fullest attention tree, the
+    clearest prism and the points of the last layer."""
+    drawn: dict[str, Any] = {}
+    if result.lens == "attention":
         names = {"top_maps": "maps", "top_maps_odd": "odd", "top_maps_heads": "heads"}
-        return {called: result.arrays[name].tolist() for name, called in names.items()}
-    if result.lens == "geometry" and result.summary.get("best_layer") is not None:
-        layers = result.arrays["layers"].tolist()
-        best = layers.index(result.summary["best_layer"])
-        return {"prism_means": result.arrays["decomposition_means"][best].tolist()}
-    return {}
+        drawn |= {to: result.arrays[name].tolist() for name, to in names.items()
+                  if name in result.arrays}  # fmt: skip
+        for number in trees(result)[:1]:
+            parts = ("edges", "weights", "actions")
+            kept = {part: result.arrays[f"tree{number}_{part}"].tolist() for part in parts}
+            about = {"layers": tree_layers(result), "above": result.spec.get("weight", 0.95)}
+            drawn["tree"] = kept | about
+    if result.lens == "geometry":
+        best = result.summary.get("best_layer")
+        if best is not None:
+            at = result.arrays["layers"].tolist().index(best)
+            drawn["prism_means"] = result.arrays["decomposition_means"][at].tolist()
+        if "pca_points" in result.arrays:
+            drawn["last"] = {
+                "means": [  # of a state that no sequence reached there is none
+                    mean.tolist() if np.isfinite(mean).all() else None
+                    for mean in result.arrays["pca_means"][-1]
+                ],
+                "points": result.arrays["pca_points"][-1].tolist(),
+                "states": result.arrays["point_states"].tolist(),
+            }
+    return drawn
 
 
 def _short(value: Any) -> Any:

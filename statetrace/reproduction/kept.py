@@ -25,11 +25,8 @@ Made = TypeVar("Made")
 A, P = "s3-associative", "s3-parity-associative"
 """S3, one of each mechanism; in the zoo a model of that name."""
 S5_A, S5_P = "s5-associative", "s5-parity-associative"
-LARGE = {
-    A: ("gpt2-associative", "pythia-160m-associative"),
-    P: ("gpt2-parity-associative", "pythia-160m-parity-associative"),
-}
-"""Folders for models of the paper's size."""
+LARGE = ("gpt2-", "pythia-160m-")
+"""How folders of models of the paper's size begin; they end in the mechanism's name."""
 TEXT = "text-scratch"
 """How folders of models that read sentences begin, from scratch; one for each seed."""
 PAA_ZOO = (P, "s3-no-marker", "s3-rotary")
@@ -42,15 +39,25 @@ def zoo(name: str) -> str:
 
 
 def candidates(found: Results, model: str) -> tuple[str, ...]:
-    """Folders of results/ that may answer for a mechanism, the best first; a folder for itself.
-    Of S5 all folders that begin with s5- and end in the mechanism's name."""
-    if model in LARGE:
-        return (*LARGE[model], zoo(model))
+    """Folders of results/ that may answer for a mechanism, the best first: of the paper's size the
+    one trained longest; a folder for itself. Of S5 all folders that begin with s5- and end in the
+    mechanism's name."""
+    if model in (A, P):
+        large = _ending(found, LARGE, model == P)
+        return (*sorted(large, key=lambda name: -(steps_of(found, name) or 0)), zoo(model))
     if model in (S5_A, S5_P):
-        named = [name for name in found.folders("s5-") if name.endswith("associative")]
-        parity = model == S5_P
-        return tuple(n for n in named if n.endswith("parity-associative") == parity)
+        return tuple(_ending(found, ("s5-",), model == S5_P))
     return (model,)
+
+
+def _ending(found: Results, prefixes: tuple[str, ...], parity: bool) -> list[str]:
+    """Folders that begin in one of these ways and end in parity-associative, or associative."""
+    named = [name for prefix in prefixes for name in found.folders(prefix)]
+    return [
+        name
+        for name in named
+        if name.endswith("-associative") and name.endswith("-parity-associative") == parity
+    ]
 
 
 def first(found: Results, model: str, make: Callable[[str], Made]) -> tuple[str, Made]:
@@ -65,7 +72,11 @@ def first(found: Results, model: str, make: Callable[[str], Made]) -> tuple[str,
 
 def large_ones(found: Results, model: str, file: str) -> tuple[str, ...]:
     """Folders of all models of the paper's size that have this file."""
-    return tuple(n for n in LARGE[model] if found.exists(f"results/{n}/{file}"))
+    return tuple(
+        name
+        for name in candidates(found, model)
+        if name != zoo(model) and found.exists(f"results/{name}/{file}")
+    )
 
 
 def of_best(
@@ -91,7 +102,7 @@ def at_size(found: Results, name: str) -> bool:
     here and its recipe is not known."""
     recipe = _recipe(found, name)
     if recipe is None:
-        return any(name in large for large in LARGE.values())
+        return name.startswith(LARGE)
     sizes = (recipe["model"]["layers"], recipe["model"]["width"])
     return sizes == (None, None) and recipe["task"]["length"] >= 100
 
@@ -163,6 +174,12 @@ def need_converged(found: Results, name: str) -> None:
     recipe, step = _recipe(found, name), steps_of(found, name)
     if recipe is not None and step is not None and step < recipe["training"]["steps"]:
         raise Missing(f"'{name}' was looked at before the end of its training")
+
+
+def group_of(found: Results, name: str) -> str:
+    """The group it was trained on; that of the zoo where its recipe is a file."""
+    recipe = _recipe(found, name)
+    return str(recipe["task"]["group"]) if recipe else "S3"
 
 
 def _recipe(found: Results, name: str) -> dict[str, Any] | None:

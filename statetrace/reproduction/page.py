@@ -77,11 +77,12 @@ What the lenses saw of one model is kept by
     statetrace analyze zoo:s3-rotary --out runs/zoo/s3-rotary
     python -m statetrace.reproduction.keep runs/zoo/s3-rotary --out results/zoo/s3-rotary
 
-and the same with any run folder. A model of the paper's size goes before the zoo's when it lies in
-`results/gpt2-associative`, `results/gpt2-parity-associative`, or the same with `pythia-160m`. Those
-of S5 lie in `results/s5-associative` and `results/s5-parity-associative` (`s5-...-associative` does
-as well), those from scratch that read sentences in `results/text-scratch-...`. A model that so far
-knows the state up to length 30 is looked at and kept with
+and the same with any run folder. Models of the paper's size go before the zoo's, the one trained
+longest first; they lie in `results/gpt2-associative`, `results/gpt2-parity-associative`, or the
+same with `pythia-160m` (`gpt2-...-associative` does as well). Those of S5 lie in
+`results/s5-associative` and `results/s5-parity-associative` (`s5-...-associative` does as well),
+those from scratch that read sentences in `results/text-scratch-...`. A model that so far knows the
+state up to length 30 is looked at and kept with
 
     statetrace analyze RUN --at-length 30     # or able, which finds the length
     python -m statetrace.reproduction.keep RUN --length 30 --out results/gpt2-associative

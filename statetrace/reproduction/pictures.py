@@ -14,6 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from statetrace.report.figures.chart import Chart
+from statetrace.reproduction.pictures_of_appendices import (
+    deletions,
+    deviations,
+    last_layer,
+    probes_by_length,
+    tree,
+)
 from statetrace.reproduction.pictures_of_models import (
     generalization,
     parity_heads,
@@ -29,9 +36,14 @@ FOLDER = Path("docs/reproduction")
 
 PICTURES: dict[str, Callable[[Results], Chart]] = {
     "patching": patching,
+    "deletions": deletions,
+    "deviations": deviations,
     "probes": probes,
+    "probes-by-length": probes_by_length,
     "prism": prism,
+    "last-layer": last_layer,
     "parity-heads": parity_heads,
+    "tree": tree,
     "generalization": generalization,
     "cutoffs": cutoffs,
     "training": training,

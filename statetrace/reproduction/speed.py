@@ -100,20 +100,20 @@ def _losses(found: Results) -> list[str]:
     curves = found.json(LOSSES)
     lines = []
     for model in dict.fromkeys(name.rsplit(" ", 1)[0] for name in curves):
-        share, n_seeds, n_steps = compared(curves, model)
+        share, n_plain, n_ours, n_steps = compared(curves, model)
         said = "agrees" if share >= LIKELY else "differs"
         lines.append(
-            f"- Losses of {model}'s first {n_steps} steps (means over {WINDOW}), ours against the "
-            f"plain compiled loop, {n_seeds} seeds each: of all ways to divide these "
-            f"{2 * n_seeds} runs in two, {share:.0%} are as far apart or farther. Rule: at least "
+            f"- Losses of {model}'s first {n_steps} steps (means over {WINDOW}), {n_ours} seeds of "
+            f"ours against {n_plain} of the plain compiled loop: of all ways to divide these "
+            f"{n_plain + n_ours} runs so, {share:.0%} are as far apart or farther. Rule: at least "
             f"{LIKELY:.0%}. **{said}** ([curves]({LOSSES}))"
         )
     return [*lines, ""]
 
 
-def compared(curves: dict[str, Any], model: str) -> tuple[float, int, int]:
-    """(share of all divisions of the runs in two that are as far apart as that into ours and plain
-    ones, seeds, steps)."""
+def compared(curves: dict[str, Any], model: str) -> tuple[float, int, int, int]:
+    """(share of all divisions of the runs in two that are as far apart as that into plain ones and
+    ours, seeds of the plain ones, of ours, steps)."""
     for kind in ("plain", "ours"):
         if f"{model} {kind}" not in curves:
             known = ", ".join(sorted(curves))
@@ -125,7 +125,7 @@ def compared(curves: dict[str, Any], model: str) -> tuple[float, int, int]:
     runs = range(len(both))
     found = [_apart(means, some) for some in itertools.combinations(runs, len(plain))]
     here = _apart(means, tuple(range(len(plain))))
-    return float(np.mean(np.array(found) >= here - 1e-9)), len(plain), length
+    return float(np.mean(np.array(found) >= here - 1e-9)), len(plain), len(ours), length
 
 
 def _apart(curves: NDArray[np.float64], some: tuple[int, ...]) -> float:

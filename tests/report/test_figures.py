@@ -16,13 +16,14 @@ from statetrace.groups import group
 from statetrace.lenses.result import LensResult
 from statetrace.report.figures import (
     attention_maps,
+    attention_tree,
     generalization,
     geometry,
     measures,
     patching,
     probes,
 )
-from statetrace.report.figures.attention import head_table
+from statetrace.report.figures.attention import head_table, tree_choices, trees
 from statetrace.report.figures.catalogue import CATALOGUE, predictions
 from statetrace.report.figures.chart import COLOURS, Chart, Heat, Line, Panel, Rule
 from statetrace.report.figures.predicted import Predicted
@@ -228,3 +229,13 @@ def test_scores_are_told_with_the_most_they_can_be(run):
     assert most == pytest.approx(200)  # at length 6: two prefixes, divided by one
     assert attention_maps(look).panels[-1].heat.high == most
     assert head_table(look)[0][2] == "parity head score (of 200%)"
+
+
+def test_the_fullest_attention_tree_comes_first(run):
+    look = newest(run)
+    saved = {f"tree{n}_edges": np.zeros((edges, 3)) for n, edges in enumerate((0, 5, 2))}
+    assert trees(LensResult("attention", {}, {}, saved)) == [1, 2, 0]
+    first = tree_choices(look)["example"][0]
+    assert attention_tree(look).rows() == attention_tree(look, first).rows()
+    with pytest.raises(StatetraceError, match="no attention tree"):
+        attention_tree(look, "99")

@@ -19,7 +19,7 @@ from statetrace.reproduction.results import Results
 from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS
 
 FIGURES, TABLES = range(1, 20), range(1, 3)
-LARGEST = 150_000
+LARGEST = 200_000
 """Bytes of a picture."""
 
 

@@ -339,6 +339,19 @@ def test_what_is_kept_of_a_run(tmp_path):
     keep(run, tmp_path / "shorter", length=2)
     assert (tmp_path / "shorter/generalization.csv").exists()
     assert (tmp_path / "shorter/geometry.csv").read_text().endswith("state,2,0.1111\n")
+    trees = {
+        f"tree{n}_{part}": np.zeros((edges, 3) if part == "edges" else edges)
+        for n, edges in enumerate((1, 4, 2))
+        for part in ("edges", "weights", "actions")
+    }
+    LensResult("attention", {"weight": 0.5}, {"measure": []}, trees).save(run / "lenses")
+    points = {"pca_means": np.array([[[1.0, 2, 3], [np.nan] * 3]]), "point_states": np.zeros(1)}
+    points |= {"pca_points": np.zeros((1, 1, 3))}
+    LensResult("geometry", {}, columns, points).save(run / "lenses")
+    drawn = json.loads(keep(run, tmp_path / "drawn")[-1].read_text())
+    assert len(drawn["tree"]["edges"]) == 4  # the fullest
+    assert drawn["tree"]["above"] == 0.5
+    assert drawn["last"]["means"] == [[1, 2, 3], None]  # no sequence reached the second state
     older = {"subject": {"step": 3}}
     LensResult("depth", {}, columns, **older).save(run / "lenses")
     LensResult("patching", {}, columns, subject={"step": 4}).save(run / "lenses")

@@ -3,11 +3,13 @@ attention tree (Figure 16)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from statetrace.errors import StatetraceError
+from statetrace.lenses.result import LensResult
 from statetrace.report.figures.chart import Chart, Dots, Edges, Heat, Panel, grid
 from statetrace.report.look import Look
 
@@ -128,42 +130,58 @@ def ablation_table(look: Look) -> tuple[list[str], list[list[Any]]]:
 
 
 def tree_choices(look: Look) -> dict[str, list[str]]:
-    found = look.need("attention").arrays
-    count = sum(name.startswith("tree") and name.endswith("_edges") for name in found)
-    return {"example": [str(n + 1) for n in range(count)]}
+    """Examples, the one with most edges first."""
+    return {"example": [str(number + 1) for number in trees(look.need("attention"))]}
 
 
-def attention_tree(look: Look, example: str = "1") -> Chart:
-    """One example's tree."""
+def trees(result: LensResult) -> list[int]:
+    """Numbers of the examples that were saved, the one with most edges first."""
+    count = sum(name.startswith("tree") and name.endswith("_edges") for name in result.arrays)
+    return sorted(range(count), key=lambda number: -len(result.arrays[f"tree{number}_edges"]))
+
+
+def attention_tree(look: Look, example: str | None = None) -> Chart:
+    """One example's tree, of those saved the one with most edges if none is asked for."""
     result = look.need("attention")
-    number = int(example) - 1
-    edges = result.arrays.get(f"tree{number}_edges")
-    if edges is None:
+    saved = trees(result)
+    number = int(example) - 1 if example else next(iter(saved), 0)
+    if number not in saved:
         reason = result.notes[0] if result.notes else "no tree was saved"
         raise StatetraceError(f"no attention tree to draw: {reason}")
-    weights = result.arrays[f"tree{number}_weights"]
-    actions = result.arrays[f"tree{number}_actions"]
-    length, label = len(actions), look.group.labels
-    names = [label[int(a)] for a in actions]
-    rows = result.arrays["scores"].shape[0] if "scores" in result.arrays else 0
-    layers = max(rows, int(edges[:, 0].max(initial=1)))
+    names = [look.group.labels[int(a)] for a in result.arrays[f"tree{number}_actions"]]
+    edges = result.arrays[f"tree{number}_edges"]
+    weights = result.arrays[f"tree{number}_weights"].tolist()
+    panel = tree_panel(edges, weights, names, tree_layers(result), result.spec.get("weight", 0.95))
+    return Chart(TREE, f"Attention tree, example {number + 1}", (panel,), TREE_ABOUT)
+
+
+def tree_layers(result: LensResult) -> int:
+    """Layers of the model whose attention was looked at."""
+    return int(result.arrays["scores"].shape[0]) if "scores" in result.arrays else 0
+
+
+def tree_panel(
+    edges: np.ndarray, weights: Sequence[float], names: Sequence[str], layers: int, above: float
+) -> Panel:
+    """Edges (layer, from, to) between the actions of one sequence, with their weights."""
+    length = len(names)
+    layers = max(layers, int(edges[:, 0].max(initial=1)))
     ends = [((int(s) + 1, int(layer) - 1), (int(t) + 1, int(layer))) for layer, s, t in edges]
     texts = [
         f"layer {layer}: action {t + 1} ({names[t]}) looks at {s + 1} ({names[s]}), {weight:.3f}"
-        for (layer, s, t), weight in zip(edges.tolist(), weights.tolist(), strict=True)
+        for (layer, s, t), weight in zip(edges.tolist(), weights, strict=True)
     ]
     nodes = [(x, y) for y in range(layers + 1) for x in range(1, length + 1)]
     said = [f"layer {y}, action {x}: {names[x - 1]}" for x, y in nodes]
     x, y = zip(*nodes, strict=True)
     ticks = tuple((float(i + 1), names[i]) for i in range(length)) if length <= 2 * NAMED else ()
     marks = (
-        Dots("cell", list(x), list(y), said, colour="faint", size=5),
+        Dots("cell", list(x), list(y), said, colour="faint", size=5 if length <= 40 else 3),
         Edges("carried along", _carried(edges, length, layers), colour="grey"),
-        Edges(f"attention above {result.spec.get('weight', 0.95)}", ends, texts),
+        Edges(f"attention above {above}", ends, texts),
         Dots("the answer", [length], [layers], ["the last answer"], colour="parity", size=9),
     )
-    panel = Panel("action", "layer", marks, down=True, whole="xy", ticks=ticks, tall=1.2, bare=True)
-    return Chart(TREE, f"Attention tree, example {example}", (panel,), TREE_ABOUT)
+    return Panel("action", "layer", marks, down=True, whole="xy", ticks=ticks, tall=1.2, bare=True)
 
 
 def _carried(

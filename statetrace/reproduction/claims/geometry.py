@@ -108,6 +108,7 @@ CLAIMS: tuple[Claim, ...] = (
             "A width of 128 holds fewer directions than 768, so three of them hold more "
             "of the variance; whether that is all is open."
         ),
+        picture="last-layer",
     ),
     Claim(
         name="aa-linear-variance",

@@ -106,11 +106,12 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0),
         stand_in=ZOO_P,
         note_at_size=(
-            "Parity is not settled in one layer here but spreads over the first few, while the "
-            "same-parity front needs all of them (Figure 8A's rows); in a second model "
-            "(Pythia-160M, in results/) it spreads over more. Both are early in training, when the "
-            "lengths at which parity is right still grow. Whether it ends as one leap needs longer "
-            "runs."
+            "Parity of long sequences is settled by one layer for all lengths at once, as the "
+            "paper says (Figure 10's picture has the same edge), but in the deeper half. Before it "
+            "the maps show an upright edge, at the length up to which probes read parity earlier: "
+            "short prefixes are worked out first, and pairs that differ there depend on them. In "
+            "a second model (GPT-2, in results/), earlier in training, parity spreads over the "
+            "first few layers. Neither is at the end of its training."
         ),
         picture="patching",
     ),
@@ -129,6 +130,13 @@ CLAIMS: tuple[Claim, ...] = (
             "lies counting odd actions modulo 2, which does not depend on single positions any "
             "more."
         ),
+        note_at_size=(
+            "One layer settles parity of all long sequences, deeper than the paper's; short "
+            "prefixes are done with before (picture). A second model (GPT-2, in results/), earlier "
+            "in its training and looked at up to a third of the length, has it where the paper "
+            "says."
+        ),
+        picture="patching",
     ),
     Claim(
         name="aa-splits",
@@ -170,6 +178,13 @@ CLAIMS: tuple[Claim, ...] = (
             "first action lies in the last few positions, so deleting just those loses it: this "
             "model takes its short steps last, where the paper's algorithm takes them first."
         ),
+        note_at_size=(
+            "Over the deeper half the suffixes do grow with every layer, the last two times more "
+            "than doubling (picture). One layer before the last they stop short of the bound, "
+            "since the last step is longer than a doubling: by substitution, too, more than half "
+            "of the prefix has to be restored there (Figure 2's row)."
+        ),
+        picture="deletions",
     ),
     Claim(
         name="paa-suffix",
@@ -186,6 +201,14 @@ CLAIMS: tuple[Claim, ...] = (
             "bound of one half."
         ),
         noted="",
+        note_at_size=(
+            "In its deeper half this model's front moves on by about as many actions in every "
+            "layer (Figure 8A's row), not by more and more, so its last step is short, and what "
+            "can be deleted is what lies behind the front. Its reach still grew when it was looked at. "
+            "A second model (GPT-2, in results/) on shorter sequences keeps about half of the "
+            "answer in its deeper layers whatever is deleted."
+        ),
+        picture="deletions",
     ),
     Claim(
         name="aa-window",
@@ -196,6 +219,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=lens.of_grid(A, "window", "all", lens.rising_windows, "layers"),
         rule=AtMost(0),
         stand_in=ZOO_A,
+        picture="deletions",
     ),
     Claim(
         name="paa-window",
@@ -206,6 +230,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=lens.of_grid(P, "window", "all", lens.rising_windows, "layers"),
         rule=AtMost(0),
         stand_in=ZOO_P,
+        picture="deletions",
     ),
     Claim(
         name="aa-deviation",
@@ -217,6 +242,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0.25),
         ours=True,
         stand_in=ZOO_A,
+        picture="deviations",
     ),
     Claim(
         name="paa-same-deviation",
@@ -228,6 +254,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0.25),
         ours=True,
         stand_in=ZOO_P,
+        picture="deviations",
     ),
     Claim(
         name="paa-opposite-deviation",
@@ -239,6 +266,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0.25),
         ours=True,
         stand_in=ZOO_P,
+        picture="deviations",
     ),
     Claim(
         name="s5-patching",

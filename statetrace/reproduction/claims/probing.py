@@ -140,6 +140,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=lens.once_known(P, "parity", "state"),
         rule=Near(1 / 3, 0.02),
         stand_in=ZOO_P,
+        picture="probes-by-length",
     ),
     Claim(
         name="parity-read",
@@ -156,12 +157,12 @@ CLAIMS: tuple[Claim, ...] = (
             "B's row)."
         ),
         note_at_size=(
-            "Read at the last token, at a length far below that up to which the model knows "
-            "parity. By patching, which does not ask for linearity, parity has left single "
-            "positions some layers earlier (App. B's row). A second model (Pythia-160M, in "
-            "results/) has it later still. Both are early in training; models at its end were not "
-            "looked at yet."
+            "Read at the last token of the longest sequences looked at. One layer brings parity of "
+            "all long ones at once (picture), in the deeper half of the network; that of short "
+            "ones is there earlier. A second model (GPT-2, in results/) has it in the middle. "
+            "Neither is at the end of its training."
         ),
+        picture="probes-by-length",
     ),
     Claim(
         name="s5-probing",

@@ -1,0 +1,142 @@
+"""Pictures of the best models that the paper has in its appendices (Figures 8C, 8D, 9, 10, 11
+and 16)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from statetrace.groups import group
+from statetrace.report.figures.attention import tree_panel
+from statetrace.report.figures.chart import Chart, Cloud, Heat, Panel, numbers
+from statetrace.reproduction.kept import A, first, group_of, looked_at
+from statetrace.reproduction.of_patching import grid
+from statetrace.reproduction.pictures_of_models import SPLITS, of_both, titled
+from statetrace.reproduction.results import Missing, Results, lens_file
+
+
+def deletions(found: Results) -> Chart:
+    """Figures 8C and 8D: what is lost with the last actions, and with single ones; medians, as the
+    rows judge them."""
+    title = "Suffixes and single actions deleted (Figure 8), medians"
+    return of_both(found, "deletions", title, _deletions)
+
+
+def _deletions(found: Results, called: str, model: str) -> list[Panel]:
+    return [
+        _map(*grid(found, model, where, "all", "median"), label, f"{called}, {what}")
+        for where, label, what in (
+            ("suffix", "deleted from action on", "suffixes"),
+            ("window", "deleted action", "single actions"),
+        )
+    ]
+
+
+def deviations(found: Results) -> Chart:
+    """Figure 9: how far single pairs are from the means of Figures 2, 8A and 8B."""
+    title = "Deviation over pairs, prefixes restored (Figure 9)"
+    return of_both(found, "deviations", title, _deviations)
+
+
+def _deviations(found: Results, called: str, model: str) -> list[Panel]:
+    return [
+        _map(*grid(found, model, "prefix", split, "std"), "prefix up to action",
+             f"{called}, {split}", "deviation", 0.5)
+        for split in SPLITS
+    ]  # fmt: skip
+
+
+def _map(
+    cells: np.ndarray, n: int, label: str, title: str, of: str = "NLD", most: float = 1.0
+) -> Panel:
+    layers, positions = (list(range(size)) for size in cells.shape)
+    heat = Heat(positions, layers, [numbers(row) for row in cells], of, 0.0, most)
+    return Panel(label, "layer", (heat,), f"{title} ({n} pairs)", down=True, whole="xy")
+
+
+def probes_by_length(found: Results) -> Chart:
+    """Figure 10: the probability that the probes give to the truth, by layer and length."""
+    return of_both(found, "probes-by-length", "Probes by length (Figure 10)", _by_length)
+
+
+def _by_length(found: Results, called: str, model: str) -> list[Panel]:
+    most = looked_at(found, model) or np.inf
+    rows = [
+        row
+        for row in found.table(lens_file(model, "probing"))
+        if (row["position"], row["metric"]) == ("last", "probability") and row["length"] <= most
+    ]
+    lengths = sorted({row["length"] for row in rows})
+    if len(lengths) < 2:
+        raise Missing(f"of '{model}' there are no probes of several lengths")
+    layers = sorted({row["layer"] for row in rows})
+    panels = []
+    for target in ("state", "parity"):
+        at = {(row["layer"], row["length"]): row["mean"] for row in rows if row["target"] == target}
+        cells = [[at.get((layer, length)) for length in lengths] for layer in layers]
+        heat = Heat(lengths, layers, cells, "probability")
+        panels.append(
+            Panel("length", "layer", (heat,), f"{called}, {target}", down=True, whole="xy")
+        )
+    return panels
+
+
+def last_layer(found: Results) -> Chart:
+    """Figure 11: the last layer of the AA model along its first three principal components."""
+    model, panel = first(found, A, lambda model: _last_layer(found, model))
+    title = "The AA model's last layer, three components (Figure 11)"
+    return Chart("last-layer", titled(title, found, {model: "AA"}), (panel,))
+
+
+def _last_layer(found: Results, model: str) -> Panel:
+    drawn = found.json(lens_file(model, "drawn", "json")).get("last")
+    if drawn is None:
+        raise Missing(f"of '{model}' no points of the last layer were kept")
+    shares = found.json(lens_file(model, "geometry", "json"))["summary"]["explained_variance"]
+    states = group(group_of(found, model))
+    labels, parity = states.labels, states.parity
+    if parity is None:
+        raise Missing(f"'{model}' has no parity")
+    marks: list[Any] = []
+    for name, wanted, colour, mark in (
+        ("even", 0, "state", "circle"), ("odd", 1, "parity", "diamond"),
+    ):  # fmt: skip
+        means = [
+            (i, mean)
+            for i, mean in enumerate(drawn["means"])
+            if mean is not None and (parity[i] > 0) == wanted
+        ]
+        points = [
+            (labels[state], point)
+            for state, point in zip(drawn["states"], drawn["points"], strict=True)
+            if (parity[state] > 0) == wanted
+        ]
+        marks.append(
+            Cloud(f"{name} activations", [point for _, point in points],
+                  [label for label, _ in points], colour, mark, 2.5)
+        )  # fmt: skip
+        marks.append(
+            Cloud(name, [mean for _, mean in means], [labels[i] for i, _ in means],
+                  colour, mark, 6, strong=True)
+        )  # fmt: skip
+    x, y, z = (f"component {n + 1} ({100 * share:.0f}%)" for n, share in enumerate(shares[:3]))
+    reach = 1.6 * float(np.abs([mean for mean in drawn["means"] if mean is not None]).max())
+    return Panel(x, y, tuple(marks), z=z, box=((-reach, reach),) * 3, tall=1.6)
+
+
+def tree(found: Results) -> Chart:
+    """Figure 16: the attention tree of one sequence in the AA model."""
+    model, panel = first(found, A, lambda model: _tree(found, model))
+    title = "An attention tree of the AA model (Figure 16)"
+    return Chart("tree", titled(title, found, {model: "AA"}), (panel,))
+
+
+def _tree(found: Results, model: str) -> Panel:
+    drawn = found.json(lens_file(model, "drawn", "json")).get("tree")
+    if drawn is None:
+        raise Missing(f"of '{model}' no attention tree was kept")
+    edges = np.array(drawn["edges"], dtype=int).reshape(-1, 3)
+    labels = group(group_of(found, model)).labels
+    names = [labels[action] for action in drawn["actions"]]
+    return tree_panel(edges, drawn["weights"], names, drawn["layers"], drawn["above"])
