@@ -204,8 +204,8 @@ CLAIMS: tuple[Claim, ...] = (
         note_at_size=(
             "In its deeper half this model's front moves on by about as many actions in every "
             "layer (Figure 8A's row), not by more and more, so its last step is short, and what "
-            "can be deleted is what lies behind the front. Its reach still grew when it was looked at. "
-            "A second model (GPT-2, in results/) on shorter sequences keeps about half of the "
+            "can be deleted is what lies behind the front. Its reach still grew when it was looked "
+            "at. A second model (GPT-2, in results/) on shorter sequences keeps about half of the "
             "answer in its deeper layers whatever is deleted."
         ),
         picture="deletions",
