@@ -21,6 +21,8 @@ TRAINED = "results/calibration/trained.jsonl"
 RESAMPLED = 2_000
 EARLY, FULL = "early_verdict", "full"
 """Verdicts by cutoffs midway, and those by all lenses at the end: see `judged`."""
+SCRATCH = "scratch"
+"""The regime of models that were taught nothing before."""
 
 
 def judged(found: Results, studies: tuple[str, ...], verdict: str, **where: Any) -> list[Row]:
@@ -253,25 +255,30 @@ def nearest(row: Row, lens: str) -> str:
     return AA if distances[AA] <= distances[PAA] else PAA
 
 
-def pushed(regime: str, either_way: bool = False) -> Measure:
+def pushed(
+    regime: str,
+    either_way: bool = False,
+    studies: tuple[str, str] = ("small", "small-regimes"),
+    by: str = EARLY,
+) -> Measure:
     """p that AA is no more common after stages whose name begins so than from scratch (or as
-    common, if `either_way`), among models of the same family and width, midway in training.
-    Fisher's exact test."""
+    common, if `either_way`), among models of the same family and width, `by` their verdicts midway
+    in training or at its end. Fisher's exact test. The studies are that of models from scratch, by
+    itself or as a regime, and that of others."""
 
     def measure(found: Results) -> Measured:
-        after = [
-            row
-            for row in judged(found, ("small-regimes",), EARLY)
-            if str(row["regime"]).startswith(regime)
-        ]
+        plain, after = (judged(found, (study,), by) for study in studies)
+        after = [row for row in after if str(row["regime"]).startswith(regime)]
         alike = {(row["model"], row["width"]) for row in after}
         plain = [
-            row for row in judged(found, ("small",), EARLY) if (row["model"], row["width"]) in alike
+            row
+            for row in plain
+            if (row["model"], row["width"]) in alike and row.get("regime") in (None, "", SCRATCH)
         ]
-        sources = tuple(map(study_file, found.present(("small", "small-regimes"))))
+        sources = tuple(map(study_file, found.present(dict.fromkeys(studies))))
         if not plain or not after:
             return Measured(None, words="too few models", sources=sources)
-        a, b = (sum(row[EARLY] == AA for row in rows) for rows in (after, plain))
+        a, b = (sum(row[by] == AA for row in rows) for rows in (after, plain))
         p = _at_least(a, len(after), b, len(plain))
         if either_way:
             less = _at_least(len(after) - a, len(after), len(plain) - b, len(plain))

@@ -221,6 +221,7 @@ def _settings(found: Results) -> list[str]:
 TINY = (
     ("tiny", "On a laptop: families and widths", ("model", "width")),
     ("tiny-regimes", "On a laptop: what is taught before", ("regime",)),
+    ("tiny-control", "On a laptop: after random documents", ("regime",)),
     ("tiny-pythia", "On a laptop: what is taught a Pythia before", ("regime",)),
     ("tiny-s5", "On a laptop: S5 by four actions, and what is taught before", ("regime",)),
     ("tiny-text", "On a laptop: told in words", ("initialisation",)),

@@ -1,6 +1,7 @@
 """Rules come out either way, and measurements are what made-up results say."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -194,6 +195,18 @@ def test_what_topic_models_push(tmp_path, topics, judgement):
     assert of_studies.pushed("control")(Results(tmp_path)).value is None
     write_study(tmp_path, "small", [PAA] * 6, width=128)  # others are no fair comparison
     assert of_studies.pushed("topic")(Results(tmp_path)).value is None
+
+
+def test_what_is_pushed_inside_one_study(tmp_path):
+    """Where models from scratch are a regime among others."""
+    rows = []
+    for regime, verdicts in (("scratch", [PAA] * 6), ("control", [AA] * 6), ("parity", [AA] * 9)):
+        write_study(tmp_path, "part", verdicts, regime=regime)
+        rows += Results(tmp_path).study("part")
+    write_csv(tmp_path / "results" / "made" / "results.csv", rows)
+    here = of_studies.pushed("control", True, ("made", "made"), "verdict")(Results(tmp_path))
+    assert here.value == pytest.approx(2 / math.comb(12, 6))
+    assert (here.n, here.sources) == (12, ("results/made/results.csv",))
 
 
 def test_deletion_maps():

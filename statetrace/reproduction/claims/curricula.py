@@ -166,7 +166,10 @@ CLAIMS: tuple[Claim, ...] = (
         says="Random documents change nothing: AA is as common after them as from scratch",
         paper="no effect, p > 0.05",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        measure=study.pushed("control", either_way=True),
+        measure=first_of(
+            study.pushed("control", either_way=True),
+            study.pushed("control", True, ("tiny-control", "tiny-control"), "verdict"),
+        ),
         rule=AtLeast(0.05, 10),
         ours=True,
         stand_in=REGIMES,
