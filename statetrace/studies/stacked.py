@@ -13,6 +13,7 @@ may end early cannot be stacked, as seeds would part, nor on a CPU models with d
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -108,6 +109,7 @@ def train_together(
         reason = why_not(recipe)
         if reason is not None:
             raise StatetraceError(f"runs cannot be trained together: {reason}")
+    began = time.perf_counter()
     with join(recipes[0].training.device) as world, ExitStack() as locks:
         for run in runs:
             locks.enter_context(run.lock())
@@ -118,7 +120,7 @@ def train_together(
         if at[0].stage.last and at[0].step >= _end(at[0].stage, until):
             return at[0].step
         members = [
-            Member(plan, run, Book(plan, run, Quiet()))
+            Member(plan, run, Book(plan, run, Quiet(), began))
             for plan, run in zip(plans, runs, strict=True)
         ]
         ended = "stopped"

@@ -20,12 +20,13 @@ from statetrace.training.writers import Writer, writers
 
 
 class Book:
-    """One sitting at a run, from where it stood; it may pass through several stages."""
+    """One sitting at a run, from where it stood; it may pass through several stages. Its time is
+    counted from `began` (of time.perf_counter), so that the making of the data is in it."""
 
-    def __init__(self, plan: Plan, run: Run, listener: Listener) -> None:
+    def __init__(self, plan: Plan, run: Run, listener: Listener, began: float) -> None:
         self._plan, self._run, self._listener = plan, run, listener
         self._stage = plan.stage
-        self._began = time.perf_counter()
+        self._began = began
         self._session: dict[str, Any] | None = None
         self._writers: list[Writer] = []
 
@@ -34,15 +35,18 @@ class Book:
         self._stage = stage = trainer.stage
         if not self._plan.world.leads:
             return
+        info = self._run.info if self._run.exists() else {"format": 1}
+        sessions: list[Any] = info.get("sessions", [])
         if self._session is None:
             self._writers = writers(self._run, self._plan.recipe)  # may refuse
             self._session = {"started": _now(), "from_step": start}
             if stage.label is not None:
                 self._session["from_stage"] = stage.label
-        info = self._run.info if self._run.exists() else {"format": 1, "sessions": []}
+            sessions = [*sessions, self._session]  # now: who is killed closes no book
         self._run.write_info(
             info
             | {
+                "sessions": sessions,
                 "recipe": self._plan.recipe.to_dict(),
                 "parameters": sum(p.numel() for p in trainer.model.parameters()),
                 "training_sequences": len(self._plan.splits[0]),
@@ -70,7 +74,8 @@ class Book:
         return record
 
     def close(self, ended: str) -> None:
-        """The sitting is over; one that never began leaves no trace."""
+        """The sitting is over; one that never began leaves no trace, and one that was killed has
+        no end."""
         if self._session is None:
             return
         for writer in self._writers:
@@ -78,7 +83,7 @@ class Book:
         seconds = round(time.perf_counter() - self._began, 3)
         self._session |= {"ended": ended, "finished": _now(), "seconds": seconds}
         info = self._run.info
-        self._run.write_info(info | {"sessions": [*info["sessions"], self._session]})
+        self._run.write_info(info | {"sessions": [*info["sessions"][:-1], self._session]})
 
 
 def _now() -> str:

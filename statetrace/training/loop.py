@@ -6,6 +6,7 @@ was started behind it, it has the same weights at the same addresses and no othe
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,10 +51,11 @@ def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) ->
     newest undamaged checkpoint, and is harmless on a new or a finished run. Started by torchrun,
     every process calls this; the leading one writes and speaks.
     """
+    began = time.perf_counter()
     with join(recipe.training.device) as world:
         plan = setup.make_plan(recipe, world)  # refuses nonsense before anything is written
         if not world.leads:
-            return _train(plan, run, Quiet())
+            return _train(plan, run, Quiet(), began)
         if run.exists():
             _check_resumable(recipe, run, resume)
         elif any(home(run, stage).checkpoints() for stage in recipe.stages):
@@ -62,7 +64,7 @@ def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) ->
                 "choose another --out"
             )
         with run.lock():
-            return _train(plan, run, listener)
+            return _train(plan, run, listener, began)
 
 
 def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:
@@ -102,13 +104,13 @@ def _complete(stage: Stage, step: int, folder: Path) -> bool:
     return step >= stage.training.steps or checkpoint.ended(folder) is not None
 
 
-def _train(plan: Plan, run: Run, listener: Listener) -> Outcome:
+def _train(plan: Plan, run: Run, listener: Listener, began: float) -> Outcome:
     at = find(plan, run, listener)
     if at.folder and at.step and _complete(at.stage, at.step, at.folder):
         why = checkpoint.ended(at.folder) or f"all {at.stage.training.steps:,} steps are done"
         listener.told(f"'{run.path}' is finished: {why}")
         return Outcome(at.step, True, at.folder, at.stage.label)
-    book = Book(plan, run, listener)
+    book = Book(plan, run, listener, began)
     try:
         outcome = _stages(plan, run, book, listener, at)
     except BaseException as error:

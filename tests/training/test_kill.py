@@ -35,5 +35,9 @@ def test_sigkill_at_random_steps(tmp_path):
         process.stderr.close()
     subprocess.run(command, check=True, capture_output=True)
     assert_same_run(whole, killed)
+    *broken, last = (sitting.get("ended") for sitting in killed.info["sessions"])
+    assert broken  # who was killed left the beginning of a sitting
+    assert set(broken) == {None}
+    assert last == "finished"
     lines = (killed.path / "metrics.jsonl").read_text()
     assert lines == (whole.path / "metrics.jsonl").read_text()

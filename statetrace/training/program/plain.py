@@ -184,9 +184,9 @@ def norms(grads: Sequence[Tensor]) -> Tensor:
     return torch.linalg.vector_norm(torch.stack(each), dim=0)
 
 
-def columns(x: Tensor, known: Tensor, out: Tensor) -> None:
-    """Sums over the rows of matrices [n, r, c], into `out` [n, c]; of columns that are `known` [c]
-    to add up to nothing they need not be taken."""
+def columns(x: Tensor, still: Tensor, out: Tensor) -> None:
+    """Sums over the rows of matrices [n, r, c], into `out` [n, c]; of columns that stand `still`
+    [c], which add up to nothing, they need not be taken."""
     _columns(x, out)
 
 

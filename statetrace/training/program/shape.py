@@ -169,8 +169,8 @@ def unmoved(shape: Shape, device: torch.device | str) -> torch.Tensor:
     """Which columns of the joint projection have a bias that does nothing, so that its gradient is
     zero: to move all keys by the same changes no weight, unless they are rotated afterwards."""
     part, step = shape.strides
-    known = torch.zeros(3 * shape.width, dtype=torch.int8, device=device)
+    still = torch.zeros(3 * shape.width, dtype=torch.int8, device=device)
     for head in range(shape.heads):
         first = head * step + part
-        known[first + shape.rotated : first + shape.head_width] = 1
-    return known
+        still[first + shape.rotated : first + shape.head_width] = 1
+    return still

@@ -1,4 +1,5 @@
-"""What the gradients of matrices are made of, kept for all layers side by side until the end.
+"""What gradients are made of, kept for all layers side by side until the end: of matrices, of the
+joint projections' biases, and sums over rows that wait to be finished.
 
 The gradient of a 768 x 3072 matrix is 144 tiles of 128 x 128, and a GPU of 132 processors takes two
 turns for it, the second nearly empty. Of twelve layers at once it is fourteen, of which only the
@@ -36,13 +37,13 @@ class Shelf:
         shape: Shape,
         dtype: torch.dtype,
         ops: Any,
-        known: Tensor,
+        still: Tensor,
     ) -> None:
-        """`known` are columns of the joint projection whose gradients add up to nothing."""
+        """`still` are columns of the joint projection whose gradients add up to nothing."""
         self.shape, self.dtype = shape, dtype
         self._grads = {part: of_all_layers(grads, f"{part}.w", shape.layers) for part in PARTS}
         self._biases = of_all_layers(grads, "qkv.b", shape.layers)
-        self._ops, self._known = ops, known
+        self._ops, self._still = ops, still
         self._stacks: dict[tuple[str, bool], Tensor] = {}
         self._sums: dict[tuple[str, tuple[int, ...]], Waiting] = {}
         self._rows, self._first = 0, 0
@@ -69,7 +70,7 @@ class Shelf:
         return self._stacks[part, back][int(layer)]
 
     def settle(self) -> None:
-        """Gradients of all matrices it has."""
+        """Gradients of all matrices it has and of the joint projections' biases; waiting sums."""
         for part in PARTS:
             first = 0 if part == "out" else self._first
             if first == self.shape.layers:
@@ -83,7 +84,7 @@ class Shelf:
             torch.bmm(left.mT, right, out=self._grads[part][first:])
         if self._first < self.shape.layers:
             dqkv = self._stacks["qkv", True][self._first :, 0]
-            self._ops.columns(dqkv, self._known, self._biases[self._first :])
+            self._ops.columns(dqkv, self._still, self._biases[self._first :])
         for waiting in self._sums.values():
             waiting.settle(self._ops.settle)
         self._stacks, self._sums = {}, {}

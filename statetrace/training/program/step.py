@@ -143,7 +143,8 @@ class Step:
     @contextmanager
     def beside(self) -> Iterator[None]:
         """What is asked of the GPU inside need not wait for the step before to end: the next batch
-        is made while that still runs."""
+        is made while that still runs. It may read what was there before the first such call, and
+        nothing that a step writes."""
         if not self.graphs:
             yield
             return

@@ -28,8 +28,8 @@ class Program:
     """One forward and one backward pass over some seeds.
 
     `ops` are the operations, the module `plain` or `kernels`; `keys` [S] what dropout masks are
-    made of, None where nothing is dropped; `at_once` says that gradients of matrices are taken for
-    all layers together, which takes a single seed. `read` [S, B, T, classes] in float32 is what the
+    made of, None where nothing is dropped; `at_once` says that gradients are taken for all layers
+    together (shelf.py), which takes a single seed. `read` [S, B, T, classes] in float32 is what the
     classifier said in the latest forward pass, where the shape has one.
     """
 
@@ -48,8 +48,8 @@ class Program:
         self.keys = keys
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
-        self._known = unmoved(shape, self.w["tokens"].device)
-        self._shelf = Shelf(self.g, shape, dtype, ops, self._known) if at_once else None
+        self._still = unmoved(shape, self.w["tokens"].device)
+        self._shelf = Shelf(self.g, shape, dtype, ops, self._still) if at_once else None
         self.read: Tensor | None = None
         self._stream: Tensor | None = None  # what was read, [S, N, D]
         self._dread: Tensor | None = None
@@ -141,7 +141,7 @@ class Program:
         room = self._room("qkv", at, back=True)
         dqkv = self.ops.attention_back(dz, seen, heads, room)
         if self._shelf is None:
-            self.ops.columns(dqkv, self._known, self.g[f"{at}.qkv.b"])
+            self.ops.columns(dqkv, self._still, self.g[f"{at}.qkv.b"])
         douts = [self._product_back(dqkv, normed[0], f"{at}.qkv.w")]
         names = [f"{at}.norm1"]
         if between is None:
@@ -200,7 +200,7 @@ class Program:
         dsecond = self._mlp_back(0, dmlp, a, h, normed[1])
         dz = self._product_back(deltas[0], z, "0.out.w")
         dqkv = self._by_token(self.ops.attention_back(dz, seen, heads), tokens)
-        torch.sum(dqkv, dim=1, out=self.g["0.qkv.b"])
+        self.ops.columns(dqkv, self._still, self.g["0.qkv.b"])
         dfirst = self._product_back(dqkv.to(self.dtype), normed[0], "0.qkv.w")
         table, _ = self._norms_back(
             saved, None, [dfirst, dsecond], ["0.norm1", "0.norm2"], [], at=0

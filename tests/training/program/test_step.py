@@ -14,7 +14,7 @@ from statetrace.training.listener import Quiet
 from statetrace.training.loop import train
 from statetrace.training.optimizer import adamw, set_learning_rate
 from statetrace.training.program import Step
-from statetrace.training.program.shape import rotation, shape_of
+from statetrace.training.program.shape import rotation, shape_of, unmoved
 from statetrace.training.program.transformer import Program
 from statetrace.training.program.weights import Weights
 from statetrace.training.settings import TrainingSettings
@@ -106,6 +106,11 @@ def test_kernels_keep_seeds_apart(name):
         found.append(weights.grad)
     for role in shape.names:
         torch.testing.assert_close(found[0][role], found[1][role], rtol=1e-4, atol=1e-4)
+    still = unmoved(shape, "cpu") == 1
+    assert still.any()
+    for layer in range(shape.layers):  # what does nothing is not moved by rounding either
+        assert not found[1][f"{layer}.qkv.b"][:, still].any()
+        assert found[1][f"{layer}.qkv.b"][:, ~still].all()
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])

@@ -1,5 +1,5 @@
-"""Partial sums over rows added up, into gradients of biases and norms; of one layer or of several
-at once, since a call takes longer than what it does."""
+"""Sums over rows, and partial sums added up, into gradients of biases and norms; of one layer or of
+several at once, since a call takes longer than what it does. And how loops over rows are shared."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def settle(sums: Tensor, targets: Sequence[Sequence[Tensor]], sources: Sequence[
 
 @triton.jit
 def _columns_kernel(
-    x, known, sums, rows, width, apart, programs,
+    x, still, sums, rows, width, apart, programs,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of one matrix. Columns that are `known` to add up to nothing are not read."""
+    """Some rows of one matrix. Columns that stand `still` add up to nothing and are not read."""
     program = tl.program_id(0)
     which = tl.program_id(2).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    asked = tl.load(known + column, mask=column < width, other=1) == 0
+    asked = tl.load(still + column, mask=column < width, other=1) == 0
     total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
@@ -107,7 +107,7 @@ def _columns_kernel(
     tl.store(out, tl.sum(total, axis=0), mask=column < width)
 
 
-def columns(x: Tensor, known: Tensor, out: Tensor) -> None:
+def columns(x: Tensor, still: Tensor, out: Tensor) -> None:
     """As `plain.columns`, of matrices at equal distances."""
     matrices, rows, width = x.shape
     assert x.stride()[1:] == (width, 1)
@@ -116,7 +116,7 @@ def columns(x: Tensor, known: Tensor, out: Tensor) -> None:
     sums = torch.empty(matrices, programs, width, device=x.device)
     _columns_kernel[programs, blocks, matrices](
         x,
-        known,
+        still,
         sums,
         rows,
         width,
