@@ -9,8 +9,9 @@ Cost: a few small files. Needs no torch.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -27,8 +28,13 @@ A, P = "s3-associative", "s3-parity-associative"
 S5_A, S5_P = "s5-associative", "s5-parity-associative"
 LARGE = ("gpt2-", "pythia-160m-")
 """How folders of models of the paper's size begin; they end in the mechanism's name."""
+NEARLY = 0.95
+"""Share of the training length up to which a model must know the state to count as trained."""
 TEXT = "text-scratch"
 """How folders of models that read sentences begin, from scratch; one for each seed."""
+MADE_BY = {"s5-four-": "tiny-s5", "s5-": "small-s5", TEXT: "tiny-text"}
+MADE_BY |= dict.fromkeys(LARGE, "scratch")
+"""How folders begin, and the study whose runs they show."""
 PAA_ZOO = (P, "s3-no-marker", "s3-rotary")
 """All of the zoo that are parity-associative."""
 
@@ -36,6 +42,13 @@ PAA_ZOO = (P, "s3-no-marker", "s3-rotary")
 def zoo(name: str) -> str:
     """Its folder in results/."""
     return f"zoo/{name}"
+
+
+def recipe_of(name: str) -> str | None:
+    """The study of recipes/ that made what a folder of results/ shows, or None."""
+    made = (study for prefix, study in MADE_BY.items() if name.startswith(prefix))
+    study = next(made, name if "/" not in name else None)
+    return None if study is None else f"recipes/studies/{study}.toml"
 
 
 def candidates(found: Results, model: str) -> tuple[str, ...]:
@@ -71,12 +84,13 @@ def first(found: Results, model: str, make: Callable[[str], Made]) -> tuple[str,
 
 
 def large_ones(found: Results, model: str, file: str) -> tuple[str, ...]:
-    """Folders of all models of the paper's size that have this file."""
-    return tuple(
+    """Folders of all models of the paper's size that have this file, one for each run."""
+    there = [
         name
         for name in candidates(found, model)
         if name != zoo(model) and found.exists(f"results/{name}/{file}")
-    )
+    ]
+    return tuple(_one_each(found, there))
 
 
 def of_best(
@@ -87,14 +101,41 @@ def of_best(
     @functools.wraps(make)
     def chosen(model: str, /, *args: Settings.args, **kwargs: Settings.kwargs) -> Measure:
         def measure(found: Results) -> Measured:
-            name, measured = first(found, model, lambda name: make(name, *args, **kwargs)(found))
+            def of(name: str) -> Measured:
+                return make(name, *args, **kwargs)(found)
+
+            name, measured = first(found, model, of)
             lenses = {Path(source).stem for source in measured.sources}
             said = about(found, name, shorter=not lenses <= WHOLE)
-            return replace(measured, size=said, at_size=at_size(found, name))
+            large = at_size(found, name)
+            others = _others(found, model, name, of) if large else ()
+            return replace(measured, size=said, at_size=large, others=others)
 
         return measure
 
     return chosen
+
+
+def _others(
+    found: Results, model: str, chosen: str, of: Callable[[str], Measured]
+) -> tuple[tuple[float, str], ...]:
+    """The number of the other models of the paper's size, of each run at its latest."""
+    told = []
+    for name in _one_each(found, [chosen, *candidates(found, model)])[1:]:
+        with contextlib.suppress(Missing):
+            value = of(name).value if at_size(found, name) else None
+            told += [] if value is None else [(value, short(found, name))]
+    return tuple(told)
+
+
+def _one_each(found: Results, names: Iterable[str]) -> list[str]:
+    """Of folders that show one run at several steps, the first."""
+    runs: dict[Any, str] = {}
+    for name in names:
+        recipe = _recipe(found, name)
+        which = (recipe["model"]["name"], recipe["training"]["seed"]) if recipe else name
+        runs.setdefault(which, name)
+    return list(runs.values())
 
 
 def at_size(found: Results, name: str) -> bool:
@@ -121,6 +162,8 @@ def about(found: Results, name: str, shorter: bool = True) -> str:
     parts += [f"{model['layers']} layers"] if model["layers"] else []
     parts += [f"width {model['width']}"] if model["width"] else []
     parts += [task["group"] + (" in words" if task.get("form") == "text" else "")]
+    if "," in task.get("actions", ""):
+        parts[-1] += f" by {task['actions'].count(',') + 1} actions"
     if step is not None:
         said = f"{step:,} steps" if step >= planned else f"{step:,} of {planned:,} steps"
         parts += [f"after {said} on length {task['length']}"]
@@ -169,10 +212,14 @@ def steps_of(found: Results, name: str) -> int | None:
 
 
 def need_converged(found: Results, name: str) -> None:
-    """Refuse a model that was looked at before the end of its training: what it cannot do yet says
-    nothing about what it will not do."""
+    """Refuse a model that was looked at before the end of its training, unless it knew the state up
+    to nearly all of its length: what it cannot do yet says nothing about what it will not do."""
     recipe, step = _recipe(found, name), steps_of(found, name)
-    if recipe is not None and step is not None and step < recipe["training"]["steps"]:
+    if recipe is None or step is None or step >= recipe["training"]["steps"]:
+        return
+    summary = found.json(lens_file(name, "generalization", "json"))["summary"]
+    end = summary["cutoff"]["state"]["first_below"] or summary["longest"] + 1
+    if end < NEARLY * recipe["task"]["length"]:
         raise Missing(f"'{name}' was looked at before the end of its training")
 
 

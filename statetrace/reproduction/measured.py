@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from statetrace.lenses.parts.intervals import wilson
+from statetrace.lenses.parts.intervals import quantile, wilson
 from statetrace.reproduction.results import Missing, Results
 
 
@@ -24,6 +25,7 @@ class Measured:
         sources: the files, as from the project's root.
         size: of the models it was measured on, where the files tell; else the recipe does.
         at_size: whether those are of the paper's size, and none a stand-in.
+        others: the same number of other models of that size, each with which it is.
     """
 
     value: float | None
@@ -36,6 +38,7 @@ class Measured:
     sources: tuple[str, ...] = ()
     size: str = ""
     at_size: bool = False
+    others: tuple[tuple[float, str], ...] = ()
 
     def text(self) -> str:
         """As it stands in the page."""
@@ -46,7 +49,9 @@ class Measured:
             said += f" ({self._number(self.low)} to {self._number(self.high)})"
         of = self.of.removesuffix("s") if self.n == 1 else self.of
         said += f", n = {self.n:,} {of}".rstrip()
-        return f"{said}; {self.words}" if self.words else said
+        said += f"; {self.words}" if self.words else ""
+        others = ", ".join(f"{self._number(value)} ({which})" for value, which in self.others)
+        return f"{said}; others of this size: {others}" if others else said
 
     def _number(self, value: float) -> str:
         if self.unit == "share":
@@ -67,6 +72,16 @@ def share_of(
     low, high = wilson(np.array(count), n)
     said = f"{count} of {n}" + (f"; {words}" if words else "")
     return Measured(count / n, n, of, float(low), float(high), "share", said, sources, size)
+
+
+def of_deviation(value: float, n: int) -> tuple[float, float]:
+    """The interval of a standard deviation over n, by Wilson and Hilferty's chi-squared; without an
+    upper end where there are too few."""
+    if n < 2:
+        return 0.0, math.inf
+    part, z = 2 / (9 * (n - 1)), float(quantile())
+    most, least = (1 - part + sign * z * part**0.5 for sign in (1, -1))
+    return value / most**1.5, value / least**1.5 if least > 0 else math.inf
 
 
 def first_of(*measures: Measure) -> Measure:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from statetrace.lenses.parts.intervals import quantile
 from statetrace.reproduction.kept import looked_at, of_best
-from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.measured import Measure, Measured, of_deviation
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
@@ -37,6 +38,12 @@ def grid(
     return cells, int(rows[0]["n"])
 
 
+def _errors(found: Results, model: str, split: str = "all") -> Array:
+    """Half of the 95% interval of every cell's mean in the prefix map."""
+    spread, n = grid(found, model, "prefix", split, "std")
+    return np.asarray(quantile() * spread / np.sqrt(n))
+
+
 def fronts(cells: Array) -> list[int]:
     """Actions that have to be restored for half of the answer, layer by layer; all if none do."""
     enough = cells >= HALF
@@ -48,14 +55,20 @@ def of_grid(
     model: str, where: str, split: str, number: Callable[[Array], tuple[float, str]], unit: str = ""
 ) -> Measure:
     """A number of one patching map; `number` returns it with words. Deletion is judged by medians:
-    it divides by how clear an answer was, and one pair in 200 can rule a mean."""
-    column = "mean" if where == "prefix" else "median"
+    it divides by how clear an answer was, and one pair in 200 can rule a mean. The interval is that
+    of the map with all cells at the lower, or the upper, ends of theirs; medians have none."""
+    means = where == "prefix"
 
     def measure(found: Results) -> Measured:
-        cells, n = grid(found, model, where, split, column)
+        cells, n = grid(found, model, where, split, "mean" if means else "median")
         value, words = number(cells)
+        ends: tuple[float | None, float | None] = None, None
+        if means:
+            off = _errors(found, model, split)
+            moved = [value, number(cells - off)[0], number(cells + off)[0]]
+            ends = min(moved), max(moved)
         return Measured(
-            value, n, "pairs", unit=unit, words=words, sources=lens_files(model, "patching")
+            value, n, "pairs", *ends, unit, words, sources=lens_files(model, "patching")
         )
 
     return measure
@@ -111,8 +124,11 @@ def plateau(model: str) -> Measure:
         opposite, _ = grid(found, model, "prefix", "opposite parity")
         here = (same >= HALF) & (opposite < HALF)
         words = f"over {int(here.sum())} cells; {same_n} of {n} pairs have the same parity"
-        value = float(whole[here].mean()) if here.any() else None
-        return Measured(value, n, "pairs", words=words, sources=lens_files(model, "patching"))
+        if not here.any():
+            return Measured(None, n, "pairs", words=words, sources=lens_files(model, "patching"))
+        value, off = float(whole[here].mean()), float(_errors(found, model)[here].mean())
+        return Measured(value, n, "pairs", value - off, value + off, words=words,
+                        sources=lens_files(model, "patching"))  # fmt: skip
 
     return measure
 
@@ -125,8 +141,11 @@ def apart(model: str) -> Measure:
         same, _ = grid(found, model, "prefix", "same parity")
         opposite, n = grid(found, model, "prefix", "opposite parity")
         value = float(np.abs(same - opposite)[1:-1, :-1].mean())
+        errors = [_errors(found, model, f"{kind} parity") for kind in ("same", "opposite")]
+        off = float(np.hypot(*errors)[1:-1, :-1].mean())
         words = "mean distance in NLD between the two maps, inner layers"
-        return Measured(value, n, "pairs", words=words, sources=lens_files(model, "patching"))
+        return Measured(value, n, "pairs", max(0.0, value - off), value + off, words=words,
+                        sources=lens_files(model, "patching"))  # fmt: skip
 
     return measure
 
@@ -138,8 +157,10 @@ def deviation(model: str, split: str) -> Measure:
     def measure(found: Results) -> Measured:
         cells, n = grid(found, model, "prefix", split, "std")
         words = f"largest of {cells.size} cells {cells.max():.2f}"
+        value = float(cells.mean())
+        low, high = of_deviation(value, n)
         return Measured(
-            float(cells.mean()), n, "pairs", words=words, sources=lens_files(model, "patching")
+            value, n, "pairs", low, high, words=words, sources=lens_files(model, "patching")
         )
 
     return measure

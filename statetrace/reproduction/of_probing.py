@@ -9,9 +9,9 @@ import dataclasses
 
 import numpy as np
 
-from statetrace.lenses.parts.intervals import wilson
+from statetrace.lenses.parts.intervals import quantile, wilson
 from statetrace.reproduction.kept import looked_at, of_best, sized
-from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.measured import Measure, Measured, of_deviation
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
@@ -86,10 +86,14 @@ def late_gain(model: str) -> Measure:
         values, n = curve(found, model, "state", "any")
         middle = (len(values) - 1) // 2
         gain = values[-1] - values[0]
-        value = float((values[-1] - values[middle]) / gain) if gain > 0 else None
         words = "percent right by layer " + " ".join(f"{100 * value:.0f}" for value in values)
-        return Measured(value, n, "sequences", unit="share", words=words,
-                        sources=lens_files(model, "probing"))  # fmt: skip
+        sources = lens_files(model, "probing")
+        if gain <= 0:
+            return Measured(None, words=words, sources=sources)
+        value = float((values[-1] - values[middle]) / gain)
+        used = values[[0, middle, -1]]
+        off = float(quantile() * np.sqrt((used * (1 - used)).sum() / n) / gain)
+        return Measured(value, n, "sequences", value - off, value + off, "share", words, sources)
 
     return measure
 
@@ -103,9 +107,14 @@ def read_depth(model: str, target: str, threshold: float = 0.9) -> Measure:
         sources = lens_files(model, "probing")
         if not (values >= threshold).any():
             return Measured(None, words=f"never {threshold:.0%}", sources=sources)
-        layer = int((values >= threshold).argmax())
-        words = f"{threshold:.0%} from layer {layer} of {len(values) - 1} on"
-        return Measured(layer / (len(values) - 1), n, "sequences", words=words, sources=sources)
+        last = len(values) - 1
+        layers = [
+            int((curve >= threshold).argmax()) if (curve >= threshold).any() else last
+            for curve in (values, *reversed(wilson(values * n, n)))
+        ]
+        words = f"{threshold:.0%} from layer {layers[0]} of {last} on"
+        at, low, high = (layer / last for layer in layers)
+        return Measured(at, n, "sequences", low, high, words=words, sources=sources)
 
     return measure
 
@@ -157,8 +166,8 @@ def largest_deviation(model: str, target: str) -> Measure:
             less = found.json(lens_file(model, "probing", "json"))["summary"]
             words += f"; {other.max():.3g} with subsets of {less['train'] // less['subsets']:,}"
             sources += lens_files(model, "probing")
-        return Measured(
-            float(values.max()), int(about["subsets"]), "subsets", words=words, sources=sources
-        )
+        value, n = float(values.max()), int(about["subsets"])
+        low, high = of_deviation(value, n)
+        return Measured(value, n, "subsets", low, high, words=words, sources=sources)
 
     return measure

@@ -8,7 +8,7 @@ from typing import Any
 
 from statetrace.reproduction.claim import Answer, answer, settings, size
 from statetrace.reproduction.claims import PARTS
-from statetrace.reproduction.claims.names import SCRATCH
+from statetrace.reproduction.kept import recipe_of
 from statetrace.reproduction.measured import share_of
 from statetrace.reproduction.of_studies import sizes
 from statetrace.reproduction.pictures import FOLDER, charts
@@ -165,8 +165,10 @@ def _row(one: Answer, found: Results) -> str:
         shown.append(one.beside)
     sources = dict.fromkeys(source for each in shown for source in each.found.sources)
     links = [_link(claim.recipe)]
-    if claim.stand_in and not all(o.found.at_size for o in shown):
-        links += map(_link, _studied(sources, found) or [claim.stand_in])
+    studied = [recipe for recipe in _studied(sources, found) if recipe != claim.recipe]
+    if claim.stand_in and not studied and not all(o.found.at_size for o in shown):
+        studied = [claim.stand_in]
+    links += map(_link, studied)
     links += map(_link, sources)
     cells = [
         f'<a id="{claim.name}"></a>*{claim.name}*: {claim.says} ({claim.where})',
@@ -180,10 +182,9 @@ def _row(one: Answer, found: Results) -> str:
 
 
 def _studied(sources: Iterable[str], found: Results) -> list[str]:
-    """Recipes of the studies, of smaller models, that were read."""
-    names = [source.split("/")[1] for source in sources if source.endswith("/results.csv")]
-    recipes = [f"recipes/studies/{name}.toml" for name in names if name != SCRATCH]
-    return [recipe for recipe in recipes if (found.root / recipe).is_file()]
+    """Recipes of the studies that made what was read."""
+    recipes = dict.fromkeys(recipe_of(source.split("/")[1]) for source in sources)
+    return [recipe for recipe in recipes if recipe and (found.root / recipe).is_file()]
 
 
 def _ours(one: Answer, found: Results) -> str:

@@ -35,8 +35,8 @@ class Book:
         self._stage = stage = trainer.stage
         if not self._plan.world.leads:
             return
-        info = self._run.info if self._run.exists() else {"format": 1}
-        sessions: list[Any] = info.get("sessions", [])
+        info: dict[str, Any] = self._run.info if self._run.exists() else {"format": 1}
+        sessions = info.get("sessions", [])
         if self._session is None:
             self._writers = writers(self._run, self._plan.recipe)  # may refuse
             self._session = {"started": _now(), "from_step": start}

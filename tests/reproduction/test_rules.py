@@ -12,7 +12,7 @@ from statetrace.lenses.result import LensResult
 from statetrace.reproduction import of_models, of_patching, of_probing, of_studies
 from statetrace.reproduction.claim import Claim, answer, settings, size
 from statetrace.reproduction.keep import keep
-from statetrace.reproduction.measured import Measured, share_of
+from statetrace.reproduction.measured import Measured, of_deviation, share_of
 from statetrace.reproduction.results import Results
 from statetrace.reproduction.rules import (
     AGREES,
@@ -372,3 +372,12 @@ def test_what_is_kept_of_a_run(tmp_path):
         keep(run, tmp_path / "mixed")
     with pytest.raises(StatetraceError, match="length-3' is missing"):
         keep(run, tmp_path / "shorter", length=3)
+
+
+def test_intervals_of_deviations():
+    """Near the exact ones of chi-squared with 9 degrees of freedom, 2.700 and 19.023."""
+    low, high = of_deviation(1.0, 10)
+    assert low == pytest.approx((9 / 19.023) ** 0.5, rel=0.01)
+    assert high == pytest.approx((9 / 2.700) ** 0.5, rel=0.01)
+    assert of_deviation(1.0, 1) == (0.0, math.inf)
+    assert of_deviation(1.0, 2)[1] == math.inf
