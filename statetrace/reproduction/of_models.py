@@ -123,14 +123,19 @@ def shape(
     return measure
 
 
+def parity_is_linear(found: Results, model: str) -> bool:
+    """Whether a probe reads it from the last layer."""
+    parity, _ = curve(found, model, "parity")
+    return bool(parity[-1] >= LINEAR)
+
+
 @of_best
 def last_variance(model: str, linear: bool) -> Measure:
     """What the principal components explain of the last layer, of a model in which parity is linear
     there or is not."""
 
     def measure(found: Results) -> Measured:
-        parity, _ = curve(found, model, "parity")
-        if (parity[-1] >= LINEAR) != linear:
+        if parity_is_linear(found, model) != linear:
             raise Missing(f"in '{model}' parity is {'not ' * linear}linear in the last layer")
         about = found.json(lens_file(model, "geometry", "json"))["summary"]
         parts = about["explained_variance"]

@@ -18,6 +18,7 @@ from statetrace.reproduction.pictures_of_appendices import (
     deletions,
     deviations,
     last_layer,
+    last_layer_linear,
     probes_by_length,
     tree,
 )
@@ -25,35 +26,45 @@ from statetrace.reproduction.pictures_of_models import (
     generalization,
     parity_heads,
     patching,
+    patching_s5,
     prism,
     probes,
+    probes_s5,
+    text,
     training,
 )
-from statetrace.reproduction.pictures_of_studies import cutoffs, shares
+from statetrace.reproduction.pictures_of_studies import cutoffs, regimes, shares, sizes
 from statetrace.reproduction.results import Missing, Results
 
 FOLDER = Path("docs/reproduction")
 
 PICTURES: dict[str, Callable[[Results], Chart]] = {
     "patching": patching,
+    "patching-s5": patching_s5,
     "deletions": deletions,
     "deviations": deviations,
     "probes": probes,
+    "probes-s5": probes_s5,
     "probes-by-length": probes_by_length,
     "prism": prism,
     "last-layer": last_layer,
+    "last-layer-linear": last_layer_linear,
+    "text": text,
     "parity-heads": parity_heads,
     "tree": tree,
     "generalization": generalization,
     "cutoffs": cutoffs,
     "training": training,
     "proportions": shares,
+    "sizes": sizes,
+    "regimes": regimes,
 }
 
 
 def fingerprint(chart: Chart) -> str:
     """Of the numbers in a chart and what stands around them."""
-    about = [chart.title, [panel.title for panel in chart.panels], chart.rows()]
+    panels = [(panel.title, panel.x, panel.y, panel.ticks) for panel in chart.panels]
+    about = [chart.title, panels, chart.rows()]
     return hashlib.sha256(json.dumps(about, default=float).encode()).hexdigest()[:16]
 
 

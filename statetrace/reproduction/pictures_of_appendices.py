@@ -1,5 +1,5 @@
-"""Pictures of the best models that the paper has in its appendices (Figures 8C, 8D, 9, 10, 11
-and 16)."""
+"""Pictures of the best models that the paper has in its appendices (Figures 8C, 8D, 9 to 12 and
+16)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ import numpy as np
 
 from statetrace.groups import group
 from statetrace.report.figures.attention import tree_panel
-from statetrace.report.figures.chart import Chart, Cloud, Heat, Panel, numbers
+from statetrace.report.figures.chart import Chart, Cloud, Heat, Panel
 from statetrace.reproduction.kept import A, first, group_of, looked_at
+from statetrace.reproduction.of_models import parity_is_linear
 from statetrace.reproduction.of_patching import grid
-from statetrace.reproduction.pictures_of_models import SPLITS, of_both, titled
+from statetrace.reproduction.pictures_of_models import (
+    SPLITS,
+    layers_by_position,
+    of_both,
+    titled,
+)
 from statetrace.reproduction.results import Missing, Results, lens_file
 
 
@@ -25,7 +31,7 @@ def deletions(found: Results) -> Chart:
 
 def _deletions(found: Results, called: str, model: str) -> list[Panel]:
     return [
-        _map(*grid(found, model, where, "all", "median"), label, f"{called}, {what}")
+        layers_by_position(*grid(found, model, where, "all", "median"), label, f"{called}, {what}")
         for where, label, what in (
             ("suffix", "deleted from action on", "suffixes"),
             ("window", "deleted action", "single actions"),
@@ -41,18 +47,10 @@ def deviations(found: Results) -> Chart:
 
 def _deviations(found: Results, called: str, model: str) -> list[Panel]:
     return [
-        _map(*grid(found, model, "prefix", split, "std"), "prefix up to action",
+        layers_by_position(*grid(found, model, "prefix", split, "std"), "prefix up to action",
              f"{called}, {split}", "deviation", 0.5)
         for split in SPLITS
     ]  # fmt: skip
-
-
-def _map(
-    cells: np.ndarray, n: int, label: str, title: str, of: str = "NLD", most: float = 1.0
-) -> Panel:
-    layers, positions = (list(range(size)) for size in cells.shape)
-    heat = Heat(positions, layers, [numbers(row) for row in cells], of, 0.0, most)
-    return Panel(label, "layer", (heat,), f"{title} ({n} pairs)", down=True, whole="xy")
 
 
 def probes_by_length(found: Results) -> Chart:
@@ -83,17 +81,32 @@ def _by_length(found: Results, called: str, model: str) -> list[Panel]:
 
 
 def last_layer(found: Results) -> Chart:
-    """Figure 11: the last layer of the AA model along its first three principal components."""
-    model, panel = first(found, A, lambda model: _last_layer(found, model))
-    title = "The AA model's last layer, three components (Figure 11)"
-    return Chart("last-layer", titled(title, found, {model: "AA"}), (panel,))
+    """Figure 11: the last layer of an AA model in which parity is not linear there."""
+    return _last_layer(found, "last-layer", linear=False)
 
 
-def _last_layer(found: Results, model: str) -> Panel:
+def last_layer_linear(found: Results) -> Chart:
+    """Figure 12: of one in which it is."""
+    return _last_layer(found, "last-layer-linear", linear=True)
+
+
+def _last_layer(found: Results, name: str, linear: bool) -> Chart:
+    model, panel = first(found, A, lambda model: _components(found, model, linear))
+    said = "linear" if linear else "not linear"
+    title = f"Last layer of an AA model, parity is {said} (Figure {12 if linear else 11})"
+    return Chart(name, titled(title, found, {model: "AA"}), (panel,))
+
+
+def _components(found: Results, model: str, linear: bool) -> Panel:
+    """The states along the first three principal components."""
+    if parity_is_linear(found, model) != linear:
+        raise Missing(f"in '{model}' parity is {'not ' * linear}linear in the last layer")
     drawn = found.json(lens_file(model, "drawn", "json")).get("last")
     if drawn is None:
         raise Missing(f"of '{model}' no points of the last layer were kept")
     shares = found.json(lens_file(model, "geometry", "json"))["summary"]["explained_variance"]
+    if len(shares) < 3:
+        raise Missing(f"of '{model}' there are not three components")
     states = group(group_of(found, model))
     labels, parity = states.labels, states.parity
     if parity is None:
@@ -128,7 +141,7 @@ def _last_layer(found: Results, model: str) -> Panel:
 def tree(found: Results) -> Chart:
     """Figure 16: the attention tree of one sequence in the AA model."""
     model, panel = first(found, A, lambda model: _tree(found, model))
-    title = "An attention tree of the AA model (Figure 16)"
+    title = "The fullest of the AA model's attention trees that were kept (Figure 16)"
     return Chart("tree", titled(title, found, {model: "AA"}), (panel,))
 
 

@@ -21,12 +21,13 @@ from statetrace.report.figures.chart import (
     Rule,
     numbers,
 )
-from statetrace.reproduction.kept import A, P, first, short
+from statetrace.reproduction.kept import S5_A, S5_P, TEXT, A, P, first, short
 from statetrace.reproduction.of_patching import grid
 from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.results import Missing, Results, lens_file
 
 NAMES = {A: "AA", P: "PAA"}
+OF_S5 = {S5_A: "AA", S5_P: "PAA"}
 Panels = Callable[[Results, str, str], list[Panel]]
 """What is drawn of one model: from what it is called and its folder."""
 KNOWN = 0.98
@@ -40,10 +41,12 @@ def titled(title: str, found: Results, named: dict[str, str]) -> str:
     return f"{title}\n{about}" if about else title
 
 
-def of_both(found: Results, name: str, title: str, make: Panels) -> Chart:
+def of_both(
+    found: Results, name: str, title: str, make: Panels, names: dict[str, str] = NAMES
+) -> Chart:
     """Panels of the best model of either mechanism, or of the one that there is."""
     named, panels = {}, []
-    for mechanism, called in NAMES.items():
+    for mechanism, called in names.items():
         with contextlib.suppress(Missing):
             folder, made = first(found, mechanism, partial(make, found, called))
             named[folder] = called
@@ -58,22 +61,45 @@ def patching(found: Results) -> Chart:
     return of_both(found, "patching", "Prefixes restored (Figures 2 and 8)", _maps)
 
 
+def patching_s5(found: Results) -> Chart:
+    """Figure 2's models of S5."""
+    return of_both(found, "patching-s5", "S5, prefixes restored (Figure 2)", _maps, OF_S5)
+
+
 def _maps(found: Results, called: str, model: str) -> list[Panel]:
-    panels = []
-    for split in SPLITS:
-        cells, n = grid(found, model, "prefix", split)
-        layers, positions = (list(range(size)) for size in cells.shape)
-        heat = Heat(positions, layers, [numbers(row) for row in cells], "NLD")
-        panels.append(
-            Panel("prefix up to action", "layer", (heat,), f"{called}, {split} ({n} pairs)",
-                  down=True, whole="xy")
-        )  # fmt: skip
-    return panels
+    return [
+        layers_by_position(*grid(found, model, "prefix", split), "prefix up to action",
+                           f"{called}, {split}")
+        for split in SPLITS
+    ]  # fmt: skip
+
+
+def layers_by_position(
+    cells: np.ndarray, n: int, label: str, title: str, of: str = "NLD", most: float = 1.0
+) -> Panel:
+    """A map [layers, positions] over n pairs."""
+    layers, positions = (list(range(size)) for size in cells.shape)
+    heat = Heat(positions, layers, [numbers(row) for row in cells], of, 0.0, most)
+    return Panel(label, "layer", (heat,), f"{title} ({n} pairs)", down=True, whole="xy")
 
 
 def probes(found: Results) -> Chart:
     """Figure 3: what a line reads from the last token, by layer."""
     return of_both(found, "probes", "Probes at the last token (Figure 3)", _probes)
+
+
+def probes_s5(found: Results) -> Chart:
+    """Figure 3's models of S5."""
+    return of_both(found, "probes-s5", "S5, probes at the last token (Figure 3)", _probes, OF_S5)
+
+
+def text(found: Results) -> Chart:
+    """Figure 14: a model from scratch that reads sentences, by probes and by patching."""
+    for model in found.folders(TEXT):
+        panels = [*_probes(found, "probes", model), *_maps(found, "patching", model)[:1]]
+        title = "Told in words, from scratch (Figure 14)"
+        return Chart("text", titled(title, found, {model: "model"}), tuple(panels))
+    raise Missing("no model that reads sentences was looked at")
 
 
 def _probes(found: Results, called: str, model: str) -> list[Panel]:

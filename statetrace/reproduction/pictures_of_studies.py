@@ -1,4 +1,4 @@
-"""Pictures of many models (Figures 5, 7 and 18), those of the paper's size beside small ones."""
+"""Pictures of many models (Figures 5, 7, 17, 18), those of the paper's size beside small ones."""
 
 from __future__ import annotations
 
@@ -29,14 +29,43 @@ def shares(found: Results) -> Chart:
     studied = _studied(found)
     if not studied:
         raise Missing("no model of the studies has a verdict")
-    panels = tuple(_bars(rows, called if len(studied) > 1 else "") for called, rows in studied)
+    panels = tuple(
+        _bars(_told(rows, "regime"), called if len(studied) > 1 else "") for called, rows in studied
+    )
     whose = "the small models" if len(studied) == 1 else "models"
     return Chart("proportions", f"Mechanisms of {whose} (Figures 7 and 18)", panels)
 
 
+def sizes(found: Results) -> Chart:
+    """Figure 17, of very small models: which mechanism, by family and width."""
+    rows = judged(found, ("tiny",), "verdict")
+    if not rows:
+        raise Missing("no very small model has a verdict")
+    title = "Mechanisms of very small models, by width (Figure 17)"
+    return Chart("sizes", title, (_bars(_told(rows, "width"), ""),))
+
+
+def regimes(found: Results) -> Chart:
+    """Figures 7 and 18 and appendix H, of very small models: after what they were taught before."""
+    panels = []
+    for study, called in (("tiny-regimes", "GPT-2"), ("tiny-pythia", "Pythia")):
+        rows = judged(found, (study,), "verdict")
+        told = [row | {"what": row["regime"].replace("auxiliary-", "aux.\n")} for row in rows]
+        panels += [_bars(told, called)] if rows else []
+    if not panels:
+        raise Missing("no very small model that was taught something before has a verdict")
+    title = "Mechanisms of very small models, after other tasks (Figures 7 and 18, App. H)"
+    return Chart("regimes", title, tuple(panels))
+
+
+def _told(rows: list[Row], by: str) -> list[Row]:
+    """With what a bar stands for: the family and one setting of it."""
+    plain = {"regime": "scratch"}
+    return [row | {"what": f"{row['model']} {row.get(by) or plain.get(by, '')}"} for row in rows]
+
+
 def _bars(rows: list[Row], title: str) -> Panel:
-    """A group of bars for each family and what it was taught before."""
-    rows = [row | {"what": f"{row['model']} {row.get('regime') or 'scratch'}"} for row in rows]
+    """A group of bars for each of what the models are (`what`)."""
     table = proportions(rows, ["what"])
     names = list(dict.fromkeys(row["what"] for row in table))
     counts = {row["what"]: row["cells"] for row in table}

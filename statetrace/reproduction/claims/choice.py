@@ -125,6 +125,7 @@ CLAIMS: tuple[Claim, ...] = (
             "there are sizes at which both mechanisms occur."
         ),
         noted=NOT_REACHED,
+        picture="sizes",
     ),
     Claim(
         name="sizes-pythia",
@@ -139,6 +140,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtLeast(0.05, 12),
         ours=True,
         stand_in=SMALL,
+        picture="sizes",
     ),
     Claim(
         name="family",

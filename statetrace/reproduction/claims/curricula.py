@@ -159,6 +159,7 @@ CLAIMS: tuple[Claim, ...] = (
             "as PAA by its cutoffs, which is what the paper goes by. Pretrained weights were not "
             "at hand."
         ),
+        picture="regimes",
     ),
     Claim(
         name="control",
@@ -189,6 +190,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1),
         stand_in=REGIMES,
         note=COUNTS,
+        picture="regimes",
     ),
     Claim(
         name="auxiliary-action",
@@ -200,6 +202,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1),
         stand_in=REGIMES,
         note=COUNTS,
+        picture="regimes",
     ),
     Claim(
         name="length-curriculum",

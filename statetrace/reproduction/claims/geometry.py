@@ -122,6 +122,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Near(0.499, 0.1),
         stand_in=ZOO_A,
         note="A difference in width changes how much three components can hold.",
+        picture="last-layer-linear",
     ),
     Claim(
         name="s5-clusters",
@@ -167,6 +168,7 @@ CLAIMS: tuple[Claim, ...] = (
             "every length they were taught, and the state at shorter ones alone."
         ),
         noted="",
+        picture="text",
     ),
     Claim(
         name="text-tokens",
