@@ -10,7 +10,7 @@ from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
 from statetrace.reproduction.kept import PAA_ZOO, TEXT, A, P
 from statetrace.reproduction.of_probing import parity_ahead
-from statetrace.reproduction.of_theory import told_in_words
+from statetrace.reproduction.of_theory import told_example, told_in_words
 from statetrace.reproduction.rules import AtLeast, AtMost, Inside, Near
 
 TITLE = "Geometry and natural language (§4.3, Figures 4 and 11 to 14, App. C to E)"
@@ -166,6 +166,20 @@ CLAIMS: tuple[Claim, ...] = (
             "the PAA ones. By accuracy these models are PAA all the same: they know parity at "
             "every length they were taught, and the state at shorter ones alone."
         ),
+        noted="",
+    ),
+    Claim(
+        name="text-example",
+        where="App. E",
+        says=(
+            "Swap positions 2 and 3, rotate the last item to the front, swap positions 1 and 2: "
+            "132, 312, 213 end at 123"
+        ),
+        paper="123",
+        recipe=f"{PAPER}/figure-14-natural-language.toml",
+        measure=told_example,
+        rule=AtLeast(1),
+        note="With labels read as in §2.2 the example would end elsewhere; sentences say which.",
         noted="",
     ),
     Claim(
