@@ -283,7 +283,7 @@ def test_probes_beyond_what_was_looked_at_do_not_count(project, kept):
 
 def test_models_of_s5(project, kept):
     claims = [claim.name for claim in CLAIMS if "s5" in claim.name]
-    assert len(claims) == 9
+    assert len(claims) == 11
     for name in claims:
         one = answer(NAMED[name], Results(project))
         assert (one.found.text(), one.judgement) == ("nothing measured", NOT_REACHED)
