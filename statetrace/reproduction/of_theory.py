@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from statetrace.groups import Group, arrange, group
@@ -13,6 +15,9 @@ from statetrace.tasks.phrases import wordings
 from statetrace.tasks.tokenizer import ids_of, trained
 
 COMPILED = "results/calibration/measures.jsonl"
+SIGNATURES = "statetrace/mechanisms/signatures.py"
+KNOWN = 0.99
+"""Accuracy from which on a probe knows; by running algorithms it is 1 or much less."""
 GROUPS = ("statetrace/groups/families.py", "statetrace/groups/cayley.py")
 LARGEST = 6
 """Symmetric groups up to this one are tried."""
@@ -166,9 +171,71 @@ def signature_fronts(algorithm: str, length: int) -> Measure:
         layers = next(i for i, front in enumerate(fronts) if front == length)
         words = "actions to restore: " + " ".join(map(str, fronts[:6])) + (" …" * (len(fronts) > 6))
         return Measured(layers, made.pairs["opposite"], "pairs", unit="layers", words=words,
-                        sources=("statetrace/mechanisms/signatures.py",))  # fmt: skip
+                        sources=(SIGNATURES,))  # fmt: skip
 
     return measure
+
+
+def probed_share(algorithm: str, length: int, share: Callable[[int], float]) -> Measure:
+    """How far the share of lengths whose state can be read from a layer, by running the algorithm,
+    is at most from a formula of the layer."""
+
+    def measure(found: Results) -> Measured:
+        known = signature(algorithm, "S3", length).state_probe >= KNOWN  # [rows, lengths]
+        off = [abs(row.mean() - share(layer)) for layer, row in enumerate(known)]
+        said = " ".join(str(row.sum()) for row in known[:6]) + " …" * (len(known) > 6)
+        return Measured(float(max(off)), len(off), "layers", sources=(SIGNATURES,),
+                        words=f"largest distance; of {length} lengths by layer {said}")  # fmt: skip
+
+    return measure
+
+
+def complement_layers(length: int) -> Measure:
+    """Layers that the parity-associative algorithm needs for pairs of equal parity after it has
+    settled those of opposite parity."""
+
+    def measure(found: Results) -> Measured:
+        made = signature("parity-associative", "S3", length)
+        fronts = {split: made.restores(split) for split in ("same", "opposite")}
+        parity, rest = (fronts[split].index(length) for split in ("opposite", "same"))
+        words = ", ".join(
+            f"{split} parity {' '.join(map(str, here))}" for split, here in fronts.items()
+        )
+        return Measured(rest - parity, made.pairs["all"], "pairs", unit="layers",
+                        words=f"actions to restore: {words}", sources=(SIGNATURES,))  # fmt: skip
+
+    return measure
+
+
+def plateau_in_theory(length: int, pairs: int = 1000) -> Measure:
+    """Mean NLD of the parity-associative algorithm where pairs of equal parity are restored and
+    those of opposite parity are not."""
+
+    def measure(found: Results) -> Measured:
+        made = signature("parity-associative", "S3", length, pairs=pairs)
+        whole, same, opposite = (
+            made.patching["prefix", split] for split in ("all", "same", "opposite")
+        )
+        here = (same >= 0.5) & (opposite < 0.5)
+        words = (
+            f"over {int(here.sum())} cells; pairs of equal parity {same[here].mean():.2f}, of "
+            f"opposite parity {opposite[here].mean():.2f}; {made.pairs['same']} of {pairs} equal"
+        )
+        return Measured(float(whole[here].mean()), pairs, "pairs", words=words,
+                        sources=(SIGNATURES,))  # fmt: skip
+
+    return measure
+
+
+def summed_parity(found: Results) -> Measured:
+    """Of all products of two in S3 and S5, the share whose parity is the sum of both modulo 2."""
+    right, n = 0, 0
+    for of in map(group, ("S3", "S5")):
+        assert of.parity is not None
+        parity = of.parity.astype(int)
+        right += int((parity[of.table] == (parity[:, None] + parity) % 2).sum())
+        n += of.order**2
+    return Measured(right / n, n, "products", unit="share", sources=GROUPS)
 
 
 def compiled_accuracy(algorithm: str, of: str) -> Measure:

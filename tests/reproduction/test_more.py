@@ -47,6 +47,9 @@ def test_topic_tables_are_the_papers(name):
 @pytest.mark.parametrize(
     ("name", "measure", "judged"),
     [
+        ("parity-sum", theory.summed_parity, AGREES),
+        ("paa-layers", theory.complement_layers(32), AGREES),
+        ("paa-half", theory.plateau_in_theory(32), AGREES),
         ("not-solvable", theory.smallest_unsolvable, AGREES),
         ("s3-is-d3", theory.s3_is_d3, AGREES),
         ("relation", theory.printed_relation, DIFFERS),
@@ -55,9 +58,20 @@ def test_topic_tables_are_the_papers(name):
         ("text-example", theory.told_example, AGREES),
     ],
 )
-def test_what_is_said_of_groups(tmp_path, name, measure, judged):
+def test_what_is_said_of_groups_and_algorithms(tmp_path, name, measure, judged):
     """Computed: needs nothing of results/."""
     assert judge(RULES[name], measure(Results(tmp_path))) == judged
+
+
+@pytest.mark.parametrize("length", [8, 20])
+def test_formulas_of_probes(tmp_path, length):
+    """What the associative algorithm knows is cut off at the length; the sequential one is one
+    ahead of the paper's formula."""
+    found = Results(tmp_path)
+    doubled = theory.probed_share("associative", length, lambda at: min(2**at, length) / length)
+    assert doubled(found).value == 0
+    chained = theory.probed_share("sequential", length, lambda at: at / length)
+    assert chained(found).value == pytest.approx(1 / length)
 
 
 def test_the_relation_that_holds(tmp_path):

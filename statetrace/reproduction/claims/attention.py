@@ -13,7 +13,7 @@ from statetrace.reproduction.rules import AtLeast, AtMost, Inside, Near
 
 TITLE = "Attention (§4.5, Figures 15 and 16, Table 2, App. F)"
 
-CHANCE = "The chance level beside the number is that of labels odd given to arbitrary actions."
+CHANCE = "The chance level beside the number comes from calling arbitrary actions odd."
 SHORT = (
     "A score is the share of prefixes from 5 actions on, of which short sequences have few, so "
     "that even an untrained model's best head scores high ([lab notes](docs/lab-notes.md)); the "
@@ -26,7 +26,7 @@ S5_SHORT = (
 S5_HEADS = (
     "Nor does this model need a parity head: without the best one parity is as right as before, "
     "and only without the best two does it suffer (ablation in attention.json). Of four different "
-    "actions pieces can be looked up, so that nothing has to be counted ([lab "
+    "actions pieces may be looked up, so that nothing has to be counted ([lab "
     "notes](docs/lab-notes.md))."
 )
 S5_NO_HEADS = "The scores are no higher than by chance: there is no parity head, as the paper says."

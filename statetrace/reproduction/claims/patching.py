@@ -45,20 +45,16 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Near(0.5, 0.05),
         stand_in=ZOO_P,
         note=(
-            "Of the five other first actions two keep the parity and three change it, so "
-            "same-parity pairs alone would bring 40% at most, not 50%; the height of the region is "
-            "what they bring plus what opposite-parity pairs keep. Small models keep little of "
-            "those and restore same-parity pairs in part. The paper's maps may have been drawn "
-            "from as many pairs of either kind."
+            "The algorithm itself comes to one half ([paa-half](#paa-half)): pairs of equal parity "
+            "bring two fifths, those of opposite parity the rest. The zoo's models restore pairs "
+            "of equal parity in part alone."
         ),
         note_at_size=(
-            "Of the five other first actions two keep the parity and three change it, so "
-            "same-parity pairs alone would bring 40% at most, not 50%; the height of the region is "
-            "what they bring plus what opposite-parity pairs keep. This model keeps little of the "
-            "latter; the two others of this size in results/ (GPT-2, a second Pythia), earlier in "
-            "training and on shorter sequences, keep more and lie inside the rule. So nothing "
-            "makes it one half exactly, unless pairs are drawn by parity, as the paper's may have "
-            "been."
+            "The algorithm itself comes to one half ([paa-half](#paa-half)): pairs of equal parity "
+            "bring two fifths, those of opposite parity the rest. This model keeps less of both, "
+            "and its pairs happen to be of equal parity less often. The two others of this size in "
+            "results/ (GPT-2, a second Pythia), earlier in training and on shorter sequences, keep "
+            "more of those of opposite parity and lie inside the rule."
         ),
         picture="patching",
     ),

@@ -15,8 +15,8 @@ TITLE = "Probes (§4.3, Figures 3 and 10, Table 1, App. C)"
 
 BENDS = (
     "PAA models of the paper's size differ in this: on shorter sequences, earlier in training, "
-    "GPT-2 doubles and a second Pythia takes equal steps (results/). Which lengths were tried is "
-    "as fine as the interval."
+    "GPT-2 doubles and a second Pythia takes equal steps (results/). The interval is one step of "
+    "the lengths tried."
 )
 
 CLAIMS: tuple[Claim, ...] = (
@@ -124,7 +124,7 @@ CLAIMS: tuple[Claim, ...] = (
                 " there is nothing to read: a probe that guesses is right by luck, and on as "
                 "many held-out sequences as the paper has (100,000) that luck alone should "
                 "deviate by about 0.001, while the paper gives 0.000004 for such layers. Read"
-                " as variances, the paper's numbers would be of the size of ours."
+                " as variances, the paper's numbers would be about as large as that luck."
             ),
             general=True,
         )

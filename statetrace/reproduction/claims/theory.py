@@ -6,15 +6,19 @@ from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER
 from statetrace.reproduction.of_theory import (
     compiled_accuracy,
+    complement_layers,
     composed_example,
+    plateau_in_theory,
     printed_clusters,
     printed_relation,
+    probed_share,
     s3_is_d3,
     signature_fronts,
     smallest_unsolvable,
+    summed_parity,
     two_generators,
 )
-from statetrace.reproduction.rules import AtLeast, Near
+from statetrace.reproduction.rules import AtLeast, AtMost, Near
 
 TITLE = "Groups and algorithms in theory (§2, §3, Figure 1, App. A and D)"
 
@@ -27,6 +31,15 @@ CLAIMS: tuple[Claim, ...] = (
         paper="32514, DBAEC",
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=composed_example,
+        rule=AtLeast(1),
+    ),
+    Claim(
+        name="parity-sum",
+        where="§2.2",
+        says="The parity of a product is the sum of its factors' parities modulo 2",
+        paper="always",
+        recipe=f"{PAPER}/s5-gpt2.toml",
+        measure=summed_parity,
         rule=AtLeast(1),
     ),
     Claim(
@@ -49,6 +62,57 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=signature_fronts("sequential", 32),
         rule=Near(31, 0),
+    ),
+    Claim(
+        name="associative-probe",
+        where="§3.3, Figure 1",
+        says="Of the associative algorithm's layer l a probe knows the state of 2ˡ of n lengths",
+        paper="2ˡ / n",
+        recipe=f"{PAPER}/figure-3-probing.toml",
+        measure=probed_share("associative", 32, lambda layer: 2**layer / 32),
+        rule=AtMost(0),
+    ),
+    Claim(
+        name="sequential-probe",
+        where="§3.1, Figure 1",
+        says="Of the sequential algorithm's layer l a probe knows the state of l of n lengths",
+        paper="l / n",
+        recipe=f"{PAPER}/figure-3-probing.toml",
+        measure=probed_share("sequential", 32, lambda layer: layer / 32),
+        rule=AtMost(1 / 32),
+        ours=True,
+        note=(
+            "Off by one everywhere, since the first state is known before the first layer: it is "
+            "the first action."
+        ),
+        noted="",
+    ),
+    Claim(
+        name="paa-layers",
+        where="§3.4, Figure 1",
+        says=(
+            "The parity-associative algorithm settles pairs of opposite parity at once and then "
+            "needs as many layers as the associative one for those of equal parity"
+        ),
+        paper="5 layers at length 32",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=complement_layers(32),
+        rule=Near(5, 0),
+    ),
+    Claim(
+        name="paa-half",
+        where="§3.4, Figure 1",
+        says="Over all pairs it shows a region in which half of the answer is restored",
+        paper="50%",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=plateau_in_theory(32),
+        rule=Near(0.5, 0.05),
+        note=(
+            "Of five other first actions two keep the parity and three change it, so pairs of "
+            "equal parity alone would bring two fifths; the rest is what those of opposite parity "
+            "keep, if the answer's parity and the rest of it add up in the logits."
+        ),
+        noted="",
     ),
     Claim(
         name="parallel-exists",
@@ -93,7 +157,7 @@ CLAIMS: tuple[Claim, ...] = (
         note=(
             "A slip: a is its own inverse, so that a and b would commute. What holds is ab = b⁻¹a, "
             "whichever of the two is applied first, and from it follows what the paper uses it "
-            "for: parity and a count modulo 3 are enough (row before these)."
+            "for: parity and a count modulo 3 are enough ([parallel-exists](#parallel-exists))."
         ),
     ),
     Claim(
