@@ -6,8 +6,9 @@
 writes run.json (without places on this machine), for each lens LENS.json (settings, summary, notes)
 and LENS.csv (the tidy table), and drawn.json (what pictures need beside tables). No weights.
 
-Cost: a second; some 180 KB per run, a megabyte at length 100. Caveat: of patching NLD is kept, with deviations over pairs but
-without the pairs; of probing the model's own probes, not those of the controls.
+Cost: a second; some 180 KB per run, a megabyte at length 100. Caveat: of patching NLD is kept, with
+deviations over pairs but without the pairs; of probing the model's own probes, not those of the
+controls.
 """
 
 from __future__ import annotations

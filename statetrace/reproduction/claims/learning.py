@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statetrace.reproduction import of_models as lens
+from statetrace.reproduction import of_more as more
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
@@ -272,6 +273,24 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.ahead("accuracy", SCRATCH, model="gpt2"),
         rule=AtLeast(0, least=12),
         stand_in=REGIMES,
+    ),
+    *(
+        Claim(
+            name=f"{kind}-progress",
+            where="App. G",
+            says=(
+                f"{article} {kind.upper()} model learns longer and longer sequences, not all "
+                "lengths at once: rank correlation of lengths with when they were learned"
+            ),
+            paper="progressively",
+            recipe=f"{PAPER}/figure-6-training.toml",
+            measure=more.by_length(model),
+            rule=AtLeast(0.9),
+            ours=True,
+            stand_in=recipe,
+            picture="training",
+        )
+        for kind, article, model, recipe in (("aa", "An", A, ZOO_A), ("paa", "A", P, ZOO_P))
     ),
     Claim(
         name="s5-training",

@@ -12,11 +12,11 @@ from statetrace.reproduction.rules import AtLeast, AtMost, Near
 TITLE = "Activation patching (§4.2, Figures 2, 8 and 9, App. B)"
 
 LEAPS = (
-    "Each of the three parity-associative models has one layer that leaps over most of the "
-    "sequence, as counting would. Looked at by many lengths, the answer does move "
-    "deeper (next row), which is why there is a depth lens "
-    "([lab notes](docs/lab-notes.md)). Six layers may be too few to show a curve; the associative "
-    "model shows one with as many."
+    "The zoo's parity-associative models, all of six layers, have one layer that leaps over most "
+    "of the sequence, as counting would; those of the paper's size have none (row before these). "
+    "Looked at by many lengths, the answer of small ones, too, moves deeper, which is why there is "
+    "a depth lens ([lab notes](docs/lab-notes.md)). Six layers may be too few to show a curve; the "
+    "associative model shows one with as many."
 )
 
 CLAIMS: tuple[Claim, ...] = (
@@ -45,12 +45,17 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Near(0.5, 0.05),
         stand_in=ZOO_P,
         note=(
-            "Of the five other first actions two keep the parity and three change it, so over all"
-            " pairs of S3 no more than 40% is expected, not 50%: the height of the region is the "
-            "share of same-parity pairs times how far those are restored. The paper's maps may "
-            "have been drawn from as many pairs of either kind."
+            "The algorithm itself comes to one half ([paa-half](#paa-half)): pairs of equal parity "
+            "bring two fifths, those of opposite parity the rest. The zoo's models restore pairs "
+            "of equal parity in part alone."
         ),
-        general=True,
+        note_at_size=(
+            "The algorithm itself comes to one half ([paa-half](#paa-half)): pairs of equal parity "
+            "bring two fifths, those of opposite parity the rest. This model keeps less of both, "
+            "and its pairs happen to be of equal parity less often. The two others of this size in "
+            "results/ (GPT-2, a second Pythia), earlier in training and on shorter sequences, keep "
+            "more of those of opposite parity and lie inside the rule."
+        ),
         picture="patching",
     ),
     *(
@@ -279,7 +284,14 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         rule=AtLeast(2, least=2),
         ours=True,
-        note="Judged by bounds that were chosen for S3; the row has the numbers.",
+        note=(
+            "The bounds are those of S3. The AA model is as the paper says. In the PAA model the "
+            "front of same-parity pairs leaps over most of the ten actions in the first layer, "
+            "since of four different actions whole pieces can be looked up ([lab "
+            "notes](docs/lab-notes.md)); that of opposite-parity pairs leaps over all, and nothing "
+            "is left in which the maps could differ. By probes (Figure 3's row) it is PAA. More "
+            "actions or longer sequences were not tried."
+        ),
         picture="patching-s5",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statetrace.reproduction import of_more as more
 from statetrace.reproduction import of_probing as lens
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_studies as study
@@ -12,6 +13,11 @@ from statetrace.reproduction.rules import AtLeast, AtMost, Inside, Near, OneOf
 
 TITLE = "Probes (§4.3, Figures 3 and 10, Table 1, App. C)"
 
+BENDS = (
+    "PAA models of the paper's size differ in this: on shorter sequences, earlier in training, "
+    "GPT-2 doubles and a second Pythia takes equal steps (results/). The interval is one step of "
+    "the lengths tried."
+)
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -49,10 +55,6 @@ CLAIMS: tuple[Claim, ...] = (
         note=(
             "This model lies between the two. Next to none of the variance between states is "
             "parity (geometry.json), so parity is linear here in directions of little variance."
-        ),
-        note_at_size=(
-            "After a fourteenth of its training this model lies between the two, as the small one "
-            "of the zoo does at the end of its own; where it would end was not seen."
         ),
         picture="probes",
     ),
@@ -117,11 +119,12 @@ CLAIMS: tuple[Claim, ...] = (
             rule=AtMost(0.001),
             stand_in=recipe,
             note=(
-                "In the zoo ten times larger subsets halve the deviation. It is largest where"
+                "Larger subsets, tried on more sequences, lower the deviation in the zoo, not to "
+                "the paper's (results/zoo, folders that end in -wide). It is largest where"
                 " there is nothing to read: a probe that guesses is right by luck, and on as "
                 "many held-out sequences as the paper has (100,000) that luck alone should "
                 "deviate by about 0.001, while the paper gives 0.000004 for such layers. Read"
-                " as variances, the paper's numbers would be of the size of ours."
+                " as variances, the paper's numbers would be about as large as that luck."
             ),
             general=True,
         )
@@ -163,6 +166,31 @@ CLAIMS: tuple[Claim, ...] = (
             "Neither is at the end of its training."
         ),
         picture="probes-by-length",
+    ),
+    *(
+        Claim(
+            name=f"{kind.lower()}-lengths",
+            where="Figure 10, §4.3, App. C.2",
+            says=(
+                f"The layers of {kind} models know the state of exponentially longer sequences: "
+                "half-way from the first that knows any to the last, the length is as doubling has "
+                "it (1) and not as equal steps have it (0)"
+            ),
+            paper="exponential",
+            recipe=f"{PAPER}/figure-10-probing-by-length.toml",
+            measure=more.length_bend(model),
+            rule=AtLeast(0.5),
+            ours=True,
+            stand_in=recipe,
+            note=note,
+            noted="",
+            general=True,
+            picture="probes-by-length",
+        )
+        for kind, model, recipe, note in (
+            ("AA", A, ZOO_A, ""),
+            ("PAA", P, ZOO_P, BENDS),
+        )
     ),
     Claim(
         name="s5-probing",

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER
-from statetrace.reproduction.of_theory import compiled_accuracy, composed_example, signature_fronts
-from statetrace.reproduction.rules import AtLeast, Near
+from statetrace.reproduction.of_theory import (
+    compiled_accuracy,
+    complement_layers,
+    composed_example,
+    plateau_in_theory,
+    printed_clusters,
+    printed_relation,
+    probed_share,
+    s3_is_d3,
+    signature_fronts,
+    smallest_unsolvable,
+    summed_parity,
+    two_generators,
+)
+from statetrace.reproduction.rules import AtLeast, AtMost, Near
 
-TITLE = "Algorithms in theory (§2, §3, Figure 1, App. A)"
+TITLE = "Groups and algorithms in theory (§2, §3, Figure 1, App. A and D)"
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -18,6 +31,15 @@ CLAIMS: tuple[Claim, ...] = (
         paper="32514, DBAEC",
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=composed_example,
+        rule=AtLeast(1),
+    ),
+    Claim(
+        name="parity-sum",
+        where="§2.2",
+        says="The parity of a product is the sum of its factors' parities modulo 2",
+        paper="always",
+        recipe=f"{PAPER}/s5-gpt2.toml",
+        measure=summed_parity,
         rule=AtLeast(1),
     ),
     Claim(
@@ -42,6 +64,57 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Near(31, 0),
     ),
     Claim(
+        name="associative-probe",
+        where="§3.3, Figure 1",
+        says="Of the associative algorithm's layer l a probe knows the state of 2ˡ of n lengths",
+        paper="2ˡ / n",
+        recipe=f"{PAPER}/figure-3-probing.toml",
+        measure=probed_share("associative", 32, lambda layer: 2**layer / 32),
+        rule=AtMost(0),
+    ),
+    Claim(
+        name="sequential-probe",
+        where="§3.1, Figure 1",
+        says="Of the sequential algorithm's layer l a probe knows the state of l of n lengths",
+        paper="l / n",
+        recipe=f"{PAPER}/figure-3-probing.toml",
+        measure=probed_share("sequential", 32, lambda layer: layer / 32),
+        rule=AtMost(1 / 32),
+        ours=True,
+        note=(
+            "Off by one everywhere, since the first state is known before the first layer: it is "
+            "the first action."
+        ),
+        noted="",
+    ),
+    Claim(
+        name="paa-layers",
+        where="§3.4, Figure 1",
+        says=(
+            "The parity-associative algorithm settles pairs of opposite parity at once and then "
+            "needs as many layers as the associative one for those of equal parity"
+        ),
+        paper="5 layers at length 32",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=complement_layers(32),
+        rule=Near(5, 0),
+    ),
+    Claim(
+        name="paa-half",
+        where="§3.4, Figure 1",
+        says="Over all pairs it shows a region in which half of the answer is restored",
+        paper="50%",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=plateau_in_theory(32),
+        rule=Near(0.5, 0.05),
+        note=(
+            "Of five other first actions two keep the parity and three change it, so pairs of "
+            "equal parity alone would bring two fifths; the rest is what those of opposite parity "
+            "keep, if the answer's parity and the rest of it add up in the logits."
+        ),
+        noted="",
+    ),
+    Claim(
         name="parallel-exists",
         where="§3.2, App. A",
         says="A network of constant depth can solve S3: by counting modulo 2 and 3",
@@ -49,5 +122,65 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s3-gpt2.toml",
         measure=compiled_accuracy("parallel", "S3"),
         rule=AtLeast(0.98),
+    ),
+    Claim(
+        name="not-solvable",
+        where="App. A",
+        says="S5 is the smallest symmetric group that is not solvable",
+        paper="n = 5",
+        recipe=f"{PAPER}/s5-gpt2.toml",
+        measure=smallest_unsolvable,
+        rule=Near(5, 0),
+        note=(
+            "The paper says permutation group. Among all of these the even half of S5 is smaller "
+            "and not solvable either."
+        ),
+        noted="",
+    ),
+    Claim(
+        name="s3-is-d3",
+        where="App. A",
+        says="S3 is D3, the symmetries of a triangle, and (23) and (123) generate it",
+        paper="isomorphic",
+        recipe=f"{PAPER}/s3-gpt2.toml",
+        measure=s3_is_d3,
+        rule=AtLeast(1),
+    ),
+    Claim(
+        name="relation",
+        where="App. A",
+        says="a = (23) and b = (123) satisfy ab = ba⁻¹",
+        paper="ab = ba⁻¹",
+        recipe=f"{PAPER}/s3-gpt2.toml",
+        measure=printed_relation,
+        rule=AtLeast(1),
+        note=(
+            "A slip: a is its own inverse, so that a and b would commute. What holds is ab = b⁻¹a, "
+            "whichever of the two is applied first, and from it follows what the paper uses it "
+            "for: parity and a count modulo 3 are enough ([parallel-exists](#parallel-exists))."
+        ),
+    ),
+    Claim(
+        name="two-generators",
+        where="App. D",
+        says="Sₙ is generated by a swap of 1 and 2 and the cycle of all n",
+        paper="every n",
+        recipe=f"{PAPER}/figure-4-prism.toml",
+        measure=two_generators,
+        rule=AtLeast(1),
+    ),
+    Claim(
+        name="clusters-by-generators",
+        where="App. D",
+        says=(
+            "In the clusters 123 213, 312 132, 231 321 the swap of 1 and 2 leads to the other "
+            "state of a cluster, a 3-cycle to another cluster"
+        ),
+        paper="all six states",
+        recipe=f"{PAPER}/figure-4-prism.toml",
+        measure=printed_clusters,
+        rule=AtLeast(1),
+        note="The paper reads labels in two ways; this example, as App. E's, is in the second.",
+        noted="",
     ),
 )

@@ -1,0 +1,193 @@
+"""What rows beside the figures' main points measure, on results made up for it."""
+
+import json
+import re
+from importlib.resources import files
+
+import pytest
+
+from statetrace.reproduction import of_more as more
+from statetrace.reproduction import of_theory as theory
+from statetrace.reproduction.claims import CLAIMS
+from statetrace.reproduction.kept import A, P
+from statetrace.reproduction.results import Missing, Results
+from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
+from tests.reproduction.made import CELL, write_csv, write_patching
+
+RULES = {claim.name: claim.rule for claim in CLAIMS}
+
+PRINTED = {
+    "paper-1": r"""
+3.06 \cdot 10^{-2}, & 1.11 \cdot 10^{-1}, & 5.79 \cdot 10^{-4}, & 6.45 \cdot 10^{-3}, & 6.58 \cdot 10^{-3}, & 8.45 \cdot 10^{-1} \\
+3.36 \cdot 10^{-1}, & 1.69 \cdot 10^{-4}, & 6.63 \cdot 10^{-1}, & 8.05 \cdot 10^{-7}, & 1.68 \cdot 10^{-7}, & 7.81 \cdot 10^{-4} \\
+7.92 \cdot 10^{-5}, & 1.41 \cdot 10^{-2}, & 9.44 \cdot 10^{-1}, & 4.53 \cdot 10^{-4}, & 4.13 \cdot 10^{-2}, & 3.27 \cdot 10^{-11} \\
+2.85 \cdot 10^{-3}, & 1.29 \cdot 10^{-9}, & 7.06 \cdot 10^{-1}, & 6.37 \cdot 10^{-7}, & 2.58 \cdot 10^{-3}, & 2.89 \cdot 10^{-1}
+""",  # noqa: E501
+    "paper-2": r"""
+9.31 \cdot 10^{-1} & 2.32 \cdot 10^{-3} & 1.38 \cdot 10^{-8} & 5.86 \cdot 10^{-10} & 4.62 \cdot 10^{-5} & 6.63 \cdot 10^{-2} \\
+2.10 \cdot 10^{-4} & 3.12 \cdot 10^{-4} & 9.32 \cdot 10^{-7} & 9.07 \cdot 10^{-6} & 2.53 \cdot 10^{-1} & 7.47 \cdot 10^{-1} \\
+4.95 \cdot 10^{-1} & 1.18 \cdot 10^{-3} & 4.55 \cdot 10^{-1} & 2.17 \cdot 10^{-2} & 1.86 \cdot 10^{-8} & 2.71 \cdot 10^{-2} \\
+6.55 \cdot 10^{-1} & 4.92 \cdot 10^{-4} & 3.44 \cdot 10^{-1} & 2.28 \cdot 10^{-7} & 1.94 \cdot 10^{-4} & 2.14 \cdot 10^{-8}
+""",  # noqa: E501
+}
+"""The tables as the paper's source has them (appendix H)."""
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_topic_tables_are_the_papers(name):
+    kept = json.loads(files("statetrace.tasks").joinpath("topic_tables.json").read_text())
+    assert kept["tokens"] == ["123", "132", "213", "231", "312", "321"]
+    rows = [
+        [float(f"{a}e{b}") for a, b in re.findall(r"([\d.]+) \\cdot 10\^\{(-\d+)\}", line)]
+        for line in PRINTED[name].strip().splitlines()
+    ]
+    assert kept[name] == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "measure", "judged"),
+    [
+        ("parity-sum", theory.summed_parity, AGREES),
+        ("paa-layers", theory.complement_layers(32), AGREES),
+        ("paa-half", theory.plateau_in_theory(32), AGREES),
+        ("not-solvable", theory.smallest_unsolvable, AGREES),
+        ("s3-is-d3", theory.s3_is_d3, AGREES),
+        ("relation", theory.printed_relation, DIFFERS),
+        ("two-generators", theory.two_generators, AGREES),
+        ("clusters-by-generators", theory.printed_clusters, AGREES),
+        ("text-example", theory.told_example, AGREES),
+    ],
+)
+def test_what_is_said_of_groups_and_algorithms(tmp_path, name, measure, judged):
+    """Computed: needs nothing of results/."""
+    assert judge(RULES[name], measure(Results(tmp_path))) == judged
+
+
+@pytest.mark.parametrize("length", [8, 20])
+def test_formulas_of_probes(tmp_path, length):
+    """What the associative algorithm knows is cut off at the length; the sequential one is one
+    ahead of the paper's formula."""
+    found = Results(tmp_path)
+    doubled = theory.probed_share("associative", length, lambda at: min(2**at, length) / length)
+    assert doubled(found).value == 0
+    chained = theory.probed_share("sequential", length, lambda at: at / length)
+    assert chained(found).value == pytest.approx(1 / length)
+
+
+def test_the_relation_that_holds(tmp_path):
+    assert theory.printed_relation(Results(tmp_path)).words.endswith("ab = b⁻¹a holds in 2 of 2")
+
+
+def write_heads(root, scores):
+    """Scores by (layer, head), each with an interval of one point to either side."""
+    rows = [
+        {"measure": "head score", "name": "parity", "layer": layer, "head": head, "mean": score,
+         "std": 1.0, "low": score - 1, "high": score + 1, "n": 100}
+        for (layer, head), score in scores.items()
+    ]  # fmt: skip
+    write_csv(root / "results/zoo" / P / "attention.csv", rows)
+
+
+def test_where_parity_heads_lie(tmp_path):
+    """The second of those that are surely above one half; a head at the bound is not."""
+    write_heads(tmp_path, {(1, 0): 50.5, (2, 0): 90, (3, 1): 70, (6, 0): 99, (6, 1): 3})
+    found = more.heads_depth(P)(Results(tmp_path))
+    assert found.value == pytest.approx(3 / 6)
+    assert judge(RULES["heads-early"], found) == DIFFERS
+    write_heads(tmp_path, {(1, 0): 60, (1, 1): 61, (6, 0): 2})
+    assert judge(RULES["heads-early"], more.heads_depth(P)(Results(tmp_path))) == AGREES
+    write_heads(tmp_path, {(1, 0): 60, (6, 0): 2})
+    assert judge(RULES["heads-early"], more.heads_depth(P)(Results(tmp_path))) == NOT_REACHED
+
+
+def write_known(root, known):
+    """Layer l knows the state of sequences up to known[l] actions."""
+    rows = [
+        {"target": "state", "position": "last", "length": length, "layer": layer,
+         "metric": "probability", "mean": 0.9 if length <= longest else 0.2, "std": 0.0, "n": 50,
+         "chance": 0.17}
+        for layer, longest in enumerate(known)
+        for length in range(1, max(known) + 1)
+    ]  # fmt: skip
+    write_csv(root / "results/zoo" / A / "probing.csv", rows)
+
+
+@pytest.mark.parametrize(
+    ("known", "value", "judged"),
+    [
+        ((0, 4, 8, 16, 32, 64), 1, AGREES),
+        ((0, 4, 19, 34, 49, 64), 0, DIFFERS),
+        ((0, 0, 0, 0, 4, 64), None, NOT_REACHED),
+        ((0, 2, 3, 5), None, NOT_REACHED),
+    ],
+)
+def test_lengths_that_double_and_lengths_that_grow_by_steps(tmp_path, known, value, judged):
+    write_known(tmp_path, known)
+    found = more.length_bend(A)(Results(tmp_path))
+    if value is not None:
+        assert found.value == pytest.approx(value)
+    assert judge(RULES["aa-lengths"], found) == judged
+
+
+def test_lengths_learned_one_after_the_other(tmp_path):
+    def write(steps):
+        rows = [
+            {"measure": "reached", "what": "state", "length": n, "threshold": 0.9, "step": step,
+             "value": None}
+            for n, step in enumerate(steps, start=1)
+        ]  # fmt: skip
+        write_csv(tmp_path / "results/zoo" / A / "dynamics.csv", rows)
+        return more.by_length(A)(Results(tmp_path))
+
+    found = write([100, 100, 200, 300, 400, None])
+    assert (found.value, found.n) == (pytest.approx(0.97, abs=0.02), 5)
+    assert judge(RULES["aa-progress"], found) == AGREES
+    assert judge(RULES["aa-progress"], write([300, 200, 200, 100])) == DIFFERS
+    with pytest.raises(Missing):
+        write([100, 100, 100, 100])
+
+
+def test_models_of_sentences_are_taken_together(tmp_path):
+    write_patching(tmp_path, "text-scratch-0", (1, 2, 4, 8))
+    write_patching(tmp_path, "text-scratch-1", (1, 1, 1, 8))
+    measure = more.mean_of_folders("text-scratch", "patching", more.leap_of)
+    assert measure(Results(tmp_path)).value == pytest.approx((4 / 8 + 7 / 8) / 2)
+    with pytest.raises(Missing):
+        more.mean_of_folders("text-scratch", "probing", more.gain_of)(Results(tmp_path))
+
+
+def test_cutoffs_beyond_what_was_taught_tell_nothing(tmp_path):
+    def write(ends):
+        rows = [
+            CELL | {"cell": f"{regime}-{i}", "regime": regime, "cutoff": end, "longest": 40}
+            for regime, here in ends.items()
+            for i, end in enumerate(here)
+        ]
+        write_csv(tmp_path / "results/made/results.csv", rows)
+        return more.cutoff_gap("made", ("one", "two"))(Results(tmp_path))
+
+    found = write({"one": (18, 19, 20, None), "two": (12, 12, 13, 13)})
+    assert found.value == pytest.approx((18 + 19 + 20 + 41) / 4 - 12.5)
+    assert judge(RULES["auxiliary-further"], found) == AGREES
+    level = write({"one": (21, 21, 21, 21), "two": (21, 21, 21, 21)})
+    assert level.value is None
+    assert "cutoffs cannot tell" in level.words
+
+
+def test_seeds_that_draw_weights_say_nothing_of_data_order(tmp_path):
+    def write(verdicts, **changed):
+        rows = [CELL | {"cell": str(i), "verdict": v} | changed for i, v in enumerate(verdicts)]
+        write_csv(tmp_path / "results/made/results.csv", rows)
+        return Results(tmp_path)
+
+    paper = {"layers": None, "width": None, "length": 100}
+    found = write(["associative", "parity-associative", "parallel"], init_seed=None, **paper)
+    counted = more.kinds_of_seeds("made", model="gpt2")(found)
+    assert (counted.value, counted.n, counted.at_size) == (2, 3, True)
+    assert more.kinds_of_seeds("made", same_start=True)(found).value is None
+    assert judge(RULES["data-orders"], more.most_seeds("made")(found)) == NOT_REACHED
+    found = write(["associative"] * 12, init_seed=7)
+    counted = more.kinds_of_seeds("made", same_start=True)(found)
+    assert (counted.value, counted.at_size) == (1, False)
+    assert judge(RULES["data-order"], counted) == DIFFERS
+    assert judge(RULES["data-orders"], more.most_seeds("made")(found)) == AGREES
