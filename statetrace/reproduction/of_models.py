@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.lenses.parts.intervals import quantile
-from statetrace.reproduction.kept import P, large_ones, need_converged, of_best, zoo
+from statetrace.reproduction.kept import P, large_ones, need_converged, of_best, sized, zoo
 from statetrace.reproduction.measured import Measure, Measured, share_of
 from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
@@ -38,6 +38,30 @@ def head_score(model: str, rank: int) -> Measure:
         )
         return Measured(head["mean"], head["n"], "sequences", head["low"], head["high"], "%", words,
                         lens_files(model, "attention", "attention.json"))  # fmt: skip
+
+    return measure
+
+
+def needed_heads(model: str) -> Measure:
+    """Of all models of the paper's size, the share in which the best parity head stands out from
+    chance and parity is lost with it (its output at its mean), as the verdict asks."""
+
+    def measure(found: Results) -> Measured:
+        summaries = {
+            name: found.json(lens_file(name, "attention", "json"))["summary"]
+            for name in large_ones(found, model, "attention.json")
+        }
+        names = [name for name, about in summaries.items() if about.get("ablation")]
+        passed, said = 0, []
+        for about in (summaries[name] for name in names):
+            lost = {(one["heads"], one["method"]): one["drop"] for one in about["ablation"]}
+            best, drop = about["top_heads"][0]["score"], lost["top 1", "mean"][about["quotient"]]
+            passed += best > about["top_score_by_chance"] and drop > 0
+            points = round(100 * drop, 1) + 0.0  # no -0.0
+            said.append(f"{best:.0f}% ({about['top_score_by_chance']:.0f}%), {points}")
+        words = f"scores (by chance) and points of parity lost: {'; '.join(said)}"
+        sources = tuple(lens_file(name, "attention", "json") for name in names)
+        return sized(found, share_of(passed, len(names), "models", sources, words), names)
 
     return measure
 

@@ -110,6 +110,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="100%",
         recipe=f"{PAPER}/table-2-parity-head-scores.toml",
         measure=study.share_of_trained(lambda row: row["measures"]["attention"] > 0.5, label=PAA),
+        at_size=lens.needed_heads(P),
         rule=Inside(1),
         ours=True,
         stand_in=ZOO_P,

@@ -209,6 +209,7 @@ CLAIMS: tuple[Claim, ...] = (
         paper="most",
         recipe=f"{PAPER}/figure-6-training.toml",
         measure=study.share_where(_parity_whole, *BOTH, mechanism=PAA),
+        at_size=study.share_where(_parity_whole, SCRATCH, mechanism=PAA),
         rule=AtLeast(0.5, 4),
         stand_in=REGIMES,
     ),
