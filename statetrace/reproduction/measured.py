@@ -84,6 +84,14 @@ def of_deviation(value: float, n: int) -> tuple[float, float]:
     return value / most**1.5, value / least**1.5 if least > 0 else math.inf
 
 
+def of_correlation(value: float, n: int) -> tuple[float, float]:
+    """The interval of a correlation over n, by Fisher's transformation."""
+    if n < 4:
+        return -1.0, 1.0
+    middle, off = math.atanh(min(max(value, -0.9999), 0.9999)), float(quantile()) / (n - 3) ** 0.5
+    return math.tanh(middle - off), math.tanh(middle + off)
+
+
 def first_of(*measures: Measure) -> Measure:
     """The first that has a number; if none has, what the first says."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.reproduction.kept import P, large_ones, need_converged, of_best, sized, zoo
-from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.measured import Measure, Measured, of_correlation, share_of
 from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
@@ -124,7 +124,8 @@ def widening_tree(model: str) -> Measure:
             said.append(f"{listed} with edges of weight {about['spec']['weight']} and more")
         value, layers = values[0]
         words = f"rank correlation; mean spans by layer {', '.join(said)}"
-        return Measured(value, layers, "layers", words=words, sources=tuple(files))
+        ends = of_correlation(value, layers)
+        return Measured(value, layers, "layers", *ends, words=words, sources=tuple(files))
 
     return measure
 
@@ -162,10 +163,12 @@ def last_variance(model: str, linear: bool) -> Measure:
         if parity_is_linear(found, model) != linear:
             raise Missing(f"in '{model}' parity is {'not ' * linear}linear in the last layer")
         about = found.json(lens_file(model, "geometry", "json"))["summary"]
-        parts = about["explained_variance"]
+        parts, n = about["explained_variance"], about["sequences"]
         words = "components " + " ".join(f"{100 * part:.1f}%" for part in parts)
-        return Measured(sum(parts), about["sequences"], "sequences", unit="share", words=words,
-                        sources=lens_files(model, "geometry.json"))  # fmt: skip
+        value = float(sum(parts))
+        off = float(quantile()) * value * (1 - value) * (2 / n) ** 0.5  # as of normal activations
+        return Measured(value, n, "sequences", value - off, value + off, "share", words,
+                        lens_files(model, "geometry.json"))  # fmt: skip
 
     return measure
 
@@ -245,9 +248,13 @@ def reach(model: str) -> Measure:
         need_converged(found, model)
         about = found.json(lens_file(model, "generalization", "json"))
         summary = about["summary"]
-        at, trained = summary["cutoff"]["state"]["first_below"], summary["training_length"]
-        value = (at or summary["longest"] + 1) / trained
-        return Measured(value, about["spec"]["sequences"], "sequences", words=f"{at} of {trained}",
+        cutoff, trained = summary["cutoff"]["state"], summary["training_length"]
+        at, low, high = (
+            (cutoff[key] or summary["longest"] + 1) / trained
+            for key in ("first_below", "low", "high")
+        )
+        return Measured(at, about["spec"]["sequences"], "sequences", low, high,
+                        words=f"{cutoff['first_below']} of {trained}",
                         sources=lens_files(model, "generalization.json"))  # fmt: skip
 
     return measure

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.reproduction.kept import looked_at, of_best, sized
-from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.measured import Measure, Measured, of_correlation
 from statetrace.reproduction.of_patching import fronts, grid
 from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.of_studies import AA, PAA, RESAMPLED, judged, sizes
@@ -117,8 +117,8 @@ def by_length(model: str, threshold: float = 0.9) -> Measure:
             f"{n} from step {steps[n]:,}" for n in shown
         )
         value = float(np.corrcoef(_ranks(list(steps)), _ranks(list(steps.values())))[0, 1])
-        return Measured(value, len(steps), "lengths", words=words,
-                        sources=lens_files(model, "dynamics"))  # fmt: skip
+        return Measured(value, len(steps), "lengths", *of_correlation(value, len(steps)),
+                        words=words, sources=lens_files(model, "dynamics"))  # fmt: skip
 
     return measure
 

@@ -60,8 +60,10 @@ rule says *ours*; where it gives one, the margin (±) is still ours. Rows about 
 sequences or pairs, not models. Which mechanism a model has is said by the verdict
 ([how](docs/verdict.md)), which among others looks at cutoffs and at the order in which parity and
 state were learned: rows about cutoffs and training of "PAA models" or "AA models" are therefore
-less than independent evidence. Known causes of differences, and what was tried, stand below each
-table.
+less than independent evidence. Rows that count `calibration/trained.jsonl` are of the 22 models of
+the verdict's calibration ([which](docs/calibration.md)), whose runs were not kept: their names say
+what they were taught, their width, length and seed. Known causes of differences, and what was
+tried, stand below each table.
 """
 
 

@@ -139,10 +139,12 @@ def test_lengths_learned_one_after_the_other(tmp_path):
         write_csv(tmp_path / "results/zoo" / A / "dynamics.csv", rows)
         return more.by_length(A)(Results(tmp_path))
 
-    found = write([100, 100, 200, 300, 400, None])
-    assert (found.value, found.n) == (pytest.approx(0.97, abs=0.02), 5)
+    steps = [100 * n for n in range(30)]
+    found = write([0, *steps, None])
+    assert (found.value, found.n) == (pytest.approx(1, abs=0.001), 31)
     assert judge(RULES["aa-progress"], found) == AGREES
-    assert judge(RULES["aa-progress"], write([300, 200, 200, 100])) == DIFFERS
+    assert judge(RULES["aa-progress"], write(steps[::-1])) == DIFFERS
+    assert judge(RULES["aa-progress"], write(steps[:4])) == NOT_REACHED
     with pytest.raises(Missing):
         write([100, 100, 100, 100])
 

@@ -12,7 +12,7 @@ from statetrace.lenses.result import LensResult
 from statetrace.reproduction import of_models, of_patching, of_probing, of_studies
 from statetrace.reproduction.claim import Claim, answer, settings, size
 from statetrace.reproduction.keep import keep
-from statetrace.reproduction.measured import Measured, of_deviation, share_of
+from statetrace.reproduction.measured import Measured, of_correlation, of_deviation, share_of
 from statetrace.reproduction.results import Results
 from statetrace.reproduction.rules import (
     AGREES,
@@ -381,3 +381,10 @@ def test_intervals_of_deviations():
     assert high == pytest.approx((9 / 2.700) ** 0.5, rel=0.01)
     assert of_deviation(1.0, 1) == (0.0, math.inf)
     assert of_deviation(1.0, 2)[1] == math.inf
+
+
+def test_intervals_of_correlations():
+    """0.5 of 28: Fisher's z is 0.549 with an error of 0.2."""
+    assert of_correlation(0.5, 28) == pytest.approx((math.tanh(0.157), math.tanh(0.941)), abs=0.001)
+    assert of_correlation(0.9, 3) == (-1.0, 1.0)
+    assert of_correlation(1.0, 50)[1] <= 1.0
