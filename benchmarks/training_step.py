@@ -11,6 +11,7 @@ Target, on one H200, Pythia-160M: 14 ms or less, at least 17 times the published
     python benchmarks/training_step.py                 # the table
     python benchmarks/training_step.py --profile       # and where our step's time goes
     python benchmarks/training_step.py --curves 1000   # loss curves of three seeds, plain and ours
+    python benchmarks/training_step.py --curves 1000 --kinds ours --seeds 6   # of ours alone
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def curves(wanted: argparse.Namespace) -> None:
     found: dict[str, list[list[float]]] = {}
     for name in wanted.models:
         for seed in range(wanted.seeds):
-            for what in ("plain", "ours"):
+            for what in wanted.kinds:
                 batches = Batches(wanted.device, wanted.batch, wanted.length)
                 model = make(name, batches.task.vocabulary.size, seed, wanted)
                 step = our_step(model, True, True)
@@ -240,6 +241,10 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--curves", type=int, default=0, metavar="STEPS")
     parser.add_argument("--seeds", type=int, default=3, help="of the loss curves")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=["plain", "ours"], default=["plain", "ours"],
+        help="of the loss curves",
+    )  # fmt: skip
     parser.add_argument("--out", help="a JSON file for the table, or for the loss curves")
     wanted = parser.parse_args()
     os.environ.update(WORKSPACE)  # as training does

@@ -197,9 +197,12 @@ def _end(row: Row, column: str) -> float:
     return float(row["longest"] + 1 if row[column] is None else row[column])
 
 
-def kinds_of_seeds(study: str, same_start: bool = False, **where: Any) -> Measure:
+def kinds_of_seeds(
+    study: str, same_start: bool = False, apart: str = "model", **where: Any
+) -> Measure:
     """How many of AA and PAA there are among models that differ in nothing but their seed; with
-    `same_start`, among those alone whose initial weights had a seed of their own."""
+    `same_start`, among those alone whose initial weights had a seed of their own. Models are told
+    `apart` by a setting, and most kinds of one of its levels count."""
 
     def measure(found: Results) -> Measured:
         rows = judged(found, (study,), "verdict", **where)
@@ -209,11 +212,18 @@ def kinds_of_seeds(study: str, same_start: bool = False, **where: Any) -> Measur
         if same_start and not (rows := [r for r in rows if r.get("init_seed") is not None]):
             words = "every seed has initial weights of its own"
             return Measured(None, words=words, sources=sources)
-        tally = Counter(row["verdict"] for row in rows)
-        words = ", ".join(f"{count} {kind}" for kind, count in tally.most_common())
-        return Measured(sum(kind in tally for kind in (AA, PAA)), len(rows), "seeds",
-                        unit="mechanisms", words=words, sources=sources, size=sizes(rows),
-                        at_size=_published(rows))  # fmt: skip
+        tallies = {
+            level: Counter(row["verdict"] for row in rows if row[apart] == level)
+            for level in dict.fromkeys(row[apart] for row in rows)
+        }
+        kinds = max(sum(kind in tally for kind in (AA, PAA)) for tally in tallies.values())
+        words = "; ".join(
+            (f"{apart} {level}: " if len(tallies) > 1 else "")
+            + ", ".join(f"{count} {kind}" for kind, count in tally.most_common())
+            for level, tally in tallies.items()
+        )
+        return Measured(kinds, len(rows), "seeds", unit="mechanisms", words=words,
+                        sources=sources, size=sizes(rows), at_size=_published(rows))  # fmt: skip
 
     return measure
 

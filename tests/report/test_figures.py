@@ -237,5 +237,5 @@ def test_the_fullest_attention_tree_comes_first(run):
     assert trees(LensResult("attention", {}, {}, saved)) == [1, 2, 0]
     first = tree_choices(look)["example"][0]
     assert attention_tree(look).rows() == attention_tree(look, first).rows()
-    with pytest.raises(StatetraceError, match="no attention tree"):
+    with pytest.raises(StatetraceError, match="no attention tree '99'; there are 1"):
         attention_tree(look, "99")

@@ -192,3 +192,16 @@ def test_seeds_that_draw_weights_say_nothing_of_data_order(tmp_path):
     assert (counted.value, counted.at_size) == (1, False)
     assert judge(RULES["data-order"], counted) == DIFFERS
     assert judge(RULES["data-orders"], more.most_seeds("made")(found)) == AGREES
+
+
+def test_kinds_are_counted_among_models_of_one_width(tmp_path):
+    """One kind at either width are not two that data order could have made."""
+    rows = [
+        CELL | {"cell": f"{width}-{i}", "verdict": verdict, "width": width, "init_seed": 0}
+        for width, verdict in ((16, "associative"), (32, "parity-associative"))
+        for i in range(3)
+    ]
+    write_csv(tmp_path / "results/made/results.csv", rows)
+    counted = more.kinds_of_seeds("made", same_start=True, apart="width")(Results(tmp_path))
+    assert (counted.value, counted.n) == (1, 6)
+    assert counted.words == "width 16: 3 associative; width 32: 3 parity-associative"

@@ -143,16 +143,20 @@ def trees(result: LensResult) -> list[int]:
 def attention_tree(look: Look, example: str | None = None) -> Chart:
     """One example's tree, of those saved the one with most edges if none is asked for."""
     result = look.need("attention")
-    saved = trees(result)
-    number = int(example) - 1 if example else next(iter(saved), 0)
-    if number not in saved:
+    saved = {str(number + 1): number for number in trees(result)}
+    if not saved:
         reason = result.notes[0] if result.notes else "no tree was saved"
         raise StatetraceError(f"no attention tree to draw: {reason}")
+    example = example or next(iter(saved))
+    if example not in saved:
+        known = ", ".join(sorted(saved))
+        raise StatetraceError(f"there is no attention tree '{example}'; there are {known}")
+    number = saved[example]
     names = [look.group.labels[int(a)] for a in result.arrays[f"tree{number}_actions"]]
     edges = result.arrays[f"tree{number}_edges"]
     weights = result.arrays[f"tree{number}_weights"].tolist()
     panel = tree_panel(edges, weights, names, tree_layers(result), result.spec.get("weight", 0.95))
-    return Chart(TREE, f"Attention tree, example {number + 1}", (panel,), TREE_ABOUT)
+    return Chart(TREE, f"Attention tree, example {example}", (panel,), TREE_ABOUT)
 
 
 def tree_layers(result: LensResult) -> int:
