@@ -207,16 +207,17 @@ def profile(step: Callable[..., Any], batches: Batches, steps: int = 5) -> None:
 def curves(wanted: argparse.Namespace) -> None:
     """Losses of the first steps, for some seeds of the plain compiled loop and of ours."""
     found: dict[str, list[list[float]]] = {}
+    mixed = wanted.device == "cuda"
     for name in wanted.models:
         for seed in range(wanted.seeds):
             for what in wanted.kinds:
                 batches = Batches(wanted.device, wanted.batch, wanted.length)
                 model = make(name, batches.task.vocabulary.size, seed, wanted)
-                step = our_step(model, True, True)
+                step = our_step(model, mixed, True)
                 if what == "plain":
                     model = make(name, batches.task.vocabulary.size, seed, wanted)
                     model.compile(dynamic=False)
-                    step = plain_step(model, True, wanted.device)
+                    step = plain_step(model, mixed, wanted.device)
                 losses = [step(i, batches(seed, i)) for i in range(wanted.curves)]
                 found.setdefault(f"{name} {what}", []).append(torch.stack(losses).tolist())
     for key, lines in found.items():
