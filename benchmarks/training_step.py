@@ -248,6 +248,11 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--out", help="a JSON file for the table, or for the loss curves")
     wanted = parser.parse_args()
+    if wanted.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit(
+            "error: --device 'cuda': torch sees no GPU here; on a CPU try a toy, such as --device "
+            "cpu --layers 2 --width 64 --heads 2 --batch 4 --length 10"
+        )
     os.environ.update(WORKSPACE)  # as training does
     if wanted.curves:
         curves(wanted)
