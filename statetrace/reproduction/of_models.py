@@ -1,4 +1,5 @@
-"""Numbers from attention, geometry and accuracy by length of single models (sections 4.3 to 4.5).
+"""Numbers from attention, geometry, training and accuracy by length of single models (sections 4.3
+to 5.1).
 
 Layers are counted as everywhere: 0 is the embedding, l the output of block l.
 """
@@ -282,3 +283,57 @@ def accuracy_beyond(model: str, times: float) -> Measure:
                         f"at length {length}", sources)  # fmt: skip
 
     return measure
+
+
+@of_best
+def heads_depth(model: str, score: float = 50, heads: int = 2) -> Measure:
+    """The share of the depth by which there are so many heads whose score, with its interval, lies
+    above a bound."""
+
+    def measure(found: Results) -> Measured:
+        rows = found.table(lens_file(model, "attention"))
+        sources = lens_files(model, "attention")
+        rows = [row for row in rows if row["measure"] == "head score"]
+        above = sorted((row for row in rows if row["low"] > score), key=lambda row: row["layer"])
+        words = ", ".join(f"layer {r['layer']}, head {r['head']} ({r['mean']:.0f}%)" for r in above)
+        if len(above) < heads:
+            said = f"fewer than {heads} heads above {score:.0f}%: {words or 'none'}"
+            return Measured(None, words=said, sources=sources)
+        last = max(row["layer"] for row in rows)
+        value = above[heads - 1]["layer"] / last
+        return Measured(value, len(rows), "heads", unit="share", sources=sources,
+                        words=f"of {last} layers; above {score:.0f}%: {words}")  # fmt: skip
+
+    return measure
+
+
+@of_best
+def by_length(model: str, threshold: float = 0.9) -> Measure:
+    """Rank correlation of lengths with the step at which their states were first right in
+    `threshold` of the cases, over lengths that were."""
+
+    def measure(found: Results) -> Measured:
+        rows = [
+            row
+            for row in found.table(lens_file(model, "dynamics"))
+            if (row["measure"], row["what"], row["threshold"]) == ("reached", "state", threshold)
+            and row["step"] is not None
+        ]
+        if len({row["step"] for row in rows}) < 3:
+            raise Missing(f"of '{model}' too few lengths were learned at different steps")
+        steps = {row["length"]: row["step"] for row in sorted(rows, key=lambda r: r["length"])}
+        shown = list(steps)[:: max(1, len(steps) // 6)]
+        words = f"{threshold:.0%} right at " + ", ".join(
+            f"{n} from step {steps[n]:,}" for n in shown
+        )
+        value = float(np.corrcoef(_ranks(list(steps)), _ranks(list(steps.values())))[0, 1])
+        return Measured(value, len(steps), "lengths", *of_correlation(value, len(steps)),
+                        words=words, sources=lens_files(model, "dynamics"))  # fmt: skip
+
+    return measure
+
+
+def _ranks(values: list[Any]) -> Array:
+    """Places in order; equal values share the mean of theirs."""
+    array = np.array(values)
+    return np.array([(array < one).sum() + ((array == one).sum() - 1) / 2 for one in array])

@@ -171,3 +171,43 @@ def largest_deviation(model: str, target: str) -> Measure:
         return Measured(value, n, "subsets", low, high, words=words, sources=sources)
 
     return measure
+
+
+@of_best
+def length_bend(model: str, least: float = 0.5) -> Measure:
+    """How the longest sequences grow whose state a layer knows, that is, to which its probe gives a
+    probability of `least` on average. Looked at half-way from the first layer that knows any to
+    the last: 0 if the length there is the arithmetic mean of theirs, as by equal steps, 1 if it is
+    the geometric one, as by doubling. The interval is that of the next lengths tried."""
+
+    def measure(found: Results) -> Measured:
+        most = looked_at(found, model) or np.inf
+        rows = [
+            row
+            for row in found.table(lens_file(model, "probing"))
+            if (row["target"], row["position"], row["metric"]) == ("state", "last", "probability")
+            and row["length"] <= most
+        ]
+        if not rows:
+            raise Missing(f"of '{model}' there are no probabilities of states by length")
+        layers = range(max(row["layer"] for row in rows) + 1)
+        known = [
+            max((r["length"] for r in rows if r["layer"] == at and r["mean"] >= least), default=0)
+            for at in layers
+        ]
+        sources = lens_files(model, "probing")
+        words = f"longest known by layer {' '.join(map(str, known))}"
+        start = next((layer for layer in layers if known[layer]), layers[-1])
+        if layers[-1] - start < 2 or known[-1] <= known[start]:
+            return Measured(None, words=f"known in too few layers: {words}", sources=sources)
+        first, last = known[start], known[-1]
+        half = float(np.interp((start + layers[-1]) / 2, layers, known))
+        steps, doubling = (first + last) / 2, (first * last) ** 0.5
+        words += f"; half-way {half:.3g}, by doubling {doubling:.3g}, by equal steps {steps:.3g}"
+        apart = max(np.diff(sorted({row["length"] for row in rows})))
+        value, low, high = (
+            float((steps - half - by) / (steps - doubling)) for by in (0, apart, -apart)
+        )
+        return Measured(value, rows[0]["n"], "sequences", low, high, words=words, sources=sources)
+
+    return measure

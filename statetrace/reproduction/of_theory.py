@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from importlib.resources import files
 
 import numpy as np
 
@@ -252,3 +254,18 @@ def compiled_accuracy(algorithm: str, of: str) -> Measure:
                         sources=(COMPILED,))  # fmt: skip
 
     return measure
+
+
+TABLES = "statetrace/tasks/topic_tables.json"
+ROUNDED = 0.003
+"""How far six numbers of three digits may be from 1 in sum, each rounded by half of its last."""
+
+
+def topic_tables(found: Results) -> Measured:
+    """Of the printed rows p(token | topic), the share that sum to 1 as far as they were rounded."""
+    data = json.loads(files("statetrace.tasks").joinpath("topic_tables.json").read_text())
+    sums = np.array([sum(row) for name, table in data.items() if name != "tokens" for row in table])
+    off = np.abs(sums - 1)
+    words = f"{len(data) - 1} tables; at most {off.max():.1g} from 1"
+    return Measured(float((off <= ROUNDED).mean()), len(sums), "topics", unit="share", words=words,
+                    sources=(TABLES,))  # fmt: skip

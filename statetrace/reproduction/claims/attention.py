@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from statetrace.reproduction import of_models as lens
-from statetrace.reproduction import of_more as more
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
@@ -130,7 +129,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         paper="layers 1 and 2 of 12 (S3), 3 and 4 (S5), counted from 1",
         recipe=f"{PAPER}/table-2-parity-head-scores.toml",
-        measure=more.heads_depth(P),
+        measure=lens.heads_depth(P),
         rule=AtMost(1 / 3),
         ours=True,
         stand_in=ZOO_P,

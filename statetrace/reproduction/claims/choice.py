@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statetrace.reproduction import of_more as more
+from statetrace.reproduction import of_seeds as seeds
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import BOTH, PAPER, REGIMES, SCRATCH, SMALL
@@ -88,7 +88,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Training runs that differ in their seed alone come to either mechanism (GPT-2)",
         paper="both",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        measure=more.kinds_of_seeds(SCRATCH, model="gpt2"),
+        measure=seeds.kinds_of_seeds(SCRATCH, model="gpt2"),
         rule=AtLeast(2, least=2),
     ),
     Claim(
@@ -98,8 +98,8 @@ CLAIMS: tuple[Claim, ...] = (
         paper="both",
         recipe=f"{PAPER}/figure-7-proportions.toml",
         measure=first_of(
-            more.kinds_of_seeds(SCRATCH, same_start=True, model="gpt2"),
-            more.kinds_of_seeds("tiny-orders", same_start=True, apart="width"),
+            seeds.kinds_of_seeds(SCRATCH, same_start=True, model="gpt2"),
+            seeds.kinds_of_seeds("tiny-orders", same_start=True, apart="width"),
         ),
         rule=AtLeast(2, least=2),
         stand_in="recipes/studies/tiny-orders.toml",
@@ -116,7 +116,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Up to 12 data orders were tried of each model",
         paper="12",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        measure=more.most_seeds(SCRATCH),
+        measure=seeds.most_seeds(SCRATCH),
         rule=AtLeast(12, least=12),
     ),
     Claim(

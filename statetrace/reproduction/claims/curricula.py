@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from statetrace.reproduction import of_more as more
+from statetrace.reproduction import of_seeds as seeds
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, REGIMES
 from statetrace.reproduction.measured import Measure, first_of
 from statetrace.reproduction.of_studies import AA, PAA
+from statetrace.reproduction.of_theory import topic_tables
 from statetrace.reproduction.results import Row
 from statetrace.reproduction.rules import AtLeast, AtMost, Inside
 
@@ -69,7 +70,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         paper="2 tables of 4 topics",
         recipe="recipes/regimes/topic.toml",
-        measure=more.topic_tables,
+        measure=topic_tables,
         rule=AtLeast(1),
     ),
     Claim(
@@ -227,8 +228,8 @@ CLAIMS: tuple[Claim, ...] = (
         paper="better",
         recipe="recipes/studies/auxiliary.toml",
         measure=first_of(
-            more.cutoff_gap("tiny-regimes", ("auxiliary-action", "auxiliary-parity")),
-            more.cutoff_gap("small-regimes", ("auxiliary-action", "auxiliary-parity")),
+            seeds.cutoff_gap("tiny-regimes", ("auxiliary-action", "auxiliary-parity")),
+            seeds.cutoff_gap("small-regimes", ("auxiliary-action", "auxiliary-parity")),
         ),
         rule=AtLeast(0, least=8),
         stand_in=REGIMES,

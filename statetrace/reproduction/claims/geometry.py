@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from statetrace.reproduction import of_models as lens
-from statetrace.reproduction import of_more as more
 from statetrace.reproduction import of_s5 as s5
+from statetrace.reproduction import of_text as text
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
 from statetrace.reproduction.kept import PAA_ZOO, TEXT, A, P
@@ -183,7 +183,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         paper="≤ 50%",
         recipe=f"{PAPER}/figure-14-natural-language.toml",
-        measure=more.mean_of_folders(TEXT, "patching", more.leap_of, "share"),
+        measure=text.mean_of_folders(TEXT, "patching", text.leap_of, "share"),
         rule=AtMost(0.5),
         ours=True,
         stand_in="recipes/studies/tiny-text.toml",
@@ -196,7 +196,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         paper="more than 50% of the gain",
         recipe=f"{PAPER}/figure-14-natural-language.toml",
-        measure=more.mean_of_folders(TEXT, "probing", more.gain_of, "share"),
+        measure=text.mean_of_folders(TEXT, "probing", text.gain_of, "share"),
         rule=AtLeast(0.5),
         ours=True,
         stand_in="recipes/studies/tiny-text.toml",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from statetrace.reproduction import of_models as lens
-from statetrace.reproduction import of_more as more
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
@@ -285,7 +284,7 @@ CLAIMS: tuple[Claim, ...] = (
             ),
             paper="progressively",
             recipe=f"{PAPER}/figure-6-training.toml",
-            measure=more.by_length(model),
+            measure=lens.by_length(model),
             rule=AtLeast(0.9),
             ours=True,
             stand_in=recipe,

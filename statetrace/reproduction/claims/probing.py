@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statetrace.reproduction import of_more as more
 from statetrace.reproduction import of_probing as lens
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_studies as study
@@ -178,7 +177,7 @@ CLAIMS: tuple[Claim, ...] = (
             ),
             paper="exponential",
             recipe=f"{PAPER}/figure-10-probing-by-length.toml",
-            measure=more.length_bend(model),
+            measure=lens.length_bend(model),
             rule=AtLeast(0.5),
             ours=True,
             stand_in=recipe,

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from statetrace.reproduction import of_more as more
+from statetrace.reproduction import of_models, of_probing, of_seeds, of_text
 from statetrace.reproduction import of_theory as theory
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.kept import A, P
@@ -91,13 +91,13 @@ def write_heads(root, scores):
 def test_where_parity_heads_lie(tmp_path):
     """The second of those that are surely above one half; a head at the bound is not."""
     write_heads(tmp_path, {(1, 0): 50.5, (2, 0): 90, (3, 1): 70, (6, 0): 99, (6, 1): 3})
-    found = more.heads_depth(P)(Results(tmp_path))
+    found = of_models.heads_depth(P)(Results(tmp_path))
     assert found.value == pytest.approx(3 / 6)
     assert judge(RULES["heads-early"], found) == DIFFERS
     write_heads(tmp_path, {(1, 0): 60, (1, 1): 61, (6, 0): 2})
-    assert judge(RULES["heads-early"], more.heads_depth(P)(Results(tmp_path))) == AGREES
+    assert judge(RULES["heads-early"], of_models.heads_depth(P)(Results(tmp_path))) == AGREES
     write_heads(tmp_path, {(1, 0): 60, (6, 0): 2})
-    assert judge(RULES["heads-early"], more.heads_depth(P)(Results(tmp_path))) == NOT_REACHED
+    assert judge(RULES["heads-early"], of_models.heads_depth(P)(Results(tmp_path))) == NOT_REACHED
 
 
 def write_known(root, known):
@@ -123,7 +123,7 @@ def write_known(root, known):
 )
 def test_lengths_that_double_and_lengths_that_grow_by_steps(tmp_path, known, value, judged):
     write_known(tmp_path, known)
-    found = more.length_bend(A)(Results(tmp_path))
+    found = of_probing.length_bend(A)(Results(tmp_path))
     if value is not None:
         assert found.value == pytest.approx(value)
     assert judge(RULES["aa-lengths"], found) == judged
@@ -137,7 +137,7 @@ def test_lengths_learned_one_after_the_other(tmp_path):
             for n, step in enumerate(steps, start=1)
         ]  # fmt: skip
         write_csv(tmp_path / "results/zoo" / A / "dynamics.csv", rows)
-        return more.by_length(A)(Results(tmp_path))
+        return of_models.by_length(A)(Results(tmp_path))
 
     steps = [100 * n for n in range(30)]
     found = write([0, *steps, None])
@@ -151,10 +151,10 @@ def test_lengths_learned_one_after_the_other(tmp_path):
 def test_models_of_sentences_are_taken_together(tmp_path):
     write_patching(tmp_path, "text-scratch-0", (1, 2, 4, 8))
     write_patching(tmp_path, "text-scratch-1", (1, 1, 1, 8))
-    measure = more.mean_of_folders("text-scratch", "patching", more.leap_of)
+    measure = of_text.mean_of_folders("text-scratch", "patching", of_text.leap_of)
     assert measure(Results(tmp_path)).value == pytest.approx((4 / 8 + 7 / 8) / 2)
     with pytest.raises(Missing):
-        more.mean_of_folders("text-scratch", "probing", more.gain_of)(Results(tmp_path))
+        of_text.mean_of_folders("text-scratch", "probing", of_text.gain_of)(Results(tmp_path))
 
 
 def test_cutoffs_beyond_what_was_taught_tell_nothing(tmp_path):
@@ -165,7 +165,7 @@ def test_cutoffs_beyond_what_was_taught_tell_nothing(tmp_path):
             for i, end in enumerate(here)
         ]
         write_csv(tmp_path / "results/made/results.csv", rows)
-        return more.cutoff_gap("made", ("one", "two"))(Results(tmp_path))
+        return of_seeds.cutoff_gap("made", ("one", "two"))(Results(tmp_path))
 
     found = write({"one": (18, 19, 20, None), "two": (12, 12, 13, 13)})
     assert found.value == pytest.approx((18 + 19 + 20 + 41) / 4 - 12.5)
@@ -183,15 +183,15 @@ def test_seeds_that_draw_weights_say_nothing_of_data_order(tmp_path):
 
     paper = {"layers": None, "width": None, "length": 100}
     found = write(["associative", "parity-associative", "parallel"], init_seed=None, **paper)
-    counted = more.kinds_of_seeds("made", model="gpt2")(found)
+    counted = of_seeds.kinds_of_seeds("made", model="gpt2")(found)
     assert (counted.value, counted.n, counted.at_size) == (2, 3, True)
-    assert more.kinds_of_seeds("made", same_start=True)(found).value is None
-    assert judge(RULES["data-orders"], more.most_seeds("made")(found)) == NOT_REACHED
+    assert of_seeds.kinds_of_seeds("made", same_start=True)(found).value is None
+    assert judge(RULES["data-orders"], of_seeds.most_seeds("made")(found)) == NOT_REACHED
     found = write(["associative"] * 12, init_seed=7)
-    counted = more.kinds_of_seeds("made", same_start=True)(found)
+    counted = of_seeds.kinds_of_seeds("made", same_start=True)(found)
     assert (counted.value, counted.at_size) == (1, False)
     assert judge(RULES["data-order"], counted) == DIFFERS
-    assert judge(RULES["data-orders"], more.most_seeds("made")(found)) == AGREES
+    assert judge(RULES["data-orders"], of_seeds.most_seeds("made")(found)) == AGREES
 
 
 def test_kinds_are_counted_among_models_of_one_width(tmp_path):
@@ -202,6 +202,6 @@ def test_kinds_are_counted_among_models_of_one_width(tmp_path):
         for i in range(3)
     ]
     write_csv(tmp_path / "results/made/results.csv", rows)
-    counted = more.kinds_of_seeds("made", same_start=True, apart="width")(Results(tmp_path))
+    counted = of_seeds.kinds_of_seeds("made", same_start=True, apart="width")(Results(tmp_path))
     assert (counted.value, counted.n) == (1, 6)
     assert counted.words == "width 16: 3 associative; width 32: 3 parity-associative"

@@ -1,0 +1,97 @@
+"""Numbers from models of one study that differ in their seed, or in what they were taught."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.of_studies import AA, PAA, RESAMPLED, judged, sizes
+from statetrace.reproduction.results import Results, Row, study_file
+
+
+def kinds_of_seeds(
+    study: str, same_start: bool = False, apart: str = "model", **where: Any
+) -> Measure:
+    """How many of AA and PAA there are among models that differ in nothing but their seed; with
+    `same_start`, among those alone whose initial weights had a seed of their own. Models are told
+    `apart` by a setting, and most kinds of one of its levels count."""
+
+    def measure(found: Results) -> Measured:
+        rows = judged(found, (study,), "verdict", **where)
+        sources = tuple(map(study_file, found.present((study,))))
+        if not rows:
+            return Measured(None)
+        if same_start and not (rows := [r for r in rows if r.get("init_seed") is not None]):
+            words = "every seed has initial weights of its own"
+            return Measured(None, words=words, sources=sources)
+        tallies = {
+            level: Counter(row["verdict"] for row in rows if row[apart] == level)
+            for level in dict.fromkeys(row[apart] for row in rows)
+        }
+        kinds = max(sum(kind in tally for kind in (AA, PAA)) for tally in tallies.values())
+        words = "; ".join(
+            (f"{apart} {level}: " if len(tallies) > 1 else "")
+            + ", ".join(f"{count} {kind}" for kind, count in tally.most_common())
+            for level, tally in tallies.items()
+        )
+        return Measured(kinds, len(rows), "seeds", unit="mechanisms", words=words,
+                        sources=sources, size=sizes(rows), at_size=_published(rows))  # fmt: skip
+
+    return measure
+
+
+def most_seeds(study: str, by: str = "model") -> Measure:
+    """The largest number of seeds of one model that have a verdict."""
+
+    def measure(found: Results) -> Measured:
+        rows = judged(found, (study,), "verdict")
+        sources = tuple(map(study_file, found.present((study,))))
+        if not rows:
+            return Measured(None)
+        tally = Counter(row[by] for row in rows)
+        words = ", ".join(f"{count} of {kind}" for kind, count in tally.most_common())
+        most = max(tally.values())
+        return Measured(most, most, "seeds", words=words, sources=sources, size=sizes(rows),
+                        at_size=_published(rows))  # fmt: skip
+
+    return measure
+
+
+def _published(rows: list[Row]) -> bool:
+    """Whether all are of a published size and trained on the paper's length."""
+    return all((r["layers"], r["width"]) == (None, None) and r["length"] >= 100 for r in rows)
+
+
+def cutoff_gap(study: str, regimes: tuple[str, str], column: str = "cutoff") -> Measure:
+    """How many lengths further models after the first regime are right than after the second, in
+    the mean, resampled for its interval; nothing where all of both know all that was taught."""
+
+    def measure(found: Results) -> Measured:
+        rows = {regime: judged(found, (study,), "verdict", regime=regime) for regime in regimes}
+        sources = (study_file(study),)
+        ends = [np.array([_end(row, column) for row in here]) for here in rows.values()]
+        if min(map(len, ends)) < 2:
+            return Measured(None, words="too few models", sources=sources)
+        words = "; ".join(
+            f"{regime} {' '.join(f'{end:.0f}' for end in here)}, right in "
+            f"{np.mean([row['accuracy'] for row in rows[regime]]):.2%}"
+            for regime, here in zip(regimes, ends, strict=True)
+        )
+        all_rows = [row for here in rows.values() for row in here]
+        if all(_end(row, column) > row["length"] for row in all_rows):
+            said = f"all know every length they were taught, so that cutoffs cannot tell: {words}"
+            return Measured(None, words=said, sources=sources)
+        rng = np.random.default_rng(0)
+        one, two = (rng.choice(here, (RESAMPLED, len(here))).mean(1) for here in ends)
+        low, high = np.percentile(one - two, [2.5, 97.5])
+        return Measured(float(ends[0].mean() - ends[1].mean()), len(all_rows), "models", float(low),
+                        float(high), "lengths", words, sources, sizes(all_rows))  # fmt: skip
+
+    return measure
+
+
+def _end(row: Row, column: str) -> float:
+    return float(row["longest"] + 1 if row[column] is None else row[column])
