@@ -105,10 +105,10 @@ CLAIMS: tuple[Claim, ...] = (
         stand_in="recipes/studies/tiny-orders.toml",
         note=(
             "A seed of ours also draws the initial weights, unless init_seed is given, as for "
-            "these; from pretrained weights, as most of the paper's models start, it would draw "
-            "the order alone."
+            "these. From this one start every order leads to the same mechanism, while models of "
+            "these sizes whose seeds draw the weights too come to all of them (table *On a laptop: "
+            "families and widths*): here the start decides. Other starts were not tried."
         ),
-        noted="",
     ),
     Claim(
         name="data-orders",
