@@ -50,8 +50,8 @@ not edited by hand. AA is the associative, PAA the parity-associative mechanism.
 
 **Smaller models stand in** where nothing of the paper's size has been trained yet; such rows say
 *small*, and how small. A difference there may be one between sizes until the paper's size has been
-run. As soon as there is a number of the paper's size it is the row's, even of few models; what many
-smaller ones say is then quoted beside it. Numbers come with 95% intervals where there are any
+run. As soon as there is such a number of the paper's size it is the row's, even of few models; what
+many smaller ones say is then quoted beside it. Numbers come with 95% intervals where there are any
 (Wilson's for shares) and with what they were counted over. *Rule* is what decides, in the units of
 our number (a share of 1 is 100%): where an interval lies on both sides of a bound or is too wide to
 say, or there are too few observations, the claim is not reached yet. **Bounds that are ours**:
@@ -60,10 +60,10 @@ rule says *ours*; where it gives one, the margin (±) is still ours. Rows about 
 sequences or pairs, not models. Which mechanism a model has is said by the verdict
 ([how](docs/verdict.md)), which among others looks at cutoffs and at the order in which parity and
 state were learned: rows about cutoffs and training of "PAA models" or "AA models" are therefore
-less than independent evidence. Rows that count `calibration/trained.jsonl` are of the 22 models of
-the verdict's calibration ([which](docs/calibration.md)), whose runs were not kept: their names say
-what they were taught, their width, length and seed. Known causes of differences, and what was
-tried, stand below each table.
+less than independent evidence. Rows that count `calibration/trained.jsonl` are of the 22 small
+models of the verdict's calibration ([which](docs/calibration.md)), larger ones or not; their runs
+were not kept, their names say what they were taught, their width, length and seed. Known causes of
+differences, and what was tried, stand below each table.
 """
 
 
