@@ -13,11 +13,11 @@ from statetrace.reproduction.results import Results, Row, study_file
 
 
 def kinds_of_seeds(
-    study: str, same_start: bool = False, apart: str = "model", **where: Any
+    study: str, same_start: bool = False, apart: tuple[str, ...] = ("model",), **where: Any
 ) -> Measure:
     """How many of AA and PAA there are among models that differ in nothing but their seed; with
     `same_start`, among those alone whose initial weights had a seed of their own. Models are told
-    `apart` by a setting, and most kinds of one of its levels count."""
+    `apart` by settings, and most kinds of models that are equal in these count."""
 
     def measure(found: Results) -> Measured:
         rows = judged(found, (study,), "verdict", **where)
@@ -27,15 +27,15 @@ def kinds_of_seeds(
         if same_start and not (rows := [r for r in rows if r.get("init_seed") is not None]):
             words = "every seed has initial weights of its own"
             return Measured(None, words=words, sources=sources)
-        tallies = {
-            level: Counter(row["verdict"] for row in rows if row[apart] == level)
-            for level in dict.fromkeys(row[apart] for row in rows)
-        }
+        tallies: dict[str, Counter[str]] = {}
+        for row in rows:
+            what = ", ".join(f"{name} {row[name]}" for name in apart)
+            tallies.setdefault(what, Counter())[row["verdict"]] += 1
         kinds = max(sum(kind in tally for kind in (AA, PAA)) for tally in tallies.values())
         words = "; ".join(
-            (f"{apart} {level}: " if len(tallies) > 1 else "")
+            (f"{what}: " if len(tallies) > 1 else "")
             + ", ".join(f"{count} {kind}" for kind, count in tally.most_common())
-            for level, tally in tallies.items()
+            for what, tally in tallies.items()
         )
         return Measured(kinds, len(rows), "seeds", unit="mechanisms", words=words,
                         sources=sources, size=sizes(rows), at_size=_published(rows))  # fmt: skip

@@ -223,7 +223,7 @@ def _settings(found: Results) -> list[str]:
 
 TINY = (
     ("tiny", "On a laptop: families and widths", ("model", "width")),
-    ("tiny-orders", "On a laptop: the same weights, other data orders", ("width",)),
+    ("tiny-orders", "On a laptop: the same weights, other data orders", ("width", "init_seed")),
     ("tiny-regimes", "On a laptop: what is taught before", ("regime",)),
     ("tiny-control", "On a laptop: after random documents", ("regime",)),
     ("tiny-pythia", "On a laptop: what is taught a Pythia before", ("regime",)),

@@ -202,6 +202,6 @@ def test_kinds_are_counted_among_models_of_one_width(tmp_path):
         for i in range(3)
     ]
     write_csv(tmp_path / "results/made/results.csv", rows)
-    counted = of_seeds.kinds_of_seeds("made", same_start=True, apart="width")(Results(tmp_path))
+    counted = of_seeds.kinds_of_seeds("made", same_start=True, apart=("width",))(Results(tmp_path))
     assert (counted.value, counted.n) == (1, 6)
     assert counted.words == "width 16: 3 associative; width 32: 3 parity-associative"
