@@ -78,6 +78,16 @@ def once_known(model: str, known: str, target: str, threshold: float = 0.98) -> 
     return measure
 
 
+def deeper_half(values: Array) -> float:
+    """Of what a probe gains from the embedding on, the share gained in the deeper half."""
+    middle = (len(values) - 1) // 2
+    return float((values[-1] - values[middle]) / (values[-1] - values[0]))
+
+
+def percent_by_layer(values: Array) -> str:
+    return "percent right by layer " + " ".join(f"{100 * value:.0f}" for value in values)
+
+
 @of_best
 def late_gain(model: str) -> Measure:
     """Of what the state probe gains from the embedding on, the share gained in the deeper half."""
@@ -86,11 +96,11 @@ def late_gain(model: str) -> Measure:
         values, n = curve(found, model, "state", "any")
         middle = (len(values) - 1) // 2
         gain = values[-1] - values[0]
-        words = "percent right by layer " + " ".join(f"{100 * value:.0f}" for value in values)
+        words = percent_by_layer(values)
         sources = lens_files(model, "probing")
         if gain <= 0:
             return Measured(None, words=words, sources=sources)
-        value = float((values[-1] - values[middle]) / gain)
+        value = deeper_half(values)
         used = values[[0, middle, -1]]
         off = float(quantile() * np.sqrt((used * (1 - used)).sum() / n) / gain)
         return Measured(value, n, "sequences", value - off, value + off, "share", words, sources)

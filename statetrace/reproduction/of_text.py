@@ -8,8 +8,8 @@ import numpy as np
 
 from statetrace.reproduction.kept import sized
 from statetrace.reproduction.measured import Measure, Measured
-from statetrace.reproduction.of_patching import fronts, grid
-from statetrace.reproduction.of_probing import curve
+from statetrace.reproduction.of_patching import grid, largest_leap
+from statetrace.reproduction.of_probing import curve, deeper_half, percent_by_layer
 from statetrace.reproduction.results import Missing, Results, lens_file
 
 
@@ -35,15 +35,10 @@ def mean_of_folders(
 def leap_of(found: Results, name: str) -> tuple[float, str]:
     """The largest share of the sequence that one layer adds to what must be restored."""
     cells, _ = grid(found, name, "prefix")
-    needed = fronts(cells)
-    said = " ".join(map(str, needed))
-    return float(max(np.diff(needed)) / cells.shape[1]), f"actions to restore, by layer {said}"
+    return largest_leap(cells)
 
 
 def gain_of(found: Results, name: str) -> tuple[float, str]:
     """Of what the state probe gains at the last token, the share gained in the deeper half."""
     values, _ = curve(found, name, "state")
-    middle = (len(values) - 1) // 2
-    said = " ".join(f"{100 * value:.0f}" for value in values)
-    share = (values[-1] - values[middle]) / (values[-1] - values[0])
-    return float(share), f"percent right by layer {said}"
+    return deeper_half(values), percent_by_layer(values)

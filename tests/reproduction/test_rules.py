@@ -388,3 +388,13 @@ def test_intervals_of_correlations():
     assert of_correlation(0.5, 28) == pytest.approx((math.tanh(0.157), math.tanh(0.941)), abs=0.001)
     assert of_correlation(0.9, 3) == (-1.0, 1.0)
     assert of_correlation(1.0, 50)[1] <= 1.0
+
+
+def test_losses_are_also_put_into_the_range_of_plain_ones(tmp_path):
+    """Whatever the rule says of them: half of ours lie between the two plain runs here."""
+    ours = [[1.5] * 50 + [9.0] * 50] * 2
+    curves = {"m plain": [[1.0] * 100, [2.0] * 100], "m ours": ours}
+    write_json(tmp_path / LOSSES, curves)
+    said = "\n".join(speed(Results(tmp_path)))
+    assert "50% of our windows lie between" in said
+    assert "where 33% of runs of one kind would" in said
