@@ -8,6 +8,7 @@ is the same global batch, so the loss curve is that of one process up to roundin
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -33,6 +34,7 @@ class World:
     rank: int
     size: int
     device: torch.device
+    mesh: DeviceMesh | None = None  # of all siblings, where there are any
 
     @property
     def leads(self) -> bool:
@@ -86,10 +88,15 @@ def join(wanted_device: str) -> Iterator[World]:
         yield World(0, 1, device)
         return
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    mesh = init_device_mesh(device.type, (size,))
     try:
-        yield World(dist.get_rank(), size, device)
+        yield World(dist.get_rank(), size, device, mesh)
     finally:
         dist.destroy_process_group()
+        # A group's threads end with the group, and threads that outlive the interpreter may abort
+        # the process. The mesh stays in caches of torch, sharded modules in cycles: let go of both.
+        getattr(mesh, "_pg_registry", {}).clear()
+        gc.collect()
 
 
 def spread(model: nn.Module, world: World, how: str, inside: Any = None) -> nn.Module:
@@ -98,10 +105,9 @@ def spread(model: nn.Module, world: World, how: str, inside: Any = None) -> nn.M
     if world.size == 1:
         return model
     if how == "fsdp":
-        mesh = init_device_mesh(world.device.type, (world.size,))
         for block in anatomy(inside or model).blocks:
-            fully_shard(block, mesh=mesh)
-        fully_shard(model, mesh=mesh)  # in place
+            fully_shard(block, mesh=world.mesh)
+        fully_shard(model, mesh=world.mesh)  # in place
         return model
     return DistributedDataParallel(model)
 

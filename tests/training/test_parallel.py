@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,11 +23,15 @@ def alone(tmp_path_factory):
 
 
 def torchrun(out, processes=2, **changes):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
-    command += ["--standalone", "-m", "statetrace", "train", "--resume", "--out", str(out)]
-    return subprocess.run(
-        command + flags(TOY | SETTINGS | changes), capture_output=True, text=True, timeout=300
-    )
+    command = ["-m", "statetrace", "train", "--resume", "--out", str(out)]
+    return together([*command, *flags(TOY | SETTINGS | changes)], processes)
+
+
+def together(command, processes=2):
+    """The command in several processes that know of each other."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    launcher += ["--nproc-per-node", str(processes)]
+    return subprocess.run([*launcher, *command], capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
@@ -57,6 +62,36 @@ def test_a_sharded_run_resumes_from_a_run_of_one_process(alone, tmp_path):
     assert done.returncode == 0, done.stderr
     mine, theirs = ([r["loss"] for r in one.metrics("training")] for one in (alone, run))
     assert theirs == pytest.approx(mine, abs=2e-5)
+
+
+THREADS = """
+import pathlib, sys
+from statetrace.runs import Run
+from statetrace.training.listener import Quiet
+from statetrace.training.loop import train
+from statetrace.training.recipe import Recipe
+
+def threads():
+    return {task.read_text().strip() for task in pathlib.Path("/proc/self/task").glob("*/comm")}
+
+class Watch(Quiet):
+    def evaluated(self, record):
+        assert any("gloo" in name for name in threads()), threads()
+
+here = pathlib.Path(sys.argv[1])
+train(Recipe.read(here / "recipe.toml"), Run(here / "run"), Watch())
+assert not any("gloo" in name for name in threads()), threads()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are read from /proc")
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_no_thread_of_the_group_outlives_training(tmp_path, parallel):
+    """Such a thread may abort the process when the interpreter ends, after all work is done."""
+    (tmp_path / "threads.py").write_text(THREADS)
+    (tmp_path / "recipe.toml").write_text(toy(parallel=parallel).to_toml())
+    done = together([str(tmp_path / "threads.py"), str(tmp_path)])
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_batch_that_cannot_be_shared(tmp_path):
