@@ -7,8 +7,8 @@ writes run.json (without places on this machine), for each lens LENS.json (setti
 and LENS.csv (the tidy table), and drawn.json (what pictures need beside tables). No weights.
 
 Cost: a second; some 180 KB per run, a megabyte at length 100. Caveat: of patching NLD is kept, with
-deviations over pairs but without the pairs; of probing the model's own probes, not those of the
-controls.
+deviations and intervals of medians over pairs but without the pairs; of probing the model's own
+probes, not those of the controls.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.errors import StatetraceError
+from statetrace.lenses.parts.intervals import median_interval
 from statetrace.lenses.result import NAMES, LensResult
 from statetrace.report.figures.attention import tree_layers, trees
 from statetrace.runs import Run, write_json
@@ -40,6 +41,8 @@ COLUMNS = {
         "std",
         "n",
         "median",
+        "median_low",
+        "median_high",
     ),
     "probing": ("target", "position", "length", "layer", "metric", "mean", "std", "n", "chance"),
     "attention": ("measure", "name", "layer", "head", "mean", "std", "low", "high", "n"),
@@ -102,7 +105,7 @@ def _subject(result: LensResult) -> dict[str, Any]:
 def _write_csv(result: LensResult, file: Path) -> None:
     rows = [row for row in result.rows() if _kept(result.lens, row)]
     if result.lens == "patching":
-        rows = [row | {"median": _median(result, row)} for row in rows]
+        rows = [row | _median(result, row) for row in rows]
     names = COLUMNS.get(result.lens, tuple(result.columns))
     with file.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
@@ -110,15 +113,19 @@ def _write_csv(result: LensResult, file: Path) -> None:
         writer.writerows(_short(rows))
 
 
-def _median(result: LensResult, row: dict[str, Any]) -> float | None:
-    """Over all pairs: deletion divides by how clear an answer is, and few pairs rule its means."""
+def _median(result: LensResult, row: dict[str, Any]) -> dict[str, float]:
+    """Over all pairs, with its interval: deletion divides by how clear an answer is, and few pairs
+    rule its means."""
     if row["split"] != "all":
-        return None
+        return {}
     name = f"{row['where']}{row['window'] or ''}-{row['what']}-{row['kind']}"
     sites = result.arrays[f"{name}.rows"].tolist()
     site = sites.index([row["layer"], -1 if row["head"] is None else row["head"]])
     over_pairs = result.arrays[f"{name}.nld"][site, row["position"]]
-    return float(np.median(over_pairs)) if over_pairs.size else None
+    if not over_pairs.size:
+        return {}
+    low, high = median_interval(over_pairs)
+    return {"median": float(np.median(over_pairs)), "median_low": low, "median_high": high}
 
 
 def _kept(lens: str, row: dict[str, Any]) -> bool:

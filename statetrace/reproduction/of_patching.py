@@ -34,7 +34,9 @@ def grid(
     shape = (max(row["layer"] for row in rows) + 1, max(row["position"] for row in rows) + 1)
     cells = np.full(shape, np.nan)
     for row in rows:
-        cells[row["layer"], row["position"]] = row[column]
+        cells[row["layer"], row["position"]] = (
+            row[column] if row.get(column) is not None else np.nan
+        )
     return cells, int(rows[0]["n"])
 
 
@@ -42,6 +44,16 @@ def _errors(found: Results, model: str, split: str = "all") -> Array:
     """Half of the 95% interval of every cell's mean in the prefix map."""
     spread, n = grid(found, model, "prefix", split, "std")
     return np.asarray(quantile() * spread / np.sqrt(n))
+
+
+def _end_maps(found: Results, model: str, where: str, split: str) -> tuple[Array, Array] | None:
+    """A map with all cells at the lower and at the upper ends of their intervals: of means for
+    prefixes, else of medians; None where no intervals of medians were kept."""
+    if where == "prefix":
+        cells, off = grid(found, model, where, split)[0], _errors(found, model, split)
+        return cells - off, cells + off
+    low, high = (grid(found, model, where, split, f"median_{end}")[0] for end in ("low", "high"))
+    return None if np.isnan([low, high]).all() else (low, high)
 
 
 def fronts(cells: Array) -> list[int]:
@@ -56,16 +68,16 @@ def of_grid(
 ) -> Measure:
     """A number of one patching map; `number` returns it with words. Deletion is judged by medians:
     it divides by how clear an answer was, and one pair in 200 can rule a mean. The interval is that
-    of the map with all cells at the lower, or the upper, ends of theirs; medians have none."""
+    of the map with all cells at the lower, or the upper, ends of theirs; of medians it is there
+    where these were kept with intervals."""
     means = where == "prefix"
 
     def measure(found: Results) -> Measured:
         cells, n = grid(found, model, where, split, "mean" if means else "median")
         value, words = number(cells)
         ends: tuple[float | None, float | None] = None, None
-        if means:
-            off = _errors(found, model, split)
-            moved = [value, number(cells - off)[0], number(cells + off)[0]]
+        if (maps := _end_maps(found, model, where, split)) is not None:
+            moved = [value, *(number(one)[0] for one in maps)]
             ends = min(moved), max(moved)
         return Measured(
             value, n, "pairs", *ends, unit, words, sources=lens_files(model, "patching")
@@ -169,7 +181,8 @@ def deviation(model: str, split: str) -> Measure:
 @of_best
 def depth_needed(model: str, split: str) -> Measure:
     """By how many layers the answer moves deeper from the shortest sequences to the length that
-    needs most, among lengths that other lenses looked at."""
+    needs most, among lengths that other lenses looked at. The interval is the widest that those of
+    all layers allow: over pairs, layers go together."""
 
     def measure(found: Results) -> Measured:
         most = looked_at(found, model) or np.inf
@@ -178,16 +191,26 @@ def depth_needed(model: str, split: str) -> Measure:
             for row in found.table(lens_file(model, "depth"))
             if row["split"] == split and row["length"] <= most and row["mean"] is not None
         ]
-        needed = {
-            length: sum(row["mean"] for row in rows if row["length"] == length)
-            for length in sorted({row["length"] for row in rows})
-        }
+        needed, least, most_needed = (
+            {
+                length: sum(
+                    row["mean"] if row[column] is None else row[column]  # of one pair no interval
+                    for row in rows
+                    if row["length"] == length
+                )
+                for length in sorted({row["length"] for row in rows})
+            }
+            for column in ("mean", "low", "high")
+        )
         layers = list(needed.values())
         if len(layers) < 2:
             return Measured(None, words="too few lengths", sources=lens_files(model, "depth"))
         words = ", ".join(f"{layer:.1f} at length {n}" for n, layer in needed.items())
         pairs = sum(row["n"] for row in rows if row["layer"] == 0)
-        return Measured(max(layers) - layers[0], pairs, "pairs", unit="layers", words=words,
-                        sources=lens_files(model, "depth"))  # fmt: skip
+        deepest, shortest = max(needed, key=lambda n: needed[n]), min(needed)
+        return Measured(max(layers) - layers[0], pairs, "pairs",
+                        max(0.0, least[deepest] - most_needed[shortest]),
+                        most_needed[deepest] - least[shortest], "layers", words,
+                        lens_files(model, "depth"))  # fmt: skip
 
     return measure

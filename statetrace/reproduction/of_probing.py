@@ -5,8 +5,6 @@ Layers are counted as everywhere: 0 is the embedding, l the output of block l.
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 
 from statetrace.lenses.parts.intervals import quantile, wilson
@@ -15,6 +13,8 @@ from statetrace.reproduction.measured import Measure, Measured, of_deviation
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
+OVER_SEQUENCES = "interval over the sequences of each"
+"""Said where few models are counted, each of which was asked many sequences."""
 
 
 def curve(
@@ -41,7 +41,8 @@ def curve(
 
 @of_best
 def probe(model: str, target: str, layer: int, metric: str = "accuracy") -> Measure:
-    """What a probe reads at one layer (negative ones count from the last)."""
+    """What a probe reads at one layer (negative ones count from the last). Of a probability the
+    interval is that of a share, which deviates most of all numbers from 0 to 1."""
 
     def measure(found: Results) -> Measured:
         values, n = curve(found, model, target, metric=metric)
@@ -49,11 +50,8 @@ def probe(model: str, target: str, layer: int, metric: str = "accuracy") -> Meas
         words = f"layer {layer % len(values)} of {len(values) - 1}; by layer " + " ".join(
             f"{100 * value:.0f}" for value in values
         )
-        said = Measured(float(values[layer]), n, "sequences", unit="share", words=words,
-                        sources=lens_files(model, "probing"))  # fmt: skip
-        if metric != "accuracy":
-            return said
-        return dataclasses.replace(said, low=float(low), high=float(high))
+        return Measured(float(values[layer]), n, "sequences", float(low), float(high), "share",
+                        words, lens_files(model, "probing"))  # fmt: skip
 
     return measure
 
@@ -61,7 +59,8 @@ def probe(model: str, target: str, layer: int, metric: str = "accuracy") -> Meas
 @of_best
 def once_known(model: str, known: str, target: str, threshold: float = 0.98) -> Measure:
     """The probability that a target's probe gives to the truth at the first layer at which another
-    target is known."""
+    target is known. The interval is that of a share, which deviates most of all numbers from 0 to
+    1."""
 
     def measure(found: Results) -> Measured:
         sure, n = curve(found, model, known)
@@ -72,16 +71,21 @@ def once_known(model: str, known: str, target: str, threshold: float = 0.98) -> 
         layer = int((sure >= threshold).argmax())
         listed = " ".join(f"{100 * value:.0f}" for value in values)
         words = f"layer {layer} of {len(values) - 1}; by layer {listed}"
-        return Measured(float(values[layer]), n, "sequences", unit="share", words=words,
-                        sources=sources)  # fmt: skip
+        low, high = wilson(np.array(values[layer] * n), n)
+        return Measured(float(values[layer]), n, "sequences", float(low), float(high), "share",
+                        words, sources)  # fmt: skip
 
     return measure
 
 
-def deeper_half(values: Array) -> float:
-    """Of what a probe gains from the embedding on, the share gained in the deeper half."""
+def deeper_half(values: Array, n: int) -> tuple[float, float]:
+    """Of what a probe gains from the embedding on, the share gained in the deeper half, and half of
+    its interval over n sequences."""
     middle = (len(values) - 1) // 2
-    return float((values[-1] - values[middle]) / (values[-1] - values[0]))
+    gain = values[-1] - values[0]
+    used = values[[0, middle, -1]]
+    off = quantile() * np.sqrt((used * (1 - used)).sum() / n) / gain
+    return float((values[-1] - values[middle]) / gain), float(off)
 
 
 def percent_by_layer(values: Array) -> str:
@@ -94,15 +98,11 @@ def late_gain(model: str) -> Measure:
 
     def measure(found: Results) -> Measured:
         values, n = curve(found, model, "state", "any")
-        middle = (len(values) - 1) // 2
-        gain = values[-1] - values[0]
         words = percent_by_layer(values)
         sources = lens_files(model, "probing")
-        if gain <= 0:
+        if values[-1] <= values[0]:
             return Measured(None, words=words, sources=sources)
-        value = deeper_half(values)
-        used = values[[0, middle, -1]]
-        off = float(quantile() * np.sqrt((used * (1 - used)).sum() / n) / gain)
+        value, off = deeper_half(values, n)
         return Measured(value, n, "sequences", value - off, value + off, "share", words, sources)
 
     return measure
@@ -131,30 +131,39 @@ def read_depth(model: str, target: str, threshold: float = 0.9) -> Measure:
 
 def parity_ahead(prefix: str) -> Measure:
     """How far the parity probe gets ahead of the state's at any layer, each counted from chance (0)
-    to right (1), in the mean of all models whose folders begin so."""
+    to right (1), in the mean of all models whose folders begin so; the interval is over the
+    sequences that each was asked."""
 
     def measure(found: Results) -> Measured:
-        gaps, said, names = [], [], []
+        gaps, errors, said, names = [], [], [], []
         for name in found.folders(prefix):
-            gap = _above_chance(found, name, "parity") - _above_chance(found, name, "state")
+            (parity, its), (state, other) = (
+                _above_chance(found, name, target) for target in ("parity", "state")
+            )
+            gap = parity - state
             gaps.append(float(gap.max()))
+            errors.append(float(np.hypot(its, other)[gap.argmax()]))
             said.append(f"{gap.max():.2f} at layer {gap.argmax()} of {len(gap) - 1}")
             names.append(name)
         if not names:
             raise Missing(f"no folder of results/ begins with '{prefix}'")
-        made = Measured(float(np.mean(gaps)), len(names), "models", words=", ".join(said),
+        value, off = float(np.mean(gaps)), float(np.linalg.norm(errors) / len(errors))
+        made = Measured(value, len(names), "models", value - off, value + off,
+                        words=f"{OVER_SEQUENCES}; {', '.join(said)}",
                         sources=tuple(lens_file(name, "probing") for name in names))  # fmt: skip
         return sized(found, made, names)
 
     return measure
 
 
-def _above_chance(found: Results, model: str, target: str) -> Array:
-    """A probe's accuracy by layer, with 0 for guessing and 1 for always right."""
-    values, chance = (
-        curve(found, model, target, column=column)[0] for column in ("mean", "chance")
+def _above_chance(found: Results, model: str, target: str) -> tuple[Array, Array]:
+    """A probe's accuracy by layer, with 0 for guessing and 1 for always right, and half of its
+    interval."""
+    (values, n), (chance, _) = (
+        curve(found, model, target, column=column) for column in ("mean", "chance")
     )
-    return (values - chance) / (1 - chance)
+    low, high = wilson(values * n, n)
+    return (values - chance) / (1 - chance), (high - low) / 2 / (1 - chance)
 
 
 @of_best

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.lenses.parts.intervals import wilson
 from statetrace.reproduction.measured import Measure, Measured, share_of
 from statetrace.reproduction.results import Results, Row, study_file
 from statetrace.studies.folder import FINISHED
-from statetrace.studies.proportions import associations
+from statetrace.studies.proportions import SHUFFLES, associations
 
 AA, PAA = "associative", "parity-associative"
 UNLEARNED = "unlearned"
@@ -195,7 +196,8 @@ def share_gap(
 
 
 def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
-    """p of a factor, by shuffling verdicts (studies/proportions.py)."""
+    """p of a factor, by shuffling verdicts (studies/proportions.py); its interval is that of so
+    many shuffles."""
 
     def measure(found: Results) -> Measured:
         rows = [row | {"state": FINISHED} for row in judged(found, (study,), verdict, **where)]
@@ -213,12 +215,14 @@ def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
             (sum(row[verdict] == PAA for row in here), len(here))
             for here in ([row for row in rows if str(row[factor]) == level] for level in levels)
         ]
-        words = "p by shuffling; PAA " + ", ".join(
+        words = f"p by {SHUFFLES:,} shuffles; PAA " + ", ".join(
             f"{count} of {n} at {factor} {level}"
             for level, (count, n) in zip(levels, counts, strict=True)
         )
+        p, drawn = known[0]["p"], SHUFFLES + 1  # as it is: the measured order counts as one
+        low, high = map(float, wilson(np.array(p * drawn), drawn))
         return Measured(
-            known[0]["p"], len(rows), "models", words=words, sources=sources, size=sizes(rows)
+            p, len(rows), "models", low, high, words=words, sources=sources, size=sizes(rows)
         )
 
     return measure

@@ -8,37 +8,44 @@ import numpy as np
 
 from statetrace.reproduction.kept import sized
 from statetrace.reproduction.measured import Measure, Measured
-from statetrace.reproduction.of_patching import grid, largest_leap
-from statetrace.reproduction.of_probing import curve, deeper_half, percent_by_layer
+from statetrace.reproduction.of_patching import largest_leap, of_grid
+from statetrace.reproduction.of_probing import (
+    OVER_SEQUENCES,
+    curve,
+    deeper_half,
+    percent_by_layer,
+)
 from statetrace.reproduction.results import Missing, Results, lens_file
 
 
 def mean_of_folders(
-    prefix: str, lens: str, number: Callable[[Results, str], tuple[float, str]], unit: str = ""
+    prefix: str, lens: str, number: Callable[[Results, str], Measured], unit: str = ""
 ) -> Measure:
-    """The mean of a number over all models whose folders begin so; `number` returns it with
-    words."""
+    """The mean of a number over all models whose folders begin so. The interval is the mean of
+    theirs: over the sequences or pairs that each was asked, not over models."""
 
     def measure(found: Results) -> Measured:
         names = [name for name in found.folders(prefix) if found.exists(lens_file(name, lens))]
         if not names:
             raise Missing(f"no folder of results/ that begins with '{prefix}' has {lens}")
-        values = [number(found, name) for name in names]
-        made = Measured(float(np.mean([value for value, _ in values])), len(names), "models",
-                        unit=unit, words="; ".join(said for _, said in values),
-                        sources=tuple(lens_file(name, lens) for name in names))  # fmt: skip
+        each = [number(found, name) for name in names]
+        ends = np.array([[one.value, one.low, one.high] for one in each], dtype=float)
+        value, low, high = ends.mean(axis=0).tolist()
+        made = Measured(value, len(names), "models", low, high, unit,
+                        f"{OVER_SEQUENCES}; " + "; ".join(one.words for one in each),
+                        tuple(lens_file(name, lens) for name in names))  # fmt: skip
         return sized(found, made, names)
 
     return measure
 
 
-def leap_of(found: Results, name: str) -> tuple[float, str]:
+def leap_of(found: Results, name: str) -> Measured:
     """The largest share of the sequence that one layer adds to what must be restored."""
-    cells, _ = grid(found, name, "prefix")
-    return largest_leap(cells)
+    return of_grid(name, "prefix", "all", largest_leap)(found)
 
 
-def gain_of(found: Results, name: str) -> tuple[float, str]:
+def gain_of(found: Results, name: str) -> Measured:
     """Of what the state probe gains at the last token, the share gained in the deeper half."""
-    values, _ = curve(found, name, "state")
-    return deeper_half(values), percent_by_layer(values)
+    values, n = curve(found, name, "state")
+    value, off = deeper_half(values, n)
+    return Measured(value, n, "sequences", value - off, value + off, words=percent_by_layer(values))

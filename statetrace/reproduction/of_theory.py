@@ -10,6 +10,7 @@ import numpy as np
 
 from statetrace.groups import Group, arrange, group
 from statetrace.groups.notation import NOTATIONS
+from statetrace.lenses.parts.intervals import wilson
 from statetrace.mechanisms.signatures import signature
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Results
@@ -211,7 +212,7 @@ def complement_layers(length: int) -> Measure:
 
 def plateau_in_theory(length: int, pairs: int = 1000) -> Measure:
     """Mean NLD of the parity-associative algorithm where pairs of equal parity are restored and
-    those of opposite parity are not."""
+    those of opposite parity are not; the interval is that of how many pairs are of either kind."""
 
     def measure(found: Results) -> Measured:
         made = signature("parity-associative", "S3", length, pairs=pairs)
@@ -223,7 +224,13 @@ def plateau_in_theory(length: int, pairs: int = 1000) -> Measure:
             f"over {int(here.sum())} cells; pairs of equal parity {same[here].mean():.2f}, of "
             f"opposite parity {opposite[here].mean():.2f}; {made.pairs['same']} of {pairs} equal"
         )
-        return Measured(float(whole[here].mean()), pairs, "pairs", words=words,
+        each = float(same[here].mean()), float(opposite[here].mean())
+        n = made.pairs["all"]
+        low, high = (
+            float(share * each[0] + (1 - share) * each[1])
+            for share in wilson(np.array(made.pairs["same"]), n)
+        )
+        return Measured(float(whole[here].mean()), n, "pairs", low, high, words=words,
                         sources=(SIGNATURES,))  # fmt: skip
 
     return measure

@@ -257,7 +257,11 @@ def test_probes_and_heads_of_made_tables(tmp_path):
     assert of_probing.read_depth("m", "state", 1.1)(found).value is None
     assert of_probing.late_gain("m")(found).value == 1.0
     ahead = of_probing.parity_ahead("m")(found)
-    assert ahead.text() == "**0.9**, n = 1 model; 0.90 at layer 1 of 2"
+    assert ahead.value == pytest.approx(0.9)  # parity is 9/10 of the way up where the state is at 0
+    assert ahead.words.endswith("; 0.90 at layer 1 of 2")
+    parity, state = (of_probing.wilson(np.array(share * 100), 100) for share in (0.95, 0.2))
+    off = math.hypot((parity[1] - parity[0]) / 2 / 0.5, (state[1] - state[0]) / 2 / 0.8)
+    assert (ahead.low, ahead.high) == pytest.approx((0.9 - off, 0.9 + off))
     assert [of_models.head_score("m", rank)(found).value for rank in (1, 2, 3)] == [90, 60, 10]
 
 

@@ -1,4 +1,5 @@
-"""Confidence intervals for shares and means (normal quantiles; no other library needed)."""
+"""Confidence intervals for shares, means and medians (normal quantiles; no other library
+needed)."""
 
 from __future__ import annotations
 
@@ -23,3 +24,13 @@ def wilson(
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def median_interval(values: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Interval of the median of values [n], n > 0, whatever their distribution: how many of them
+    lie below it is as a count of heads, so that two of the values in order are its ends."""
+    ordered = np.sort(values)
+    n = len(ordered)
+    off = quantile(confidence) * n**0.5 / 2
+    first, last = int(np.floor(n / 2 - off)) - 1, int(np.ceil(n / 2 + off))
+    return float(ordered[max(first, 0)]), float(ordered[min(last, n - 1)])
