@@ -153,7 +153,9 @@ def _drawn(result: LensResult) -> dict[str, Any]:
         best = result.summary.get("best_layer")
         if best is not None:
             at = result.arrays["layers"].tolist().index(best)
-            drawn["prism_means"] = result.arrays["decomposition_means"][at].tolist()
+            kept = {"prism_means": "decomposition_means", "prism_errors": "decomposition_errors"}
+            drawn |= {to: result.arrays[name][at].tolist() for to, name in kept.items()
+                      if name in result.arrays}  # fmt: skip
         if "pca_points" in result.arrays:
             drawn["last"] = {
                 "means": [  # of a state that no sequence reached there is none

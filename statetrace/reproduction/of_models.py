@@ -131,24 +131,6 @@ def widening_tree(model: str) -> Measure:
     return measure
 
 
-@of_best
-def shape(
-    model: str, number: Callable[[dict[str, Any]], tuple[float, str]], unit: str = ""
-) -> Measure:
-    """A number of the geometry lens's summary."""
-
-    def measure(found: Results) -> Measured:
-        about = found.json(lens_file(model, "geometry", "json"))["summary"]
-        try:
-            value, words = number(about)
-        except KeyError as error:  # as where not all states were visited
-            raise Missing(f"of '{model}' the geometry says nothing of {error}") from None
-        return Measured(value, about["sequences"], "sequences", unit=unit, words=words,
-                        sources=lens_files(model, "geometry.json"))  # fmt: skip
-
-    return measure
-
-
 def parity_is_linear(found: Results, model: str) -> bool:
     """Whether a probe reads it from the last layer."""
     parity, _ = curve(found, model, "parity")

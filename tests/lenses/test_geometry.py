@@ -91,6 +91,8 @@ def test_planted_prism(pairing: int) -> None:
     view = found.arrays["decomposition_means"]
     height = np.diff([view[S3.even].mean(axis=0), view[S3.odd].mean(axis=0)], axis=0)[0]
     assert height == pytest.approx([np.mean(within), 0, 0], abs=0.02 * size)
+    errors = found.arrays["decomposition_errors"]
+    assert errors == pytest.approx(np.full((6, 3), 0.02 * size / 40**0.5), rel=0.5)
 
 
 def test_unlabelled_noise_has_uniform_p_values() -> None:

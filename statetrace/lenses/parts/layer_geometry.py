@@ -186,7 +186,19 @@ def _coordinates(
     for name, view in views.items():
         arrays[f"{name}_means"] = (found.means - centre) @ view.T
         arrays[f"{name}_points"] = (some - centre) @ view.T
+        if name == "decomposition":
+            arrays["decomposition_errors"] = _errors((points - centre) @ view.T, setting)
     return arrays
+
+
+def _errors(points: Array, setting: Setting) -> Array:
+    """Standard errors of the states' means along axes [S, .] from points [n, .]; NaN for states
+    that were visited less than twice."""
+    order = setting.group.order
+    along = [state_means(axis[:, None], setting.states, order).within for axis in points.T]
+    left = np.maximum(setting.counts - 1.0, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.sqrt(np.stack(along, axis=1) / left[:, None]))
 
 
 def _add_arrangements(

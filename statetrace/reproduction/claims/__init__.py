@@ -11,11 +11,18 @@ from statetrace.reproduction.claims import (
     learning,
     patching,
     probing,
+    shapes,
     theory,
 )
 
 PARTS: dict[str, tuple[Claim, ...]] = {
-    part.TITLE: part.CLAIMS
-    for part in (theory, patching, probing, geometry, attention, learning, choice, curricula)
+    theory.TITLE: theory.CLAIMS,
+    patching.TITLE: patching.CLAIMS,
+    probing.TITLE: probing.CLAIMS,
+    geometry.TITLE: geometry.CLAIMS + shapes.CLAIMS,
+    attention.TITLE: attention.CLAIMS,
+    learning.TITLE: learning.CLAIMS,
+    choice.TITLE: choice.CLAIMS,
+    curricula.TITLE: curricula.CLAIMS,
 }
 CLAIMS = tuple(claim for claims in PARTS.values() for claim in claims)

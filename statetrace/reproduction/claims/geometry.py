@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from statetrace.reproduction import of_models as lens
 from statetrace.reproduction import of_s5 as s5
+from statetrace.reproduction import of_shapes as shapes
 from statetrace.reproduction import of_text as text
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
@@ -17,20 +16,19 @@ from statetrace.reproduction.rules import AtLeast, AtMost, Inside, Near
 TITLE = "Geometry and natural language (§4.3, Figures 4 and 11 to 14, App. C to E)"
 
 
-def _angle(about: dict[str, Any]) -> tuple[float, str]:
-    angles = about["prism"]["line_angles"]
+def _angle(prism: shapes.Prism) -> tuple[float, str]:
+    angles = prism["line_angles"]
     said = " ".join(f"{angle:.1f}" for angle in angles)
     return max(abs(angle - 60) for angle in angles), f"largest distance from 60°; spokes at {said}"
 
 
-def _right(about: dict[str, Any]) -> tuple[float, str]:
-    prism = about["prism"]
+def _right(prism: shapes.Prism) -> tuple[float, str]:
     words = f"1 is a right angle; prism score {prism['score']:.2f}, by chance {prism['null']:.2f}"
     return prism["right_angle"], words
 
 
-def _equidistant(about: dict[str, Any]) -> tuple[float, str]:
-    within = about["prism"]["within_distance"]
+def _equidistant(prism: shapes.Prism) -> tuple[float, str]:
+    within = prism["within_distance"]
     said = " ".join(f"{distance:.1f}" for distance in within)
     return max(within) / min(within), f"largest by smallest; distances {said}"
 
@@ -42,7 +40,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The six states of a PAA model form a triangular prism with spokes 60° apart",
         paper="60°",
         recipe=f"{PAPER}/figure-4-prism.toml",
-        measure=lens.shape(P, _angle, "°"),
+        measure=shapes.shape(P, _angle, "°"),
         rule=AtMost(10),
         ours=True,
         stand_in=ZOO_P,
@@ -54,7 +52,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="Its parity direction is orthogonal to the plane of the three pairs",
         paper="90°",
         recipe=f"{PAPER}/figure-4-prism.toml",
-        measure=lens.shape(P, _right),
+        measure=shapes.shape(P, _right),
         rule=AtLeast(0.95),
         ours=True,
         stand_in=ZOO_P,
@@ -66,7 +64,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="The two states of each pair are as far apart as those of the others",
         paper="equal",
         recipe=f"{PAPER}/figure-4-prism.toml",
-        measure=lens.shape(P, _equidistant),
+        measure=shapes.shape(P, _equidistant),
         rule=AtMost(1.2),
         ours=True,
         stand_in=ZOO_P,
