@@ -179,12 +179,14 @@ def signature_fronts(algorithm: str, length: int) -> Measure:
     return measure
 
 
-def probed_share(algorithm: str, length: int, share: Callable[[int], float]) -> Measure:
-    """How far the share of lengths whose state can be read from a layer, by running the algorithm,
-    is at most from a formula of the layer."""
+def probed_share(
+    algorithm: str, length: int, share: Callable[[int], float], target: str = "state"
+) -> Measure:
+    """How far the share of lengths whose state (or other target) can be read from a layer, by
+    running the algorithm, is at most from a formula of the layer."""
 
     def measure(found: Results) -> Measured:
-        known = signature(algorithm, "S3", length).state_probe >= KNOWN  # [rows, lengths]
+        known = signature(algorithm, "S3", length).probes()[target] >= KNOWN  # [rows, lengths]
         off = [abs(row.mean() - share(layer)) for layer, row in enumerate(known)]
         said = " ".join(str(row.sum()) for row in known[:6]) + " …" * (len(known) > 6)
         return Measured(float(max(off)), len(off), "layers", sources=(SIGNATURES,),

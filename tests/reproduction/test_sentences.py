@@ -6,6 +6,8 @@ from importlib.resources import files
 
 import pytest
 
+from statetrace.groups import group
+from statetrace.reproduction import of_algorithms as algorithms
 from statetrace.reproduction import of_models, of_probing, of_seeds, of_text
 from statetrace.reproduction import of_theory as theory
 from statetrace.reproduction.claims import CLAIMS
@@ -56,6 +58,15 @@ def test_topic_tables_are_the_papers(name):
         ("two-generators", theory.two_generators, AGREES),
         ("clusters-by-generators", theory.printed_clusters, AGREES),
         ("text-example", theory.told_example, AGREES),
+        ("swaps", algorithms.swaps, AGREES),
+        ("swap-example", algorithms.swap_example, AGREES),
+        ("three-odd", algorithms.odd_ones, AGREES),
+        ("parallel-layers", algorithms.more_layers("parallel", "patching"), AGREES),
+        ("parallel-layers", algorithms.more_layers("associative", "patching"), DIFFERS),
+        ("parallel-state", algorithms.more_layers("parallel", "state"), AGREES),
+        ("parallel-parity", algorithms.more_layers("parallel", "parity linear"), AGREES),
+        ("parallel-parity", algorithms.more_layers("sequential", "parity linear"), DIFFERS),
+        ("paa-parity-layers", algorithms.more_layers("parity-associative", "state"), DIFFERS),
     ],
 )
 def test_what_is_said_of_groups_and_algorithms(tmp_path, name, measure, judged):
@@ -72,6 +83,31 @@ def test_formulas_of_probes(tmp_path, length):
     assert doubled(found).value == 0
     chained = theory.probed_share("sequential", length, lambda at: at / length)
     assert chained(found).value == pytest.approx(1 / length)
+
+
+def test_swaps_needed():
+    """As many as objects less cycles, counted in another way; a cycle of 3 takes two."""
+    for of in (group("S3"), group("S4"), group("S5")):
+        for label, count in zip(of.labels, algorithms.swaps_needed(of), strict=True):
+            left, cycles = set(range(len(label))), 0
+            while left:
+                at, cycles = min(left), cycles + 1
+                while at in left:
+                    left.remove(at)
+                    at = int(label[at]) - 1
+            assert count == len(label) - cycles
+    even = group("A4")  # without swaps nothing but the identity is reached
+    assert sorted(set(algorithms.swaps_needed(even))) == [-1, 0]
+
+
+@pytest.mark.parametrize("algorithm", ["sequential", "associative", "parity-associative"])
+def test_how_many_layers_more(tmp_path, algorithm):
+    """From 8 to 32 actions: one by one, by doubling, and none for parity that comes first."""
+    more = {"sequential": 24, "associative": 2, "parity-associative": 2}[algorithm]
+    found = Results(tmp_path)
+    assert algorithms.more_layers(algorithm, "state")(found).value == more
+    parity = algorithms.more_layers(algorithm, "parity linear")(found)
+    assert parity.value == (0 if algorithm == "parity-associative" else more)
 
 
 def test_the_relation_that_holds(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER
+from statetrace.reproduction.of_algorithms import more_layers, odd_ones, swap_example, swaps
 from statetrace.reproduction.of_theory import (
     compiled_accuracy,
     complement_layers,
@@ -22,6 +23,10 @@ from statetrace.reproduction.rules import AtLeast, AtMost, Near
 
 TITLE = "Groups and algorithms in theory (§2, §3, Figure 1, App. A and D)"
 
+OFF_BY_ONE = (
+    "Off by one everywhere, since the first state is known before the first layer: it is the first "
+    "action."
+)
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -41,6 +46,35 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=summed_parity,
         rule=AtLeast(1),
+    ),
+    Claim(
+        name="swaps",
+        where="§2.2",
+        says=(
+            "Every permutation is a product of swaps, and even or odd as the number that it takes"
+        ),
+        paper="every one",
+        recipe=f"{PAPER}/s5-gpt2.toml",
+        measure=swaps,
+        rule=AtLeast(1),
+    ),
+    Claim(
+        name="swap-example",
+        where="§2.2, Figure 1A",
+        says="42315 is a swap and 12534 is not",
+        paper="one, the other not",
+        recipe=f"{PAPER}/s5-gpt2.toml",
+        measure=swap_example,
+        rule=AtLeast(1),
+    ),
+    Claim(
+        name="three-odd",
+        where="App. C.2",
+        says="Three elements of S3 are odd and three are even",
+        paper="3",
+        recipe=f"{PAPER}/s3-gpt2.toml",
+        measure=odd_ones,
+        rule=Near(3, 0),
     ),
     Claim(
         name="associative-layers",
@@ -81,11 +115,66 @@ CLAIMS: tuple[Claim, ...] = (
         measure=probed_share("sequential", 32, lambda layer: layer / 32),
         rule=AtMost(1 / 32),
         ours=True,
-        note=(
-            "Off by one everywhere, since the first state is known before the first layer: it is "
-            "the first action."
-        ),
+        note=OFF_BY_ONE,
         noted="",
+    ),
+    *(
+        Claim(
+            name=f"{algorithm}-parity-probe",
+            where=f"{where}, Figure 1",
+            says=(
+                f"Where the {algorithm} algorithm's states show their parity, a probe of parity "
+                f"knows as many lengths as one of the state: {formula} of n"
+            ),
+            paper=f"{formula} / n",
+            recipe=f"{PAPER}/figure-3-probing.toml",
+            measure=probed_share(algorithm, 32, share, "parity linear"),
+            rule=AtMost(off),
+            ours=off > 0,
+            note=OFF_BY_ONE if off else "",
+            noted="",
+        )
+        for algorithm, where, formula, share, off in (
+            ("sequential", "§3.1", "l", lambda layer: layer / 32, 1 / 32),
+            ("associative", "§3.3", "2ˡ", lambda layer: 2**layer / 32, 0),
+        )
+    ),
+    *(
+        Claim(
+            name=f"parallel-{name}",
+            where="§3.2, Figure 1",
+            says=f"The parallel algorithm takes as many layers at any length: {by}",
+            paper="a constant number",
+            recipe=f"{PAPER}/figure-2-patching.toml",
+            measure=more_layers("parallel", target),
+            rule=Near(0, 0),
+        )
+        for name, by, target in (
+            ("layers", "until patching a part has no effect", "patching"),
+            ("state", "until a probe knows every state", "state"),
+            ("parity", "until a probe knows every parity", "parity linear"),
+        )
+    ),
+    Claim(
+        name="paa-parity-layers",
+        where="§3.4, Figure 1",
+        says="So does the parity-associative algorithm until a probe knows every parity",
+        paper="a constant number",
+        recipe=f"{PAPER}/figure-3-probing.toml",
+        measure=more_layers("parity-associative", "parity linear"),
+        rule=Near(0, 0),
+    ),
+    Claim(
+        name="paa-state-probe",
+        where="§3.4, Figure 1",
+        says=(
+            "Behind the layer in which it has parity, its layers double the lengths whose state a "
+            "probe knows, as the associative algorithm's do"
+        ),
+        paper="exponential",
+        recipe=f"{PAPER}/figure-3-probing.toml",
+        measure=probed_share("parity-associative", 32, lambda layer: 2 ** max(0, layer - 1) / 32),
+        rule=AtMost(0),
     ),
     Claim(
         name="paa-layers",
@@ -113,6 +202,18 @@ CLAIMS: tuple[Claim, ...] = (
             "keep, if the answer's parity and the rest of it add up in the logits."
         ),
         noted="",
+    ),
+    *(
+        Claim(
+            name=f"{algorithm}-exists",
+            where="§1, §3",
+            says=f"A transformer can carry out the {algorithm} algorithm on S3",
+            paper="100% in theory",
+            recipe=f"{PAPER}/s3-gpt2.toml",
+            measure=compiled_accuracy(algorithm, "S3"),
+            rule=AtLeast(0.98),
+        )
+        for algorithm in ("sequential", "associative", "parity-associative")
     ),
     Claim(
         name="parallel-exists",
