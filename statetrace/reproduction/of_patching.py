@@ -13,7 +13,7 @@ import numpy as np
 
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.reproduction.kept import looked_at, of_best
-from statetrace.reproduction.measured import Measure, Measured, of_deviation
+from statetrace.reproduction.measured import Measure, Measured, of_deviation, share_of
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
@@ -124,6 +124,24 @@ def rising_windows(cells: Array) -> tuple[float, str]:
     counts = (np.abs(cells[:, :-1]) >= HALF).sum(1)
     said = " ".join(map(str, counts))
     return int((np.diff(counts) > 0).sum()), f"single actions that count, by layer: {said}"
+
+
+@of_best
+def alone(model: str, late: bool) -> Measure:
+    """Of single actions but the last, the share that change the answer if deleted: at the
+    embedding, or `late`, in the deepest quarter of the layers but for the last of all, from which
+    the answer is read. By medians, as all deletions."""
+
+    def measure(found: Results) -> Measured:
+        cells, pairs = grid(found, model, "window", "all", "median")
+        last = len(cells) - 1
+        here = range(-(-3 * last // 4), last) if late else range(1)
+        counts = [int((np.abs(cells[layer, :-1]) >= HALF).sum()) for layer in here]
+        said = f"layers {here[0]} to {here[-1]} of {last}" if late else f"layer 0 of {last}"
+        return share_of(sum(counts), len(here) * (cells.shape[1] - 1), "cells",
+                        lens_files(model, "patching"), f"{said}, {pairs} pairs")  # fmt: skip
+
+    return measure
 
 
 @of_best

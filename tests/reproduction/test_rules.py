@@ -216,6 +216,29 @@ def test_deletion_maps():
     assert of_patching.rising_windows(cells[::-1])[0] == 2
 
 
+def test_single_actions_deleted_early_and_late(tmp_path):
+    """Nine layers of four actions; the last action, and the last layer, do not count."""
+
+    def write(counts):
+        rows = [
+            {"where": "window", "what": "deletion", "layer": layer, "position": position,
+             "split": "all", "metric": "nld", "mean": 9.0, "std": 0.0, "n": 9,
+             "median": -1.0 if position < count or position == 3 else 0.1}
+            for layer, count in enumerate(counts)
+            for position in range(4)
+        ]  # fmt: skip
+        write_csv(tmp_path / "results/m/patching.csv", rows)
+        return [of_patching.alone("m", late)(Results(tmp_path)) for late in (False, True)]
+
+    early, late = write([3, 3, 2, 2, 1, 1, 0, 1, 3])
+    assert (early.value, early.n) == (1.0, 3)
+    assert (late.value, late.n) == (pytest.approx(1 / 6), 6)
+    assert late.words.endswith("layers 6 to 7 of 8, 9 pairs")
+    early, late = write([1, 3, 3, 3, 3, 3, 3, 3, 3])
+    assert early.value == pytest.approx(1 / 3)
+    assert late.value == 1.0
+
+
 @pytest.mark.parametrize(
     ("fronts", "partial", "leap"),
     [

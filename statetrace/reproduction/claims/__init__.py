@@ -7,6 +7,7 @@ from statetrace.reproduction.claims import (
     attention,
     choice,
     curricula,
+    deletions,
     geometry,
     learning,
     patching,
@@ -17,7 +18,7 @@ from statetrace.reproduction.claims import (
 
 PARTS: dict[str, tuple[Claim, ...]] = {
     theory.TITLE: theory.CLAIMS,
-    patching.TITLE: patching.CLAIMS,
+    patching.TITLE: patching.CLAIMS + deletions.CLAIMS,
     probing.TITLE: probing.CLAIMS,
     geometry.TITLE: geometry.CLAIMS + shapes.CLAIMS,
     attention.TITLE: attention.CLAIMS,
