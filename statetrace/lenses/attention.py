@@ -70,6 +70,7 @@ def attention(
             progress=lambda share: progress(0.5 * share),
         )
         summary: dict[str, Any] = {"length": last, "quotient": quotient and quotient.name}
+        summary["attended"] = table.add_attended(read.attended)
         arrays = read.drawings
         if quotient is not None:
             ranked = rank_heads(read.scores[0])

@@ -308,14 +308,14 @@ def by_length(model: str, threshold: float = 0.9) -> Measure:
         words = f"{threshold:.0%} right at " + ", ".join(
             f"{n} from step {steps[n]:,}" for n in shown
         )
-        value = float(np.corrcoef(_ranks(list(steps)), _ranks(list(steps.values())))[0, 1])
+        value = float(np.corrcoef(ranks(list(steps)), ranks(list(steps.values())))[0, 1])
         return Measured(value, len(steps), "lengths", *of_correlation(value, len(steps)),
                         words=words, sources=lens_files(model, "dynamics"))  # fmt: skip
 
     return measure
 
 
-def _ranks(values: list[Any]) -> Array:
+def ranks(values: list[Any]) -> Array:
     """Places in order; equal values share the mean of theirs."""
     array = np.array(values)
     return np.array([(array < one).sum() + ((array == one).sum() - 1) / 2 for one in array])

@@ -245,8 +245,32 @@ def test_an_untrained_model_and_too_few_other_heads_are_noted():
 def test_no_ablations_where_none_are_asked_for():
     spec = dataclasses.replace(SMALL, ablation_sizes=(), relabelings=0, tree_examples=0)
     result = attention(model_named("gpt2"), TASK, spec)
-    assert set(result.columns["measure"]) == {"head score"}
+    assert set(result.columns["measure"]) == {"head score", "attended"}
     assert "ablation" not in result.summary
+
+
+def test_tokens_that_attention_is_spread_over():
+    """Even attention to k actions is k; what a start marker gets is one more."""
+    even = torch.tensor([[1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [1 / 3] * 3 + [0.0], [0.25] * 4])
+    assert attention_maps.attended(even).tolist() == pytest.approx([1, 2, 3, 4])
+    assert attention_maps.attended(even / 2)[0] == pytest.approx(2)  # half goes to the marker
+    assert attention_maps.attended(even * 0).tolist() == pytest.approx([1] * 4)
+    between = attention_maps.attended(torch.tensor([[0.9, 0.1]]))
+    assert 1 < between < 2
+
+
+def test_layers_whose_attention_is_sparse_are_told(monkeypatch):
+    """A model that looks at one action in its second layer and evenly in its first."""
+    model = model_named("gpt2")
+    evenly = torch.tril(torch.ones(9, 9)) / torch.arange(1, 10)[:, None]
+    maps = torch.stack((evenly, torch.eye(9)))[:, None, None]  # [L, 1, 1, T, T]
+    monkeypatch.setattr(
+        attention_maps, "maps_of", lambda *given: maps.expand(2, len(given[2]), 2, 9, 9)
+    )
+    spec = dataclasses.replace(SMALL, ablation_sizes=(), tree_examples=0)
+    found = attention(model, TASK, spec).summary["attended"]
+    assert found["mean"] == pytest.approx([5, 1])
+    assert found["error"] == pytest.approx([0, 0])
 
 
 @pytest.mark.parametrize(

@@ -88,12 +88,15 @@ class MapReading:
 
     Attributes:
         scores: [labels, L, H, n] in percent, one for each way to call actions odd.
+        attended: [L, n], the number of tokens that attention is spread over (see `attended`), in
+            the mean of heads and targets.
         trees: None where no tree was asked for.
         drawings: the first trees, as arrays tree0_edges [n_edges, (layer, source, target)],
             tree0_weights [n_edges] and tree0_actions [T], and so on.
     """
 
     scores: np.ndarray
+    attended: np.ndarray
     trees: TreeMeasures | None
     drawings: dict[str, np.ndarray]
 
@@ -118,6 +121,7 @@ def read_maps(
     n_trees = min(n, n if spec.tree_examples is None else spec.tree_examples)
     layers, _, heads, _, _ = example.shape
     scores = np.zeros((len(labels), layers, heads, n))
+    spread = np.zeros((layers, n))
     odd = torch.from_numpy(labels[:, actions])  # [labels, n, T]
     trees: dict[int, TreeMeasures] = {}  # by the first example of a piece
     drawings: dict[str, np.ndarray] = {}
@@ -128,6 +132,8 @@ def read_maps(
             for layer, weights in enumerate(maps):
                 found = head_scores(weights, outside, spec.first, spec.margin, spec.confidence)
                 scores[i, layer, :, start:stop] = found.T.cpu().numpy()
+        for layer, weights in enumerate(maps):
+            spread[layer, start:stop] = attended(weights).mean((1, 2)).cpu().numpy()
         if start >= n_trees:
             return
         maps = maps[:, : n_trees - start]
@@ -140,4 +146,14 @@ def read_maps(
     whole_maps = 4 * example.numel() * task.vocabulary.stride**2
     for_each_piece(model, task, actions, whole_maps, work, progress)
     pieces = [trees[start] for start in sorted(trees)]
-    return MapReading(scores, TreeMeasures.joined(pieces) if pieces else None, drawings)
+    joined = TreeMeasures.joined(pieces) if pieces else None
+    return MapReading(scores, spread, joined, drawings)
+
+
+def attended(weights: Tensor) -> Tensor:
+    """Over how many tokens attention [..., T, T] is spread, by target [..., T]: exp of the entropy,
+    which is k for even attention to k of them. What is missing from 1, as a start marker gets it,
+    counts as one more token."""
+    rest = (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
+    shares = torch.cat((weights, rest), dim=-1).double()
+    return torch.special.entr(shares).sum(-1).exp()

@@ -6,6 +6,7 @@
     ablation       "state" or the quotient     heads, method, length; share of right answers, and
                                                with no length the mean over all lengths
     ablation drop  "state" or the quotient     heads, method; accuracy lost, paired by example
+    attended       tokens                      layer; tokens that attention is spread over
     tree           depth, coverage, distance   (per example)
                    edges, span, reached        layer (reached also has layer 0, the actions)
 
@@ -96,6 +97,14 @@ class AttentionTable:
             drops[what] = float(lost.mean())
             self._add("ablation drop", what, spread(lost), heads=heads, method=method)
         return drops
+
+    def add_attended(self, tokens: np.ndarray) -> dict[str, list[float | None]]:
+        """tokens [L, n]. Returns for the summary, by layer, means and half of their intervals."""
+        layers = [spread(values) for values in tokens]
+        for layer, found in enumerate(layers, start=1):
+            self._add("attended", "tokens", found, layer=layer)
+        half = [None if f.high is None or f.mean is None else f.high - f.mean for f in layers]
+        return {"mean": [found.mean for found in layers], "error": half}
 
     def add_trees(self, trees: TreeMeasures) -> dict[str, Any]:
         """Returns the means, for the summary."""

@@ -14,6 +14,7 @@ from statetrace.reproduction.claims import (
     probing,
     shapes,
     theory,
+    trees,
 )
 
 PARTS: dict[str, tuple[Claim, ...]] = {
@@ -21,7 +22,7 @@ PARTS: dict[str, tuple[Claim, ...]] = {
     patching.TITLE: patching.CLAIMS + deletions.CLAIMS,
     probing.TITLE: probing.CLAIMS,
     geometry.TITLE: geometry.CLAIMS + shapes.CLAIMS,
-    attention.TITLE: attention.CLAIMS,
+    attention.TITLE: attention.CLAIMS + trees.CLAIMS,
     learning.TITLE: learning.CLAIMS,
     choice.TITLE: choice.CLAIMS,
     curricula.TITLE: curricula.CLAIMS,
