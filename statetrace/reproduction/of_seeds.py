@@ -95,3 +95,29 @@ def cutoff_gap(study: str, regimes: tuple[str, str], column: str = "cutoff") -> 
 
 def _end(row: Row, column: str) -> float:
     return float(row["longest"] + 1 if row[column] is None else row[column])
+
+
+def loss_gap(study: str) -> Measure:
+    """How much higher the loss is at which AA models end than that of PAA models (losses.py), in
+    the mean, resampled for its interval."""
+
+    def measure(found: Results) -> Measured:
+        file = f"results/{study}/losses.csv"
+        ends = {row["cell"]: row["loss"] for row in found.table(file)}
+        rows = [row for row in judged(found, (study,), "verdict") if row["cell"] in ends]
+        losses = [
+            np.array([ends[row["cell"]] for row in rows if row["verdict"] == kind])
+            for kind in (AA, PAA)
+        ]
+        sources = (file, study_file(study))
+        if min(map(len, losses)) < 2:
+            return Measured(None, words="too few of either mechanism", sources=sources)
+        one, two = losses
+        rng = np.random.default_rng(0)
+        drawn = [rng.choice(here, (RESAMPLED, len(here))).mean(1) for here in losses]
+        low, high = np.percentile(drawn[0] - drawn[1], [2.5, 97.5])
+        words = f"AA {one.mean():.3g} ({len(one)} models), PAA {two.mean():.3g} ({len(two)})"
+        return Measured(float(one.mean() - two.mean()), len(one) + len(two), "models", float(low),
+                        float(high), words=words, sources=sources, size=sizes(rows))  # fmt: skip
+
+    return measure

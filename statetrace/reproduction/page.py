@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
-from statetrace.reproduction.claim import Answer, answer, settings, size
+from statetrace.reproduction.claim import Answer, answer, size
 from statetrace.reproduction.claims import PARTS
 from statetrace.reproduction.kept import recipe_of
 from statetrace.reproduction.measured import share_of
@@ -15,19 +14,10 @@ from statetrace.reproduction.pictures import FOLDER, charts
 from statetrace.reproduction.results import Results, Row, study_file
 from statetrace.reproduction.rules import AGREES, DIFFERS, JUDGEMENTS, NOT_REACHED
 from statetrace.reproduction.speed import speed
+from statetrace.reproduction.trained_with import trained_with
 from statetrace.studies.folder import FINISHED
-from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS
 
 MARKS = {AGREES: "✅ agrees", DIFFERS: "❌ differs", NOT_REACHED: "… not reached yet"}
-PAPER_RECIPE, SMALL_RECIPE = "recipes/paper/s3-gpt2.toml", "recipes/studies/small.toml"
-SETTINGS = (
-    ("actions per sequence", "length", 100),
-    ("held out for analysis", "analysis_fraction", 0.1),
-    ("batch", "batch", 128),
-    ("learning rate", "learning_rate", 5e-5),
-    ("steps (20 epochs of 900,000)", "steps", 20 * 900_000 // 128),
-)
-"""What the paper trains with (section 4.1): in words, the recipe's key, the paper's number."""
 
 
 def page(found: Results) -> str:
@@ -38,7 +28,10 @@ def page(found: Results) -> str:
     for title, answers in parts.items():
         lines += _part(title, answers, found, drawn)
     return (
-        "\n".join(lines + _settings(found) + _beyond(found) + speed(found) + [HOW]).rstrip() + "\n"
+        "\n".join(
+            lines + trained_with(found, _link) + _beyond(found) + speed(found) + [HOW]
+        ).rstrip()
+        + "\n"
     )
 
 
@@ -72,7 +65,9 @@ HOW = """## Adding results
 A study adds itself: its `results.csv` goes to `results/STUDY/`, whether all of its cells have ended
 or not. Rows read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon
 as a model of it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and
-those that begin with `tiny`.
+those that begin with `tiny`. The losses at which its models ended are kept by
+
+    python -m statetrace.reproduction.losses runs/STUDY --out results/STUDY/losses.csv
 
 What the lenses saw of one model is kept by
 
@@ -197,30 +192,6 @@ def _ours(one: Answer, found: Results) -> str:
     return f"{said}. *The paper's size: {one.found.size}*" if one.found.at_size else said
 
 
-def _settings(found: Results) -> list[str]:
-    """What the paper trains with beside what the recipes say."""
-    at_size, small = (settings(found.root, recipe) for recipe in (PAPER_RECIPE, SMALL_RECIPE))
-    lines = [
-        "## What models were trained with (§4.1)",
-        "",
-        f"| setting | paper | {_link(PAPER_RECIPE)} | | {_link(SMALL_RECIPE)} |",
-        "|---|--:|--:|---|--:|",
-    ]
-    for words, key, expected in SETTINGS:
-        have = at_size[key]
-        said = "the same" if have == expected else "other"
-        cells = [_plain(value) for value in (expected, have, said, small.get(key, "–"))]
-        lines.append(f"| {words} | {' | '.join(cells)} |")
-    for words, have, expected in (
-        ("topics of the topic model", TOPICS, 4),
-        ("Dirichlet parameter of topics", MIXTURE, 0.3),
-        ("Dirichlet parameter of words", CONCENTRATION, 0.1),
-    ):
-        said = "the same" if have == expected else "other"
-        lines.append(f"| {words} | {_plain(expected)} | {_plain(have)} | {said} | {_plain(have)} |")
-    return [*lines, ""]
-
-
 TINY = (
     ("tiny", "On a laptop: families and widths", ("model", "width")),
     ("tiny-orders", "On a laptop: the same weights, other data orders", ("width", "init_seed")),
@@ -280,12 +251,6 @@ def _outcomes(rows: list[Row], by: tuple[str, ...]) -> list[str]:
         said = [*map(str, levels), f"{len(ended)} of {len(here)}", *cells, ", ".join(right) or "–"]
         lines.append(f"| {' | '.join(said)} |")
     return [*lines, ""]
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _link(path: str) -> str:

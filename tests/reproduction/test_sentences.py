@@ -6,15 +6,19 @@ from importlib.resources import files
 
 import pytest
 
+from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.reproduction import of_algorithms as algorithms
 from statetrace.reproduction import of_models, of_probing, of_seeds, of_text
 from statetrace.reproduction import of_theory as theory
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.kept import A, P
+from statetrace.reproduction.losses import rows as losses_of
 from statetrace.reproduction.results import Missing, Results
 from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
-from tests.reproduction.made import CELL, write_csv, write_patching
+from statetrace.reproduction.trained_with import trained_with
+from statetrace.training.recipe import Recipe
+from tests.reproduction.made import CELL, write_csv, write_json, write_patching
 
 RULES = {claim.name: claim.rule for claim in CLAIMS}
 
@@ -241,3 +245,67 @@ def test_kinds_are_counted_among_models_of_one_width(tmp_path):
     counted = of_seeds.kinds_of_seeds("made", same_start=True, apart=("width",))(Results(tmp_path))
     assert (counted.value, counted.n) == (1, 6)
     assert counted.words == "width 16: 3 associative; width 32: 3 parity-associative"
+
+
+@pytest.mark.parametrize(
+    ("losses", "judged"),
+    [
+        ({"associative": 0.1, "parity-associative": 0.3}, AGREES),
+        ({"associative": 0.3, "parity-associative": 0.1}, DIFFERS),
+        ({"associative": 0.2, "parity-associative": 0.2}, NOT_REACHED),
+    ],
+)
+def test_losses_at_which_models_end(tmp_path, losses, judged):
+    """Seven of each kind, a little apart; a cell without a log, or of a third kind, does not
+    count."""
+    kinds = [*losses] * 7 + ["parallel", "associative"]
+    cells = [CELL | {"cell": f"{i}", "verdict": kind} for i, kind in enumerate(kinds)]
+    write_csv(tmp_path / "results/made/results.csv", cells)
+    ends = [
+        {"cell": f"{i}", "step": 100, "loss": losses.get(kind, 9) + 0.01 * (i // 2 % 3),
+         "least_step": 90, "least": 0}
+        for i, kind in enumerate(kinds[:-1])
+    ]  # fmt: skip
+    write_csv(tmp_path / "results/made/losses.csv", ends)
+    found = of_seeds.loss_gap("made")(Results(tmp_path))
+    gap = losses["associative"] - losses["parity-associative"]
+    assert (found.value, found.n) == (pytest.approx(gap), 14)
+    assert judge(RULES["aa-loss"], found) == judged
+
+
+def test_losses_are_those_of_the_last_stage(tmp_path):
+    """The last evaluation, and the least; another stage's is of another task."""
+    stages = [{"objective": "parity", "steps": 10}, {"objective": "state", "steps": 20}]
+    recipe = Recipe().override({"length": 4, "steps": 20}).to_dict() | {"stage": stages}
+    named = [{"name": name, "recipe": recipe} for name in ("one", "waiting")]
+    write_json(tmp_path / "study.json", {"cells": named})
+    lines = [
+        {"kind": "evaluation", "step": 10, "loss": 0.001, "stage": "1-parity"},
+        {"kind": "evaluation", "step": 5, "loss": 1 / 3, "stage": "2-state"},
+        {"kind": "evaluation", "step": 10, "loss": 0.1, "stage": "2-state"},
+        {"kind": "evaluation", "step": 20, "loss": 0.2, "stage": "2-state"},
+        {"kind": "training", "step": 20, "loss": 7.0, "stage": "2-state"},
+    ]
+    log = tmp_path / "cells/one/metrics.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert list(losses_of(tmp_path)) == [
+        {"cell": "one", "step": 20, "loss": 0.2, "least_step": 10, "least": 0.1}
+    ]
+    with pytest.raises(StatetraceError, match=r"has no study\.json"):
+        list(losses_of(tmp_path / "cells"))
+
+
+def test_settings_are_compared_with_the_papers(tmp_path, request):
+    """How many sequences runs drew is for the runs to say."""
+    (tmp_path / "recipes").symlink_to(request.config.rootpath / "recipes")
+
+    def said():
+        return "\n".join(trained_with(Results(tmp_path), str))
+
+    assert "as runs of such models had | 1,000,000 | – | not run yet | – |" in said()
+    assert "| 10 → 25 → 50 → 100 | 10 → 25 → 50 → 100 | the same | – |" in said()
+    for study, drawn in (("scratch", 450_000), ("small", 900_000)):
+        run = {"training_sequences": drawn, "recipe": {"task": {"analysis_fraction": 0.1}}}
+        write_json(tmp_path / "results" / study / "runs/0.json", run)
+    assert "| 1,000,000 | 500,000 | other | 1,000,000 |" in said()

@@ -10,6 +10,7 @@ from statetrace.reproduction.claims import (
     deletions,
     geometry,
     learning,
+    losses,
     patching,
     probing,
     shapes,
@@ -23,7 +24,7 @@ PARTS: dict[str, tuple[Claim, ...]] = {
     probing.TITLE: probing.CLAIMS,
     geometry.TITLE: geometry.CLAIMS + shapes.CLAIMS,
     attention.TITLE: attention.CLAIMS + trees.CLAIMS,
-    learning.TITLE: learning.CLAIMS,
+    learning.TITLE: learning.CLAIMS + losses.CLAIMS,
     choice.TITLE: choice.CLAIMS,
     curricula.TITLE: curricula.CLAIMS,
 }

@@ -193,4 +193,32 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0, 12),
         stand_in=SMALL,
     ),
+    Claim(
+        name="four-factors",
+        where="§5.2",
+        says=(
+            "Architecture, size, initialisation and data order decide the mechanism, and nothing "
+            "else does: runs that are alike in these end alike"
+        ),
+        paper="always",
+        recipe=f"{PAPER}/figure-7-proportions.toml",
+        note=(
+            "The tests repeat short runs of every family and compare their weights bit for bit; no "
+            "study trains a cell twice to its verdict."
+        ),
+        noted="",
+    ),
+    Claim(
+        name="bfloat16",
+        where="§4.1",
+        says="Models of more than 700 million parameters are trained in bfloat16",
+        paper="bfloat16",
+        recipe=f"{PAPER}/figure-17-sizes.toml",
+        note=(
+            "No model of that size has been trained here. On a GPU all of ours, whatever their "
+            "size, compute in bfloat16 and keep float32 weights, so that precision would not part "
+            "large models from small ones."
+        ),
+        noted="",
+    ),
 )

@@ -153,6 +153,21 @@ CLAIMS: tuple[Claim, ...] = (
         paper="PAA",
         recipe=f"{PAPER}/figure-14-natural-language.toml",
     ),
+    *(
+        Claim(
+            name=f"text-pretrained-{name}",
+            where="Figure 14, App. E",
+            says=f"On sentences a pretrained Pythia {says}",
+            paper=paper,
+            recipe=f"{PAPER}/figure-14-natural-language.toml",
+            note="Pretrained weights were not at hand.",
+            noted="",
+        )
+        for name, says, paper in (
+            ("patching", "shows a region in which part of the answer is restored", "as PAA"),
+            ("early", "has the state in far earlier layers than one from scratch", "much earlier"),
+        )
+    ),
     Claim(
         name="text-scratch",
         where="Figure 14, App. E",
