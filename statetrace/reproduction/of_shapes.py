@@ -188,3 +188,24 @@ def three_components(found: Results) -> Measured:
     made = Measured(value, n, "sequences", value - off, value + off, "share", words,
                     (lens_file(name, "geometry"),))  # fmt: skip
     return sized(found, made, [name])
+
+
+def mirrored(found: Results) -> Measured:
+    """Of what tells the states of a PAA model of S5 apart beside parity, the share that an even
+    state has in common with the odd one that it is paired with: 1 for a mirror image, a half for
+    none. For the best pairing by an element, at the layer where it is clearest."""
+    name, about = first(found, S5_P, lambda name: _prism(found, name))
+    words = (
+        f"pairs by '{about['by']}', layer {about['layer']}; p = {about['p_pairing']:.2g} by "
+        "permuted states"
+    )
+    made = Measured(about["pairing"], group("S5").order // 2, "pairs", unit="share", words=words,
+                    sources=(lens_file(name, "geometry", "json"),))  # fmt: skip
+    return sized(found, made, [name])
+
+
+def _prism(found: Results, name: str) -> Prism:
+    about = found.json(lens_file(name, "geometry", "json"))["summary"].get("prism")
+    if not about:
+        raise Missing(f"of '{name}' there are no pairs of states")
+    return dict(about)

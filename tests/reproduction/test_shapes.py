@@ -122,11 +122,17 @@ def test_clusters_and_components_of_s5(tmp_path):
             for layer, share in ((2, component), (3, 0.01))
             for i in (1, 2, 3)
         ]
-        write_csv(tmp_path / "results/s5-made-parity-associative/geometry.csv", rows)
+        folder = tmp_path / "results/s5-made-parity-associative"
+        write_csv(folder / "geometry.csv", rows)
+        pairs = {"by": "then 21345", "layer": 2, "p_pairing": 0.5, "pairing": 1 - nearest / 2}
+        write_json(folder / "geometry.json", {"summary": {"prism": pairs}})
         return Results(tmp_path)
 
     found = write(0.2, 0.1)
     merged, three = BY_NAME["s5-merged"], BY_NAME["s5-not-three"]
+    mirrored = BY_NAME["s5-mirrored"]
+    assert (mirrored.measure(found).value, mirrored.measure(found).n) == (0.9, 60)
+    assert judge(mirrored.rule, mirrored.measure(found)) == AGREES
     assert merged.measure(found).value == 0.2
     assert merged.measure(found).words.startswith("object 1: 1-2, layer 2 of 3")
     assert judge(merged.rule, merged.measure(found)) == AGREES
@@ -135,3 +141,4 @@ def test_clusters_and_components_of_s5(tmp_path):
     found = write(0.9, 0.32)
     assert judge(merged.rule, merged.measure(found)) == DIFFERS
     assert judge(three.rule, three.measure(found)) == DIFFERS
+    assert judge(mirrored.rule, mirrored.measure(found)) == DIFFERS
