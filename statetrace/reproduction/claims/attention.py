@@ -50,7 +50,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "shorter sequences, a second Pythia scores above the paper's in every rank and "
                 f"GPT-2 below. {CHANCE}"
             ),
-            picture="parity-heads",
+            picture="table-2",
         )
         for rank, name, score in ((1, "best", 90.1), (2, "second", 86.4), (3, "third", 67.1))
     ),
@@ -66,6 +66,7 @@ CLAIMS: tuple[Claim, ...] = (
         note=CHANCE,
         noted="",
         general=True,
+        picture="table-2",
     ),
     *(
         Claim(
@@ -88,6 +89,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "beside the number, above which no head stands out (row after these). Heads as "
                 "even as the paper's number asks for, in all layers, none of our models has."
             ),
+            picture="table-2",
         )
         for rank, name, score in ((1, "", 3.3), (2, "second ", 3.0), (3, "third ", 2.0))
     ),
@@ -137,7 +139,7 @@ CLAIMS: tuple[Claim, ...] = (
             "One of the two lies there, the other a layer beyond the bound. The two other models "
             "of this size in results/ have several such heads in their first three layers."
         ),
-        picture="parity-heads",
+        picture="heads",
     ),
     *(
         Claim(
@@ -149,6 +151,7 @@ CLAIMS: tuple[Claim, ...] = (
             measure=lens.head_score(model, rank),
             rule=AtMost(score) if model == S5_A else Near(score, 10),
             note=S5_SHORT + (S5_HEADS if model == S5_P else S5_NO_HEADS),
+            picture="table-2",
         )
         for kind, model, scores in (
             ("a PAA", S5_P, (83.6, 80.6, 50.3)),

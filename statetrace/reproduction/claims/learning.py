@@ -145,6 +145,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.ahead("cutoff", SCRATCH, model="gpt2"),
         rule=AtLeast(0, least=12),
         stand_in=REGIMES,
+        picture="further",
     ),
     Claim(
         name="s5-generalization",
@@ -159,6 +160,7 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         ),
         rule=Inside(1),
+        picture="generalization-s5",
     ),
     *(
         Claim(
@@ -170,6 +172,7 @@ CLAIMS: tuple[Claim, ...] = (
             measure=lens.reach(model),
             rule=Near(1, 0.1),
             stand_in=recipe,
+            picture="beyond",
         )
         for kind, article, model, recipe in (("aa", "An", A, ZOO_A), ("paa", "A", P, ZOO_P))
     ),
@@ -184,6 +187,7 @@ CLAIMS: tuple[Claim, ...] = (
             rule=AtMost(0.5),
             ours=True,
             stand_in=recipe,
+            picture="beyond",
         )
         for kind, article, model, recipe in (("aa", "an", A, ZOO_A), ("paa", "a", P, ZOO_P))
     ),
@@ -199,7 +203,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_where(_parity_early, SCRATCH, mechanism=PAA),
         rule=Inside(1),
         stand_in=REGIMES,
-        picture="training",
+        picture="midway",
     ),
     Claim(
         name="parity-whole",
@@ -211,6 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_where(_parity_whole, SCRATCH, mechanism=PAA),
         rule=AtLeast(0.5, 4),
         stand_in=REGIMES,
+        picture="midway",
     ),
     Claim(
         name="lockstep",
@@ -223,7 +228,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1),
         ours=True,
         stand_in=REGIMES,
-        picture="training",
+        picture="midway",
         note=(
             "The exception (topic model 2, seed 2) is also the one whose verdict is least "
             "certain: it seems to know some parity. By their whole logs (next row) other AA "
@@ -273,6 +278,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.ahead("accuracy", SCRATCH, model="gpt2"),
         rule=AtLeast(0, least=12),
         stand_in=REGIMES,
+        picture="further",
     ),
     *(
         Claim(
@@ -313,6 +319,7 @@ CLAIMS: tuple[Claim, ...] = (
             "not sure: by its cutoffs midway it would be AA. Those after parity, or with a "
             "classifier of it, are as the paper says."
         ),
+        picture="midway",
     ),
     Claim(
         name="early",
@@ -324,5 +331,6 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_where(_as_early, SCRATCH, among=_went_on),
         rule=AtLeast(0.5, 4),
         stand_in=REGIMES,
+        picture="midway",
     ),
 )

@@ -126,6 +126,7 @@ CLAIMS: tuple[Claim, ...] = (
                 " as variances, the paper's numbers would be about as large as that luck."
             ),
             general=True,
+            picture="table-1",
         )
         for kind, model, recipe in (("a PAA", P, ZOO_P), ("an AA", A, ZOO_A))
         for target in ("state", "parity")
