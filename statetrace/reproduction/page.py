@@ -59,21 +59,20 @@ say, or there are too few observations, the claim is not reached yet. **Bounds t
 where the paper gives no number to compare with, what counts as agreement is our choice, and the
 rule says *ours*; where it gives one, the margin (±) is still ours. Rows about one model count its
 sequences or pairs, not models. Which mechanism a model has is said by the verdict
-([how](docs/verdict.md)), which among others looks at cutoffs and at the order in which parity and
-state were learned: rows about cutoffs and training of "PAA models" or "AA models" are therefore
-less than independent evidence. Rows that count `calibration/trained.jsonl` are of the 22 small
-models of the verdict's calibration ([which](docs/calibration.md)), larger ones or not; their runs
-were not kept, their names say what they were taught, their width, length and seed. Known causes of
-differences, and what was tried, stand below each table.
+([how](docs/verdict.md)), which looks at cutoffs, among others: rows about cutoffs of "PAA models"
+or "AA models" are therefore less than independent evidence. The training log is independent of the
+verdicts of studies, which do not look at it. Known causes of differences, and what was tried, stand
+below each table.
 """
 
 
 HOW = """## Adding results
 
 A study adds itself: its `results.csv` goes to `results/STUDY/`, whether all of its cells have ended
-or not. Rows read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon
-as a model of it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and
-those that begin with `tiny`.
+or not, `evidence.csv` beside it (what verdicts rest on) and the cells' run.json to `runs/`. Rows
+read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon as a model of
+it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and those that begin
+with `tiny`.
 
 What the lenses saw of one model is kept by
 

@@ -200,12 +200,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="A parity classifier on an early layer leads to PAA",
         paper="100% PAA",
         recipe="recipes/studies/auxiliary.toml",
-        measure=first_of(
-            either(PAA, "auxiliary-parity"),
-            study.share_of_trained(
-                lambda row: row["label"] == PAA, lambda row: row["name"].startswith("aux-")
-            ),
-        ),
+        measure=either(PAA, "auxiliary-parity"),
         rule=Inside(1),
         stand_in=REGIMES,
         note=COUNTS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statetrace.reproduction import of_evidence as evidence
 from statetrace.reproduction import of_models as lens
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_studies as study
@@ -239,16 +240,12 @@ CLAIMS: tuple[Claim, ...] = (
         name="lockstep-logs",
         where="Figure 6, §5.1, App. G",
         says=(
-            "AA models learn parity and state together: parity leads by less than 10% of "
-            "what it could"
+            "AA models that were not taught parity learn it together with the state: it leads by "
+            "less than 10% of what it could"
         ),
         paper="100%",
         recipe=f"{PAPER}/figure-6-training.toml",
-        measure=study.share_of_trained(
-            lambda row: row["measures"]["dynamics"] < 0.1,
-            lambda row: row["measures"].get("dynamics") is not None,
-            AA,
-        ),
+        measure=evidence.share(lambda one: one.together, lambda one: one.logged, AA),
         rule=Inside(1),
         ours=True,
         stand_in=ZOO_A,
@@ -256,14 +253,13 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="phases-logs",
         where="Figure 6, §5.1, App. G",
-        says="PAA models learn in two phases: parity leads by more than 10% of what it could",
+        says=(
+            "PAA models that were not taught parity learn in two phases: it leads by more than 10% "
+            "of what it could"
+        ),
         paper="100%",
         recipe=f"{PAPER}/figure-6-training.toml",
-        measure=study.share_of_trained(
-            lambda row: row["measures"]["dynamics"] > 0.1,
-            lambda row: row["measures"].get("dynamics") is not None,
-            PAA,
-        ),
+        measure=evidence.share(lambda one: not one.together, lambda one: one.logged, PAA),
         rule=Inside(1),
         ours=True,
         stand_in=ZOO_P,
