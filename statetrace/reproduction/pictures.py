@@ -25,6 +25,7 @@ from statetrace.reproduction.pictures_of_appendices import (
     probes_by_length,
     tree,
 )
+from statetrace.reproduction.pictures_of_evidence import leads, lenses, needed_heads
 from statetrace.reproduction.pictures_of_groups import examples, generating, tables
 from statetrace.reproduction.pictures_of_heads import heads, table_1, table_2
 from statetrace.reproduction.pictures_of_lengths import beyond, further, generalization_s5, midway
@@ -62,6 +63,7 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
     "probes": probes,
     "probes-s5": probes_s5,
     "probes-by-length": probes_by_length,
+    "lenses": lenses,
     "table-1": table_1,
     "prism": prism,
     "prisms": prisms,
@@ -70,6 +72,7 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
     "s5-clusters": clusters,
     "text": text,
     "table-2": table_2,
+    "needed-heads": needed_heads,
     "heads": heads,
     "parity-heads": parity_heads,
     "tree": tree,
@@ -79,6 +82,7 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
     "cutoffs": cutoffs,
     "training": training,
     "midway": midway,
+    "leads": leads,
     "further": further,
     "proportions": shares,
     "orders": orders,
@@ -92,11 +96,6 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
 
 UNDRAWN = {
     "text-tokens": "two small counts, which the row has in full",
-    "lenses-agree": "compared model by model, not drawn yet",
-    "aa-no-heads": "counted model by model, not drawn yet",
-    "paa-heads": "counted model by model, not drawn yet",
-    "lockstep-logs": "counted model by model, not drawn yet",
-    "phases-logs": "counted model by model, not drawn yet",
 }
 """Claims with a number and without a picture, and why."""
 

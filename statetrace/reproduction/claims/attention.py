@@ -108,6 +108,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(0, widest=30),
         ours=True,
         stand_in=ZOO_A,
+        picture="needed-heads",
     ),
     Claim(
         name="paa-heads",
@@ -126,6 +127,7 @@ CLAIMS: tuple[Claim, ...] = (
             "is even over all actions counts odd ones as well, if values tell odd from "
             "even."
         ),
+        picture="needed-heads",
     ),
     Claim(
         name="heads-early",

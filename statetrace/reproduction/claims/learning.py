@@ -249,6 +249,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1),
         ours=True,
         stand_in=ZOO_A,
+        picture="leads",
     ),
     Claim(
         name="phases-logs",
@@ -263,6 +264,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1),
         ours=True,
         stand_in=ZOO_P,
+        picture="leads",
     ),
     Claim(
         name="aa-converges",

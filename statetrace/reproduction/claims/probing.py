@@ -103,6 +103,7 @@ CLAIMS: tuple[Claim, ...] = (
             "earlier, by the log, and settled earlier, by patching. Parity need not be linear "
             "before it is used."
         ),
+        picture="lenses",
     ),
     *(
         Claim(
