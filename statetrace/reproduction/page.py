@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from statetrace.reproduction.claim import Answer, answer, settings, size
@@ -35,8 +35,9 @@ def page(found: Results) -> str:
     drawn = {name: chart.title.replace("\n", ", ") for name, chart in charts(found).items()}
     parts = {title: [answer(claim, found) for claim in claims] for title, claims in PARTS.items()}
     lines = [HEAD, *_summary(parts)]
+    shown: set[str] = set()
     for title, answers in parts.items():
-        lines += _part(title, answers, found, drawn)
+        lines += _part(title, answers, found, drawn, shown)
     return (
         "\n".join(lines + _settings(found) + _beyond(found) + speed(found) + [HOW]).rstrip() + "\n"
     )
@@ -135,15 +136,18 @@ def _anchors(names: list[str]) -> str:
     return ", ".join(f"[{name}](#{name})" for name in names)
 
 
-def _part(title: str, answers: list[Answer], found: Results, drawn: dict[str, str]) -> list[str]:
-    """One table with its notes and, of the pictures' titles, those not shown before."""
+def _part(
+    title: str, answers: list[Answer], found: Results, drawn: dict[str, str], shown: set[str]
+) -> list[str]:
+    """One table with its notes and its pictures (`drawn`: name to title), except those that were
+    `shown` before."""
     lines = [
         f"## {title}",
         "",
-        "| claim | paper | ours | rule | | recipe, results |",
+        "| claim | paper | ours | rule | | picture, recipe, results |",
         "|---|---|---|---|---|---|",
     ]
-    lines += [_row(one, found) for one in answers]
+    lines += [_row(one, found, drawn) for one in answers]
     notes: dict[str, list[str]] = {}
     for one in answers:
         if one.note:
@@ -151,13 +155,20 @@ def _part(title: str, answers: list[Answer], found: Results, drawn: dict[str, st
     if notes:
         lines += ["", "Notes:", ""]
         lines += [f"- *{', '.join(names)}*: {note}" for note, names in notes.items()]
-    for picture in dict.fromkeys(one.claim.picture for one in answers):
-        if picture in drawn:
-            lines += ["", f"![{drawn.pop(picture)}]({FOLDER}/{picture}.png)"]
+    for name in dict.fromkeys(one.claim.picture for one in answers):
+        if name in drawn and name not in shown:
+            shown.add(name)
+            anchor = f'<a id="{_picture(name)}"></a>'
+            lines += ["", f"{anchor}![{drawn[name]}]({FOLDER}/{name}.png)"]
     return [*lines, ""]
 
 
-def _row(one: Answer, found: Results) -> str:
+def _picture(name: str) -> str:
+    """The anchor of a picture."""
+    return f"picture-{name}"
+
+
+def _row(one: Answer, found: Results, drawn: Container[str]) -> str:
     claim = one.claim
     ours = _ours(one, found)
     shown = [one]
@@ -165,7 +176,8 @@ def _row(one: Answer, found: Results) -> str:
         ours += f". Smaller models ({one.beside.judgement}): {_ours(one.beside, found)}"
         shown.append(one.beside)
     sources = dict.fromkeys(source for each in shown for source in each.found.sources)
-    links = [_link(claim.recipe)]
+    links = [f"[picture](#{_picture(claim.picture)})"] if claim.picture in drawn else []
+    links.append(_link(claim.recipe))
     studied = [recipe for recipe in _studied(sources, found) if recipe != claim.recipe]
     if claim.stand_in and not studied and not all(o.found.at_size for o in shown):
         studied = [claim.stand_in]

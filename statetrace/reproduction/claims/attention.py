@@ -55,7 +55,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "shorter sequences, a second Pythia scores above the paper's in every rank and "
                 f"GPT-2 below. {CHANCE}"
             ),
-            picture="parity-heads",
+            picture="table-2",
         )
         for rank, name, score in ((1, "best", 90.1), (2, "second", 86.4), (3, "third", 67.1))
     ),
@@ -71,6 +71,7 @@ CLAIMS: tuple[Claim, ...] = (
         note=CHANCE,
         noted="",
         general=True,
+        picture="table-2",
     ),
     *(
         Claim(
@@ -93,6 +94,7 @@ CLAIMS: tuple[Claim, ...] = (
                 "beside the number, above which no head stands out (row after these). Heads as "
                 "even as the paper's number asks for, in all layers, none of our models has."
             ),
+            picture="table-2",
         )
         for rank, name, score in ((1, "", 3.3), (2, "second ", 3.0), (3, "third ", 2.0))
     ),
@@ -106,6 +108,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(0, widest=30),
         ours=True,
         stand_in=ZOO_A,
+        picture="needed-heads",
     ),
     Claim(
         name="paa-heads",
@@ -124,6 +127,7 @@ CLAIMS: tuple[Claim, ...] = (
             "is even over all actions counts odd ones as well, if values tell odd from "
             "even."
         ),
+        picture="needed-heads",
     ),
     Claim(
         name="heads-early",
@@ -142,7 +146,7 @@ CLAIMS: tuple[Claim, ...] = (
             "One of the two lies there, the other a layer beyond the bound. The two other models "
             "of this size in results/ have several such heads in their first three layers."
         ),
-        picture="parity-heads",
+        picture="heads",
     ),
     *(
         Claim(
@@ -154,6 +158,7 @@ CLAIMS: tuple[Claim, ...] = (
             measure=lens.head_score(model, rank),
             rule=AtMost(score) if model == S5_A else Near(score, 10),
             note=S5_SHORT + (S5_HEADS if model == S5_P else S5_NO_HEADS),
+            picture="table-2",
         )
         for kind, model, scores in (
             ("a PAA", S5_P, (83.6, 80.6, 50.3)),

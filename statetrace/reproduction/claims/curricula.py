@@ -72,6 +72,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe="recipes/regimes/topic.toml",
         measure=topic_tables,
         rule=AtLeast(1),
+        picture="topics",
     ),
     Claim(
         name="topic-gpt2",
@@ -117,6 +118,7 @@ CLAIMS: tuple[Claim, ...] = (
             rule=Inside(1),
             stand_in=REGIMES,
             note=TOPIC if table == 1 else "",
+            picture="pushes",
         )
         for table in (1, 2)
     ),
@@ -132,7 +134,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0.05, 12),
         ours=True,
         stand_in=REGIMES,
-        picture="proportions",
+        picture="pushes",
     ),
     Claim(
         name="topic-pythia",
@@ -148,6 +150,7 @@ CLAIMS: tuple[Claim, ...] = (
             "AA, though none of them has learned the whole task. With GPT-2 of this size, too, the "
             "second does more."
         ),
+        picture="regimes",
     ),
     Claim(
         name="parity-gpt2",
@@ -158,6 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=either(PAA, "parity"),
         rule=Inside(1),
         stand_in=REGIMES,
+        picture="regimes",
     ),
     Claim(
         name="parity-pythia",
@@ -188,6 +192,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtLeast(0.05, 10),
         ours=True,
         stand_in=REGIMES,
+        picture="pushes",
     ),
     Claim(
         name="auxiliary-parity",
@@ -238,6 +243,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=either(AA, "length"),
         rule=Inside(0.4),
         stand_in=REGIMES,
+        picture="regimes",
     ),
     Claim(
         name="length-25",
@@ -248,6 +254,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=study.after_stage("tiny-pythia", _knows),
         rule=Inside(1),
         stand_in=TINY_PYTHIA,
+        picture="stages",
     ),
     Claim(
         name="length-50",
@@ -263,5 +270,6 @@ CLAIMS: tuple[Claim, ...] = (
             "whatever they become; the one that turns out AA is the exception here. Their lengths "
             "are a quarter of the paper's."
         ),
+        picture="stages",
     ),
 )

@@ -146,6 +146,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.ahead("cutoff", SCRATCH, model="gpt2"),
         rule=AtLeast(0, least=12),
         stand_in=REGIMES,
+        picture="further",
     ),
     Claim(
         name="s5-generalization",
@@ -160,6 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         ),
         rule=Inside(1),
+        picture="generalization-s5",
     ),
     *(
         Claim(
@@ -171,6 +173,7 @@ CLAIMS: tuple[Claim, ...] = (
             measure=lens.reach(model),
             rule=Near(1, 0.1),
             stand_in=recipe,
+            picture="beyond",
         )
         for kind, article, model, recipe in (("aa", "An", A, ZOO_A), ("paa", "A", P, ZOO_P))
     ),
@@ -185,6 +188,7 @@ CLAIMS: tuple[Claim, ...] = (
             rule=AtMost(0.5),
             ours=True,
             stand_in=recipe,
+            picture="beyond",
         )
         for kind, article, model, recipe in (("aa", "an", A, ZOO_A), ("paa", "a", P, ZOO_P))
     ),
@@ -200,7 +204,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_where(_parity_early, SCRATCH, mechanism=PAA),
         rule=Inside(1),
         stand_in=REGIMES,
-        picture="training",
+        picture="midway",
     ),
     Claim(
         name="parity-whole",
@@ -212,6 +216,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_where(_parity_whole, SCRATCH, mechanism=PAA),
         rule=AtLeast(0.5, 4),
         stand_in=REGIMES,
+        picture="midway",
     ),
     Claim(
         name="lockstep",
@@ -224,7 +229,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1),
         ours=True,
         stand_in=REGIMES,
-        picture="training",
+        picture="midway",
         note=(
             "The exception (topic model 2, seed 2) is also the one whose verdict is least "
             "certain: it seems to know some parity. By their whole logs (next row) other AA "
@@ -244,6 +249,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1),
         ours=True,
         stand_in=ZOO_A,
+        picture="leads",
     ),
     Claim(
         name="phases-logs",
@@ -258,6 +264,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1),
         ours=True,
         stand_in=ZOO_P,
+        picture="leads",
     ),
     Claim(
         name="aa-converges",
@@ -269,6 +276,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.ahead("accuracy", SCRATCH, model="gpt2"),
         rule=AtLeast(0, least=12),
         stand_in=REGIMES,
+        picture="further",
     ),
     *(
         Claim(
@@ -309,6 +317,7 @@ CLAIMS: tuple[Claim, ...] = (
             "not sure: by its cutoffs midway it would be AA. Those after parity, or with a "
             "classifier of it, are as the paper says."
         ),
+        picture="midway",
     ),
     Claim(
         name="early",
@@ -320,5 +329,6 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_where(_as_early, SCRATCH, among=_went_on),
         rule=AtLeast(0.5, 4),
         stand_in=REGIMES,
+        picture="midway",
     ),
 )

@@ -103,6 +103,7 @@ CLAIMS: tuple[Claim, ...] = (
             "earlier, by the log, and settled earlier, by patching. Parity need not be linear "
             "before it is used."
         ),
+        picture="lenses",
     ),
     *(
         Claim(
@@ -126,6 +127,7 @@ CLAIMS: tuple[Claim, ...] = (
                 " as variances, the paper's numbers would be about as large as that luck."
             ),
             general=True,
+            picture="table-1",
         )
         for kind, model, recipe in (("a PAA", P, ZOO_P), ("an AA", A, ZOO_A))
         for target in ("state", "parity")

@@ -32,6 +32,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=composed_example,
         rule=AtLeast(1),
+        picture="examples",
     ),
     Claim(
         name="parity-sum",
@@ -41,6 +42,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=summed_parity,
         rule=AtLeast(1),
+        picture="tables",
     ),
     Claim(
         name="associative-layers",
@@ -53,6 +55,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=signature_fronts("associative", 32),
         rule=Near(5, 0),
+        picture="algorithms-patching",
     ),
     Claim(
         name="sequential-layers",
@@ -62,6 +65,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=signature_fronts("sequential", 32),
         rule=Near(31, 0),
+        picture="algorithms-patching",
     ),
     Claim(
         name="associative-probe",
@@ -71,6 +75,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-3-probing.toml",
         measure=probed_share("associative", 32, lambda layer: 2**layer / 32),
         rule=AtMost(0),
+        picture="algorithms-probes",
     ),
     Claim(
         name="sequential-probe",
@@ -86,6 +91,7 @@ CLAIMS: tuple[Claim, ...] = (
             "the first action."
         ),
         noted="",
+        picture="algorithms-probes",
     ),
     Claim(
         name="paa-layers",
@@ -98,6 +104,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=complement_layers(32),
         rule=Near(5, 0),
+        picture="algorithms-patching",
     ),
     Claim(
         name="paa-half",
@@ -113,6 +120,7 @@ CLAIMS: tuple[Claim, ...] = (
             "keep, if the answer's parity and the rest of it add up in the logits."
         ),
         noted="",
+        picture="algorithms-patching",
     ),
     Claim(
         name="parallel-exists",
@@ -122,6 +130,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s3-gpt2.toml",
         measure=compiled_accuracy("parallel", "S3"),
         rule=AtLeast(0.98),
+        picture="compiled",
     ),
     Claim(
         name="not-solvable",
@@ -136,6 +145,7 @@ CLAIMS: tuple[Claim, ...] = (
             "and not solvable either."
         ),
         noted="",
+        picture="generators",
     ),
     Claim(
         name="s3-is-d3",
@@ -145,6 +155,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s3-gpt2.toml",
         measure=s3_is_d3,
         rule=AtLeast(1),
+        picture="tables",
     ),
     Claim(
         name="relation",
@@ -159,6 +170,7 @@ CLAIMS: tuple[Claim, ...] = (
             "whichever of the two is applied first, and from it follows what the paper uses it "
             "for: parity and a count modulo 3 are enough ([parallel-exists](#parallel-exists))."
         ),
+        picture="tables",
     ),
     Claim(
         name="two-generators",
@@ -168,6 +180,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=two_generators,
         rule=AtLeast(1),
+        picture="generators",
     ),
     Claim(
         name="clusters-by-generators",
@@ -182,5 +195,6 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtLeast(1),
         note="The paper reads labels in two ways; this example, as App. E's, is in the second.",
         noted="",
+        picture="generators",
     ),
 )
