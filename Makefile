@@ -44,9 +44,10 @@ calibration: $(READY)
 reproduce-report: $(READY)
 	$(BIN)/python -m statetrace.reproduction
 
+# STEPS='--out results/training-step/steps.json' keeps the table, for REPRODUCTION.md
 bench-gpu: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	$(BIN)/python benchmarks/training_step.py
+	$(BIN)/python benchmarks/training_step.py $(STEPS)
 	$(BIN)/python benchmarks/stacked_seeds.py --device cuda
 	$(BIN)/python benchmarks/patching.py --gpu
 

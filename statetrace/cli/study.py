@@ -133,13 +133,33 @@ def table(study: Folder) -> None:
     _write_tables(Study.existing(study))
 
 
+@app.command("look")
+def look(
+    study: Folder,
+    cell: Annotated[list[str] | None, typer.Option(help="Only this cell; repeat for more.")] = None,
+) -> None:
+    """Look at trained cells again: new verdicts and evidence of checkpoints that are still there.
+
+    For studies whose cells were judged by an earlier version. Nothing is trained.
+    """
+    from statetrace.studies.again import look_again
+
+    found = Study.existing(study)
+    cells = [found.cell(name) for name in cell] if cell else found.plan.cells
+    for one in cells:
+        note(look_again(found, one))
+    _write_tables(found)
+
+
 def _write_tables(study: Study) -> None:
     from statetrace.studies.proportions import associations, proportions
-    from statetrace.studies.table import results, write_table
+    from statetrace.studies.table import evidence, results, write_table
 
     rows = results(study)
     file = write_table(rows, study.path / "results.parquet")
     note(f"table: {file}")
+    if known := evidence(study):
+        write_table(known, study.path / "evidence.parquet")
     for name, made in (
         ("proportions", proportions(rows, study.plan.factors)),
         ("associations", associations(rows, study.plan.factors)),

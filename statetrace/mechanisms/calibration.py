@@ -4,7 +4,7 @@
 
 makes and measures a labelled set of compiled models (all options varied, three lengths, noise up to
 where accuracy falls below 98%) and models that know nothing; fits the weights on one half of them;
-tries them on the other half and on the trained models in results/trained.jsonl, which no weight was
+tries them on the other half and on the trained models given with --trained, which no weight was
 fitted to; and writes measures.jsonl, weights.json and calibration.md.
 
 Cost: about 5 s of one core per model, 225 models. Measures already in FOLDER are not made again.

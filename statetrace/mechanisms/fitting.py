@@ -196,4 +196,4 @@ or on parity first we know it from the training. Models called other-code were
 trained by a plain loop that shares nothing with statetrace, with other token ids,
 in the other notation, with and without a start marker. `other-code-g16` settles
 every length in its last layer at once, as counting would: the parallel algorithm
-has as good a claim to it."""
+has as good a claim to it. The run.json of all others is in `results/calibration/runs`."""

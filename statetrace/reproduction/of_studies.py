@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,6 @@ from statetrace.studies.proportions import SHUFFLES, associations
 
 AA, PAA = "associative", "parity-associative"
 UNLEARNED = "unlearned"
-TRAINED = "results/calibration/trained.jsonl"
 RESAMPLED = 2_000
 EARLY, FULL = "early_verdict", "full"
 """Verdicts by cutoffs midway, and those by all lenses at the end: see `judged`."""
@@ -226,37 +224,6 @@ def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
         )
 
     return measure
-
-
-def share_of_trained(
-    test: Callable[[Row], bool],
-    among: Callable[[Row], bool] = lambda row: True,
-    label: str | None = None,
-) -> Measure:
-    """Of the 22 labelled trained models, those that pass a test of their measures."""
-
-    def measure(found: Results) -> Measured:
-        rows = [
-            row
-            for row in found.lines(TRAINED)
-            if row["measures"] and label in (None, row["label"]) and among(row)
-        ]
-        named = " ".join(row["name"] for row in rows)
-        widths, lengths = (
-            sorted({int(size) for size in re.findall(rf"{mark}(\d+)", named)}) for mark in "wT"
-        )
-        size = f"width {_levels(widths)}, S3, length {_levels(lengths)}"
-        if not all(re.search(r"w\d+-T\d+", row["name"]) for row in rows):
-            size += ", and others named in the file"
-        return share_of(sum(map(test, rows)), len(rows), "models", (TRAINED,), size=size)
-
-    return measure
-
-
-def nearest(row: Row, lens: str) -> str:
-    """Which of the two mechanisms a lens alone finds nearer."""
-    distances = row["measures"][lens]
-    return AA if distances[AA] <= distances[PAA] else PAA
 
 
 def pushed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from statetrace.reproduction.claim import Answer, answer, size
 from statetrace.reproduction.claims import PARTS
@@ -25,8 +25,9 @@ def page(found: Results) -> str:
     drawn = {name: chart.title.replace("\n", ", ") for name, chart in charts(found).items()}
     parts = {title: [answer(claim, found) for claim in claims] for title, claims in PARTS.items()}
     lines = [HEAD, *_summary(parts)]
+    shown: set[str] = set()
     for title, answers in parts.items():
-        lines += _part(title, answers, found, drawn)
+        lines += _part(title, answers, found, drawn, shown)
     return (
         "\n".join(
             lines + trained_with(found, _link) + _beyond(found) + speed(found) + [HOW]
@@ -51,21 +52,20 @@ say, or there are too few observations, the claim is not reached yet. **Bounds t
 where the paper gives no number to compare with, what counts as agreement is our choice, and the
 rule says *ours*; where it gives one, the margin (±) is still ours. Rows about one model count its
 sequences or pairs, not models. Which mechanism a model has is said by the verdict
-([how](docs/verdict.md)), which among others looks at cutoffs and at the order in which parity and
-state were learned: rows about cutoffs and training of "PAA models" or "AA models" are therefore
-less than independent evidence. Rows that count `calibration/trained.jsonl` are of the 22 small
-models of the verdict's calibration ([which](docs/calibration.md)), larger ones or not; their runs
-were not kept, their names say what they were taught, their width, length and seed. Known causes of
-differences, and what was tried, stand below each table.
+([how](docs/verdict.md)), which looks at cutoffs, among others: rows about cutoffs of "PAA models"
+or "AA models" are therefore less than independent evidence. The training log is independent of the
+verdicts of studies, which do not look at it. Known causes of differences, and what was tried, stand
+below each table.
 """
 
 
 HOW = """## Adding results
 
 A study adds itself: its `results.csv` goes to `results/STUDY/`, whether all of its cells have ended
-or not. Rows read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon
-as a model of it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and
-those that begin with `tiny`. The losses at which its models ended are kept by
+or not, `evidence.csv` beside it (what verdicts rest on) and the cells' run.json to `runs/`. Rows
+read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon as a model of
+it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and those that begin
+with `tiny`. The losses at which a study's models ended are kept by
 
     python -m statetrace.reproduction.losses runs/STUDY --out results/STUDY/losses.csv
 
@@ -131,15 +131,18 @@ def _anchors(names: list[str]) -> str:
     return ", ".join(f"[{name}](#{name})" for name in names)
 
 
-def _part(title: str, answers: list[Answer], found: Results, drawn: dict[str, str]) -> list[str]:
-    """One table with its notes and, of the pictures' titles, those not shown before."""
+def _part(
+    title: str, answers: list[Answer], found: Results, drawn: dict[str, str], shown: set[str]
+) -> list[str]:
+    """One table with its notes and its pictures (`drawn`: name to title), except those that were
+    `shown` before."""
     lines = [
         f"## {title}",
         "",
-        "| claim | paper | ours | rule | | recipe, results |",
+        "| claim | paper | ours | rule | | picture, recipe, results |",
         "|---|---|---|---|---|---|",
     ]
-    lines += [_row(one, found) for one in answers]
+    lines += [_row(one, found, drawn) for one in answers]
     notes: dict[str, list[str]] = {}
     for one in answers:
         if one.note:
@@ -147,13 +150,20 @@ def _part(title: str, answers: list[Answer], found: Results, drawn: dict[str, st
     if notes:
         lines += ["", "Notes:", ""]
         lines += [f"- *{', '.join(names)}*: {note}" for note, names in notes.items()]
-    for picture in dict.fromkeys(one.claim.picture for one in answers):
-        if picture in drawn:
-            lines += ["", f"![{drawn.pop(picture)}]({FOLDER}/{picture}.png)"]
+    for name in dict.fromkeys(one.claim.picture for one in answers):
+        if name in drawn and name not in shown:
+            shown.add(name)
+            anchor = f'<a id="{_picture(name)}"></a>'
+            lines += ["", f"{anchor}![{drawn[name]}]({FOLDER}/{name}.png)"]
     return [*lines, ""]
 
 
-def _row(one: Answer, found: Results) -> str:
+def _picture(name: str) -> str:
+    """The anchor of a picture."""
+    return f"picture-{name}"
+
+
+def _row(one: Answer, found: Results, drawn: Container[str]) -> str:
     claim = one.claim
     ours = _ours(one, found)
     shown = [one]
@@ -161,7 +171,8 @@ def _row(one: Answer, found: Results) -> str:
         ours += f". Smaller models ({one.beside.judgement}): {_ours(one.beside, found)}"
         shown.append(one.beside)
     sources = dict.fromkeys(source for each in shown for source in each.found.sources)
-    links = [_link(claim.recipe)]
+    links = [f"[picture](#{_picture(claim.picture)})"] if claim.picture in drawn else []
+    links.append(_link(claim.recipe))
     studied = [recipe for recipe in _studied(sources, found) if recipe != claim.recipe]
     if claim.stand_in and not studied and not all(o.found.at_size for o in shown):
         studied = [claim.stand_in]

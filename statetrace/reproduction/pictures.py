@@ -14,14 +14,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from statetrace.report.figures.chart import Chart
+from statetrace.reproduction.pictures_of_algorithms import compiled, patched, probed
 from statetrace.reproduction.pictures_of_appendices import (
     deletions,
+    depth,
     deviations,
     last_layer,
     last_layer_linear,
+    patching_zoo,
     probes_by_length,
     tree,
 )
+from statetrace.reproduction.pictures_of_evidence import leads, lenses, needed_heads
+from statetrace.reproduction.pictures_of_groups import examples, generating, tables
+from statetrace.reproduction.pictures_of_heads import heads, table_1, table_2
+from statetrace.reproduction.pictures_of_lengths import beyond, further, generalization_s5, midway
 from statetrace.reproduction.pictures_of_models import (
     generalization,
     parity_heads,
@@ -33,32 +40,69 @@ from statetrace.reproduction.pictures_of_models import (
     text,
     training,
 )
+from statetrace.reproduction.pictures_of_shapes import clusters, prisms
+from statetrace.reproduction.pictures_of_spread import losses, s5_shape, sparse
+from statetrace.reproduction.pictures_of_stages import orders, pushes, stages, topics
 from statetrace.reproduction.pictures_of_studies import cutoffs, regimes, shares, sizes
 from statetrace.reproduction.results import Missing, Results
 
 FOLDER = Path("docs/reproduction")
 
 PICTURES: dict[str, Callable[[Results], Chart]] = {
+    "examples": examples,
+    "tables": tables,
+    "generators": generating,
+    "algorithms-patching": patched,
+    "algorithms-probes": probed,
+    "compiled": compiled,
     "patching": patching,
+    "patching-zoo": patching_zoo,
     "patching-s5": patching_s5,
+    "depth": depth,
     "deletions": deletions,
     "deviations": deviations,
     "probes": probes,
     "probes-s5": probes_s5,
     "probes-by-length": probes_by_length,
+    "lenses": lenses,
+    "table-1": table_1,
     "prism": prism,
+    "prisms": prisms,
     "last-layer": last_layer,
     "last-layer-linear": last_layer_linear,
+    "s5-clusters": clusters,
+    "s5-shape": s5_shape,
     "text": text,
+    "table-2": table_2,
+    "needed-heads": needed_heads,
+    "heads": heads,
     "parity-heads": parity_heads,
     "tree": tree,
+    "sparse": sparse,
     "generalization": generalization,
+    "generalization-s5": generalization_s5,
+    "beyond": beyond,
     "cutoffs": cutoffs,
     "training": training,
+    "midway": midway,
+    "leads": leads,
+    "further": further,
+    "losses": losses,
     "proportions": shares,
+    "orders": orders,
     "sizes": sizes,
+    "topics": topics,
+    "pushes": pushes,
     "regimes": regimes,
+    "stages": stages,
 }
+
+
+UNDRAWN = {
+    "text-tokens": "two small counts, which the row has in full",
+    "swaps": "an exact count, in which all permutations are alike",
+}
+"""Claims with a number and without a picture, and why."""
 
 
 def fingerprint(chart: Chart) -> str:

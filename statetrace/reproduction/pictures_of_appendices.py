@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,16 +12,58 @@ import numpy as np
 from statetrace.groups import group
 from statetrace.report.figures.attention import tree_panel
 from statetrace.report.figures.chart import Chart, Cloud, Heat, Panel
-from statetrace.reproduction.kept import A, first, group_of, looked_at
+from statetrace.report.figures.layers_needed import by_split
+from statetrace.reproduction.kept import PAA_ZOO, A, first, group_of, looked_at, zoo
 from statetrace.reproduction.of_models import parity_is_linear
 from statetrace.reproduction.of_patching import grid
 from statetrace.reproduction.pictures_of_models import (
     SPLITS,
     layers_by_position,
+    maps,
     of_both,
     titled,
 )
 from statetrace.reproduction.results import Missing, Results, lens_file
+
+
+def patching_zoo(found: Results) -> Chart:
+    """Figure 8A and 8B for the PAA models of the zoo that are not the one of its name."""
+    panels = []
+    for name in map(zoo, PAA_ZOO[1:]):
+        with contextlib.suppress(Missing):
+            panels += maps(found, name.replace("zoo/s3-", ""), name)
+    if not panels:
+        raise Missing("no other PAA model of the zoo was patched")
+    return Chart("patching-zoo", "Prefixes restored, other small PAA models (Figure 8)",
+                 tuple(panels))  # fmt: skip
+
+
+def depth(found: Results) -> Chart:
+    """Layers that answers need, by length: how far the last token can be set back."""
+    title = "Layers that an answer needs, by length (App. B)"
+    return of_both(found, "depth", title, _depth)
+
+
+def _depth(found: Results, called: str, model: str) -> list[Panel]:
+    """As far as other lenses looked, as the row has it."""
+    most = looked_at(found, model) or np.inf
+    rows = [
+        row
+        for row in found.table(lens_file(model, "depth"))
+        if row["length"] <= most and row["mean"] is not None
+    ]
+    lengths = sorted({row["length"] for row in rows})
+    if len(lengths) < 2:
+        raise Missing(f"of '{model}' there are too few lengths")
+    needed = {
+        split: [
+            sum(row["mean"] for row in rows if (row["split"], row["length"]) == (split, length))
+            for length in lengths
+        ]
+        for split in SPLITS
+    }
+    pairs = sum(row["n"] for row in rows if row["layer"] == 0 and row["split"] == "all")
+    return [dataclasses.replace(by_split(lengths, needed), title=f"{called} ({pairs:,} pairs)")]
 
 
 def deletions(found: Results) -> Chart:

@@ -58,15 +58,15 @@ def of_both(
 
 def patching(found: Results) -> Chart:
     """Figures 2, 8A and 8B: the two models, all pairs and by parity."""
-    return of_both(found, "patching", "Prefixes restored (Figures 2 and 8)", _maps)
+    return of_both(found, "patching", "Prefixes restored (Figures 2 and 8)", maps)
 
 
 def patching_s5(found: Results) -> Chart:
     """Figure 2's models of S5."""
-    return of_both(found, "patching-s5", "S5, prefixes restored (Figure 2)", _maps, OF_S5)
+    return of_both(found, "patching-s5", "S5, prefixes restored (Figure 2)", maps, OF_S5)
 
 
-def _maps(found: Results, called: str, model: str) -> list[Panel]:
+def maps(found: Results, called: str, model: str) -> list[Panel]:
     return [
         layers_by_position(*grid(found, model, "prefix", split), "prefix up to action",
                            f"{called}, {split}")
@@ -84,22 +84,35 @@ def layers_by_position(
 
 
 def probes(found: Results) -> Chart:
-    """Figure 3: what a line reads from the last token, by layer."""
-    return of_both(found, "probes", "Probes at the last token (Figure 3)", _probes)
+    """Figure 3: what a line reads from the last token, and from any, by layer."""
+    return of_both(
+        found,
+        "probes",
+        "Probes (Figure 3): at the last token of the longest, and at any action",
+        _probes,
+    )
 
 
 def probes_s5(found: Results) -> Chart:
     """Figure 3's models of S5."""
-    return of_both(found, "probes-s5", "S5, probes at the last token (Figure 3)", _probes, OF_S5)
+    return of_both(
+        found,
+        "probes-s5",
+        "S5, probes (Figure 3): at the last token of the longest, and at any action",
+        _probes,
+        OF_S5,
+    )
 
 
 def text(found: Results) -> Chart:
-    """Figure 14: a model from scratch that reads sentences, by probes and by patching."""
-    for model in found.folders(TEXT):
-        panels = [*_probes(found, "probes", model), *_maps(found, "patching", model)[:1]]
-        title = "Told in words, from scratch (Figure 14)"
-        return Chart("text", titled(title, found, {model: "model"}), tuple(panels))
-    raise Missing("no model that reads sentences was looked at")
+    """Figure 14: models from scratch that read sentences, by probes and by patching."""
+    panels: list[Panel] = []
+    for number, model in enumerate(found.folders(TEXT), start=1):
+        of = f"{number}: {short(found, model)}"
+        panels += [*_probes(found, of, model), *maps(found, str(number), model)[:1]]
+    if not panels:
+        raise Missing("no model that reads sentences was looked at")
+    return Chart("text", "Told in words, from scratch (Figure 14)", tuple(panels))
 
 
 def _probes(found: Results, called: str, model: str) -> list[Panel]:
@@ -109,6 +122,9 @@ def _probes(found: Results, called: str, model: str) -> list[Panel]:
         layers = list(range(len(values)))
         mark = "circle" if target == "state" else "square"
         lines.append(Line(target, layers, numbers(values), target, mark=mark))
+    with contextlib.suppress(Missing):
+        values, _ = curve(found, model, "state", "any")
+        lines.append(Line("state, at any action", layers, numbers(values), "third", "dash"))
     return [Panel("layer", "probe accuracy", tuple(lines), called, y_range=(0, 1.03), whole="x")]
 
 
@@ -173,10 +189,11 @@ def _heads(found: Results, model: str) -> list[Panel]:
 def generalization(found: Results) -> Chart:
     """Figure 5: accuracy by length, with cutoffs."""
     title = "Accuracy by length, cutoffs at 98% (Figure 5)"
-    return of_both(found, "generalization", title, _by_length)
+    return of_both(found, "generalization", title, by_length)
 
 
-def _by_length(found: Results, called: str, model: str) -> list[Panel]:
+def by_length(found: Results, called: str, model: str, ends: bool = True) -> list[Panel]:
+    """With the cutoffs, or without."""
     table = found.table(lens_file(model, "generalization"))
     about = found.json(lens_file(model, "generalization", "json"))["summary"]
     marks: list[Any] = []
@@ -185,8 +202,8 @@ def _by_length(found: Results, called: str, model: str) -> list[Panel]:
         x, y, low, high = ([row[k] for row in rows] for k in ("length", "accuracy", "low", "high"))
         marks.append(Line(what, x, y, what, mark=None, low=low, high=high))
         end = about["cutoff"][what]["first_below"]
-        if end is not None:
-            side = ("left", 0.3) if what == "state" else ("right", 0.88)
+        if ends and end is not None:
+            side = ("left", 0.04) if what == "state" else ("right", 0.88)
             marks.append(Rule("x", end, str(end), what, beside=side))
     return [Panel("length", "accuracy", tuple(marks), called, y_range=(0, 1.03), whole="x")]
 

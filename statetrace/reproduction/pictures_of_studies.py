@@ -30,7 +30,7 @@ def shares(found: Results) -> Chart:
     if not studied:
         raise Missing("no model of the studies has a verdict")
     panels = tuple(
-        _bars(_told(rows, "regime"), called if len(studied) > 1 else "") for called, rows in studied
+        bars(_told(rows, "regime"), called if len(studied) > 1 else "") for called, rows in studied
     )
     whose = "the small models" if len(studied) == 1 else "models"
     return Chart("proportions", f"Mechanisms of {whose} (Figures 7 and 18)", panels)
@@ -42,7 +42,7 @@ def sizes(found: Results) -> Chart:
     if not rows:
         raise Missing("no very small model has a verdict")
     title = "Mechanisms of very small models, by width (Figure 17)"
-    return Chart("sizes", title, (_bars(_told(rows, "width"), ""),))
+    return Chart("sizes", title, (bars(_told(rows, "width"), ""),))
 
 
 def regimes(found: Results) -> Chart:
@@ -51,7 +51,7 @@ def regimes(found: Results) -> Chart:
     for study, called in (("tiny-regimes", "GPT-2"), ("tiny-pythia", "Pythia")):
         rows = judged(found, (study,), "verdict")
         told = [row | {"what": row["regime"].replace("auxiliary-", "aux.\n")} for row in rows]
-        panels += [_bars(told, called)] if rows else []
+        panels += [bars(told, called)] if rows else []
     if not panels:
         raise Missing("no very small model that was taught something before has a verdict")
     title = "Mechanisms of very small models, after other tasks (Figures 7 and 18, App. H)"
@@ -64,22 +64,22 @@ def _told(rows: list[Row], by: str) -> list[Row]:
     return [row | {"what": f"{row['model']} {row.get(by) or plain.get(by, '')}"} for row in rows]
 
 
-def _bars(rows: list[Row], title: str) -> Panel:
+def bars(rows: list[Row], title: str) -> Panel:
     """A group of bars for each of what the models are (`what`)."""
     table = proportions(rows, ["what"])
     names = list(dict.fromkeys(row["what"] for row in table))
     counts = {row["what"]: row["cells"] for row in table}
     mechanisms = sorted({row["mechanism"] for row in table}, key=order)
     wide = 0.8 / len(mechanisms)
-    bars: list[Any] = []
+    drawn: list[Any] = []
     for number, mechanism in enumerate(mechanisms):
         mine = {row["what"]: row for row in table if row["mechanism"] == mechanism}
         x = [i + wide * (number - (len(mechanisms) - 1) / 2) for i in range(len(names))]
         y, low, high = ([mine[name][key] for name in names] for key in ("share", "low", "high"))
         texts = [f"{mine[name]['count']} of {mine[name]['cells']}" for name in names]
-        bars.append(Bars(mechanism, x, y, low, high, texts, style(mechanism)[0], wide))
+        drawn.append(Bars(mechanism, x, y, low, high, texts, style(mechanism)[0], wide))
     ticks = tuple((float(i), f"{name}\n(n = {counts[name]})") for i, name in enumerate(names))
-    return Panel("", "share of models", tuple(bars), title, x_range=(-0.6, len(names) - 0.4),
+    return Panel("", "share of models", tuple(drawn), title, x_range=(-0.6, len(names) - 0.4),
                  y_range=(0, 1.02), ticks=ticks, bare=True)  # fmt: skip
 
 

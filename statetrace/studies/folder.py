@@ -5,8 +5,8 @@
     STUDY/claims/NAME.N         who works on a cell, or did (claims.py)
     STUDY/early/NAME.json       what was measured at the early verdict
     STUDY/failures/NAME.json    what went wrong, try by try
-    STUDY/outcomes/NAME.json    how it ended; a cell that has one is never touched again
-    STUDY/results.*             the table (table.py)
+    STUDY/outcomes/NAME.json    how it ended; a cell that has one is never trained again
+    STUDY/results.*             the table (table.py); evidence.*, what its verdicts rest on
 
 Cost: a few small files per cell; needs no torch.
 Caveat: on several machines the folder must be on a file system all of them see.
@@ -92,6 +92,11 @@ class Study:
     def end(self, cell: Cell, state: str, about: dict[str, Any]) -> None:
         tries = len(self.failures(cell)) + (state == FINISHED)
         record = {"state": state, "tries": tries, "when": now(), **about}
+        write_json(self.path / "outcomes" / f"{cell.name}.json", record)
+
+    def replace_final(self, cell: Cell, measured: dict[str, Any]) -> None:
+        """What a cell that has ended is found to be by a later look."""
+        record = (self.outcome(cell) or {}) | {"final": measured, "looked": now()}
         write_json(self.path / "outcomes" / f"{cell.name}.json", record)
 
     def forget_failed(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a trained cell is asked: accuracy, cutoffs, and which mechanism they speak for.
+"""What a trained cell is asked: accuracy, cutoffs, which mechanism they speak for, and why.
 
 Cost: two forward passes over 1,000 sequences for the quick verdict, all lenses for the full one.
 Caveat: the quick verdict is the paper's reading of the generalization curve (section 5.1). It has
@@ -7,9 +7,13 @@ no confidence, and cannot tell a model that is right at every length.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from statetrace.groups import Group
+from statetrace.lenses.dynamics import DynamicsSpec, dynamics
 from statetrace.lenses.generalization import generalization
+from statetrace.lenses.result import LensResult
 from statetrace.lenses.subject import from_run
 from statetrace.mechanisms.fast import read_cutoffs
 from statetrace.runs import Run
@@ -39,4 +43,29 @@ def measure(run: Run, step: int, device: str, full: bool) -> dict[str, Any]:
 
     results = gather(subject.model, subject.task, {"generalization": general})
     judged = verdict(results, subject.task.group).as_json()
-    return found | {key: judged[key] for key in ("mechanism", "confidence", "says")}
+    found |= {key: judged[key] for key in ("mechanism", "confidence", "says")}
+    # logged while it learned, and not asked for the verdict, so that it may be compared with it
+    log = dynamics(None, subject.task, DynamicsSpec(run=str(run.path), until=step))
+    return found | {"evidence": evidence_of(results | {"dynamics": log}, subject.task.group)}
+
+
+def evidence_of(results: Mapping[str, LensResult], group: Group) -> dict[str, dict[str, float]]:
+    """Lens -> algorithm -> distance, or lens -> what it says of parity; nothing of a model that
+    has not learned the task."""
+    from statetrace.mechanisms.evidence import NEEDED, Evidence
+    from statetrace.mechanisms.verdict import MEASURED
+    from statetrace.mechanisms.verdict import measure as measured
+
+    if not all(lens in results for lens in NEEDED):
+        return {}
+    evidence = Evidence.of(results, group)
+    numbers = measured(evidence, group)
+    found = {lens: numbers[lens] for lens in MEASURED if lens in numbers}
+    if "generalization" in numbers:
+        found["generalization"] = {"parity apart": numbers["generalization"]}
+    if evidence.head is not None:
+        score, chance, lost = evidence.head
+        found["attention"] = {"score": score, "by chance": chance, "parity lost": 100 * lost}
+    if evidence.ahead is not None:
+        found["dynamics"] = {"parity lead": evidence.ahead}
+    return {lens: {k: round(v, 4) for k, v in of.items()} for lens, of in found.items()}

@@ -92,6 +92,18 @@ def results(study: Study) -> list[dict[str, Any]]:
     return [row(one) for one in Survey(study).look()]
 
 
+def evidence(study: Study) -> list[dict[str, Any]]:
+    """What full verdicts rest on, a row per number: `of` is an algorithm, and `value` how far from
+    it a lens finds the cell; or what of parity, and how much."""
+    return [
+        {"cell": one.cell.name, "step": final["step"], "lens": lens, "of": of, "value": value}
+        for one in Survey(study).look()
+        if one.outcome and (final := one.outcome.get("final"))
+        for lens, numbers in final.get("evidence", {}).items()
+        for of, value in numbers.items()
+    ]
+
+
 def write_results(study: Study) -> Path:
     """STUDY/results.parquet and .csv, replaced whole; the path of the former."""
     return write_table(results(study), study.path / "results.parquet")

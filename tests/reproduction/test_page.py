@@ -14,7 +14,7 @@ from statetrace.reproduction.__main__ import OLD, PAGE
 from statetrace.reproduction.claim import answer, size
 from statetrace.reproduction.claims import CLAIMS, PARTS
 from statetrace.reproduction.page import page
-from statetrace.reproduction.pictures import FOLDER, PICTURES, fingerprints
+from statetrace.reproduction.pictures import FOLDER, PICTURES, UNDRAWN, fingerprints
 from statetrace.reproduction.results import Results
 from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS
 
@@ -51,6 +51,20 @@ def test_the_pictures_are_up_to_date(root):
 def test_names_are_unique_and_pictures_exist():
     assert Counter(claim.name for claim in CLAIMS).most_common(1)[0][1] == 1
     assert {claim.picture for claim in CLAIMS} - {""} == set(PICTURES)
+
+
+def test_every_number_leads_to_its_picture(root, answers):
+    """But for the few rows of which `UNDRAWN` says why; and the picture stands below a table."""
+    text = (root / PAGE).read_text()
+    rows = dict(re.findall(r'^\| <a id="([\w-]+)"></a>(.*)$', text, re.M))
+    without = {n for n, one in answers.items() if one.found.value is not None}
+    for name, picture in ((name, answers[name].claim.picture) for name in list(without)):
+        if picture:
+            assert f"[picture](#picture-{picture})" in rows[name], name
+            assert text.count(f'<a id="picture-{picture}"></a>![') == 1, picture
+            without.remove(name)
+    assert without == set(UNDRAWN)
+    assert all(UNDRAWN.values())
 
 
 def mentioned(kind):

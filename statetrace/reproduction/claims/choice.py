@@ -49,6 +49,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share("sequential", SCRATCH, verdict=FULL),
         rule=Inside(0),
         stand_in=REGIMES,
+        picture="proportions",
     ),
     Claim(
         name="no-parallel",
@@ -68,6 +69,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         noted="",
         general=True,
+        picture="proportions",
     ),
     Claim(
         name="gpt2-scratch",
@@ -90,6 +92,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-7-proportions.toml",
         measure=seeds.kinds_of_seeds(SCRATCH, model="gpt2"),
         rule=AtLeast(2, least=2),
+        picture="proportions",
     ),
     Claim(
         name="data-order",
@@ -109,6 +112,7 @@ CLAIMS: tuple[Claim, ...] = (
             "every order leads to the same mechanism."
         ),
         noted="",
+        picture="orders",
     ),
     Claim(
         name="data-orders",
@@ -118,6 +122,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-7-proportions.toml",
         measure=seeds.most_seeds(SCRATCH),
         rule=AtLeast(12, least=12),
+        picture="proportions",
     ),
     Claim(
         name="gpt2-pretrained",
@@ -192,6 +197,7 @@ CLAIMS: tuple[Claim, ...] = (
         at_size=study.share_gap(PAA, SCRATCH, "model", ("gpt2", "pythia-160m"), EARLY),
         rule=AtMost(0, 12),
         stand_in=SMALL,
+        picture="proportions",
     ),
     Claim(
         name="four-factors",

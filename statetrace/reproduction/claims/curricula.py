@@ -72,6 +72,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe="recipes/regimes/topic.toml",
         measure=topic_tables,
         rule=AtLeast(1),
+        picture="topics",
     ),
     Claim(
         name="topic-gpt2",
@@ -117,6 +118,7 @@ CLAIMS: tuple[Claim, ...] = (
             rule=Inside(1),
             stand_in=REGIMES,
             note=TOPIC if table == 1 else "",
+            picture="pushes",
         )
         for table in (1, 2)
     ),
@@ -132,7 +134,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0.05, 12),
         ours=True,
         stand_in=REGIMES,
-        picture="proportions",
+        picture="pushes",
     ),
     Claim(
         name="topic-pythia",
@@ -148,6 +150,7 @@ CLAIMS: tuple[Claim, ...] = (
             "AA, though none of them has learned the whole task. With GPT-2 of this size, too, the "
             "second does more."
         ),
+        picture="regimes",
     ),
     Claim(
         name="parity-gpt2",
@@ -158,6 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=either(PAA, "parity"),
         rule=Inside(1),
         stand_in=REGIMES,
+        picture="regimes",
     ),
     Claim(
         name="parity-pythia",
@@ -196,6 +200,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtLeast(0.05, 10),
         ours=True,
         stand_in=REGIMES,
+        picture="pushes",
     ),
     Claim(
         name="auxiliary-parity",
@@ -203,12 +208,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="A parity classifier on an early layer leads to PAA",
         paper="100% PAA",
         recipe="recipes/studies/auxiliary.toml",
-        measure=first_of(
-            either(PAA, "auxiliary-parity"),
-            study.share_of_trained(
-                lambda row: row["label"] == PAA, lambda row: row["name"].startswith("aux-")
-            ),
-        ),
+        measure=either(PAA, "auxiliary-parity"),
         rule=Inside(1),
         stand_in=REGIMES,
         note=COUNTS,
@@ -251,6 +251,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=either(AA, "length"),
         rule=Inside(0.4),
         stand_in=REGIMES,
+        picture="regimes",
     ),
     Claim(
         name="length-25",
@@ -261,6 +262,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=study.after_stage("tiny-pythia", _knows),
         rule=Inside(1),
         stand_in=TINY_PYTHIA,
+        picture="stages",
     ),
     Claim(
         name="length-50",
@@ -276,5 +278,6 @@ CLAIMS: tuple[Claim, ...] = (
             "whatever they become; the one that turns out AA is the exception here. Their lengths "
             "are a quarter of the paper's."
         ),
+        picture="stages",
     ),
 )

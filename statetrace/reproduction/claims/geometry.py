@@ -80,6 +80,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(1, least=3),
         ours=True,
         stand_in=ZOO_P,
+        picture="prisms",
     ),
     Claim(
         name="prism-pairings",
@@ -90,6 +91,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=lens.pairings(PAA_ZOO),
         rule=AtLeast(2, least=3),
         stand_in=ZOO_P,
+        picture="prisms",
     ),
     Claim(
         name="aa-variance",
@@ -143,6 +145,7 @@ CLAIMS: tuple[Claim, ...] = (
             "all that separates the states, of which single objects explain equal parts where "
             "none of them stands out."
         ),
+        picture="s5-clusters",
     ),
     Claim(
         name="text-pretrained",
@@ -200,6 +203,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtMost(0.5),
         ours=True,
         stand_in="recipes/studies/tiny-text.toml",
+        picture="text",
     ),
     Claim(
         name="text-exponential",
@@ -213,6 +217,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtLeast(0.5),
         ours=True,
         stand_in="recipes/studies/tiny-text.toml",
+        picture="text",
     ),
     Claim(
         name="text-example",
@@ -229,6 +234,7 @@ CLAIMS: tuple[Claim, ...] = (
             "With labels read as in Figure 1 the example would end elsewhere; the sentences decide."
         ),
         noted="",
+        picture="examples",
     ),
     Claim(
         name="text-tokens",

@@ -17,6 +17,7 @@ CLAIMS: tuple[Claim, ...] = (
         measure=seeds.loss_gap("tiny-pythia"),
         at_size=seeds.loss_gap(SCRATCH),
         rule=AtMost(0, least=12),
+        picture="losses",
         stand_in="recipes/studies/tiny-pythia.toml",
         note=(
             "Most of these AA models come after the second topic model, most PAA models after "

@@ -80,7 +80,7 @@ CLAIMS: tuple[Claim, ...] = (
             ours=True,
             stand_in=f"recipes/zoo/{model}.toml",
             note="" if model == A else LEAPS,
-            picture="patching" if model in (A, P) else "",
+            picture="patching" if model in (A, P) else "patching-zoo",
         )
         for kind, model in (("AA", A), *(("PAA", model) for model in PAA_ZOO))
     ),
@@ -97,6 +97,7 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtLeast(3),
         ours=True,
         stand_in=ZOO_P,
+        picture="depth",
     ),
     Claim(
         name="opposite-parity-paa",

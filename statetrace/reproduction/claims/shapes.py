@@ -100,6 +100,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-13-s5-geometry.toml",
         measure=lens.merged_clusters,
         rule=AtMost(0.5),
+        picture="s5-shape",
         ours=True,
         note=(
             "The states of this model do not go by where one object is (row s5-clusters), so that "
@@ -115,6 +116,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-13-s5-geometry.toml",
         measure=lens.three_components,
         rule=AtMost(0.9),
+        picture="s5-shape",
         ours=True,
     ),
     Claim(
@@ -128,6 +130,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-13-s5-geometry.toml",
         measure=lens.mirrored,
         rule=AtLeast(0.75),
+        picture="s5-shape",
         ours=True,
         note=(
             "Hardly more than the bound asks. The paper does not say which states mirror each "

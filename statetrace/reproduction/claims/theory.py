@@ -37,6 +37,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=composed_example,
         rule=AtLeast(1),
+        picture="examples",
     ),
     Claim(
         name="parity-sum",
@@ -46,6 +47,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=summed_parity,
         rule=AtLeast(1),
+        picture="tables",
     ),
     Claim(
         name="swaps",
@@ -66,6 +68,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=swap_example,
         rule=AtLeast(1),
+        picture="examples",
     ),
     Claim(
         name="three-odd",
@@ -75,6 +78,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s3-gpt2.toml",
         measure=odd_ones,
         rule=Near(3, 0),
+        picture="tables",
     ),
     Claim(
         name="associative-layers",
@@ -87,6 +91,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=signature_fronts("associative", 32),
         rule=Near(5, 0),
+        picture="algorithms-patching",
     ),
     Claim(
         name="sequential-layers",
@@ -96,6 +101,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=signature_fronts("sequential", 32),
         rule=Near(31, 0),
+        picture="algorithms-patching",
     ),
     Claim(
         name="associative-probe",
@@ -105,6 +111,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-3-probing.toml",
         measure=probed_share("associative", 32, lambda layer: 2**layer / 32),
         rule=AtMost(0),
+        picture="algorithms-probes",
     ),
     Claim(
         name="sequential-probe",
@@ -117,6 +124,7 @@ CLAIMS: tuple[Claim, ...] = (
         ours=True,
         note=OFF_BY_ONE,
         noted="",
+        picture="algorithms-probes",
     ),
     *(
         Claim(
@@ -130,6 +138,7 @@ CLAIMS: tuple[Claim, ...] = (
             recipe=f"{PAPER}/figure-3-probing.toml",
             measure=probed_share(algorithm, 32, share, "parity linear"),
             rule=AtMost(off),
+            picture="algorithms-probes",
             ours=off > 0,
             note=OFF_BY_ONE if off else "",
             noted="",
@@ -148,6 +157,7 @@ CLAIMS: tuple[Claim, ...] = (
             recipe=f"{PAPER}/figure-2-patching.toml",
             measure=more_layers("parallel", target),
             rule=Near(0, 0),
+            picture="algorithms-probes" if name == "parity" else "compiled",
         )
         for name, by, target in (
             ("layers", "until patching a part has no effect", "patching"),
@@ -163,6 +173,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-3-probing.toml",
         measure=more_layers("parity-associative", "parity linear"),
         rule=Near(0, 0),
+        picture="algorithms-probes",
     ),
     Claim(
         name="paa-state-probe",
@@ -175,6 +186,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-3-probing.toml",
         measure=probed_share("parity-associative", 32, lambda layer: 2 ** max(0, layer - 1) / 32),
         rule=AtMost(0),
+        picture="algorithms-probes",
     ),
     Claim(
         name="paa-layers",
@@ -187,6 +199,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=complement_layers(32),
         rule=Near(5, 0),
+        picture="algorithms-patching",
     ),
     Claim(
         name="paa-half",
@@ -202,6 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
             "keep, if the answer's parity and the rest of it add up in the logits."
         ),
         noted="",
+        picture="algorithms-patching",
     ),
     *(
         Claim(
@@ -212,6 +226,7 @@ CLAIMS: tuple[Claim, ...] = (
             recipe=f"{PAPER}/s3-gpt2.toml",
             measure=compiled_accuracy(algorithm, "S3"),
             rule=AtLeast(0.98),
+            picture="compiled",
         )
         for algorithm in ("sequential", "associative", "parity-associative")
     ),
@@ -223,6 +238,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s3-gpt2.toml",
         measure=compiled_accuracy("parallel", "S3"),
         rule=AtLeast(0.98),
+        picture="compiled",
     ),
     Claim(
         name="not-solvable",
@@ -237,6 +253,7 @@ CLAIMS: tuple[Claim, ...] = (
             "and not solvable either."
         ),
         noted="",
+        picture="generators",
     ),
     Claim(
         name="s3-is-d3",
@@ -246,6 +263,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/s3-gpt2.toml",
         measure=s3_is_d3,
         rule=AtLeast(1),
+        picture="tables",
     ),
     Claim(
         name="relation",
@@ -260,6 +278,7 @@ CLAIMS: tuple[Claim, ...] = (
             "whichever of the two is applied first, and from it follows what the paper uses it "
             "for: parity and a count modulo 3 are enough ([parallel-exists](#parallel-exists))."
         ),
+        picture="tables",
     ),
     Claim(
         name="two-generators",
@@ -269,6 +288,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=two_generators,
         rule=AtLeast(1),
+        picture="generators",
     ),
     Claim(
         name="clusters-by-generators",
@@ -283,5 +303,6 @@ CLAIMS: tuple[Claim, ...] = (
         rule=AtLeast(1),
         note="The paper reads labels in two ways; this example, as App. E's, is in the second.",
         noted="",
+        picture="generators",
     ),
 )

@@ -20,6 +20,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-16-attention-tree.toml",
         measure=lens.deeper_attention(A),
         rule=AtMost(1),
+        picture="sparse",
         ours=True,
         stand_in=ZOO_A,
     ),

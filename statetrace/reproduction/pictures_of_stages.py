@@ -1,0 +1,133 @@
+"""Pictures of what is taught before, and of data orders (sections 4.2 and 5.3, appendix H)."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from statetrace.report.figures.chart import Chart, Dots, Heat, Panel, Rule
+from statetrace.report.figures.study_shares import order
+from statetrace.reproduction.of_studies import EARLY, SCRATCH, judged
+from statetrace.reproduction.pictures_of_studies import bars
+from statetrace.reproduction.results import Missing, Results, Row
+from statetrace.studies.folder import FINISHED
+
+RIGHT = 0.98
+"""As for cutoffs."""
+
+
+def topics(found: Results) -> Chart:
+    """Appendix H: the printed tables, with what their rows come to."""
+    data = json.loads(files("statetrace.tasks").joinpath("topic_tables.json").read_text())
+    tokens = data.pop("tokens")
+    panels = []
+    for name, rows in data.items():
+        y = list(range(1, len(rows) + 1))
+        heat = Heat(list(range(len(tokens))), y, rows, "p(token | topic)")
+        sums = [f"{sum(row):.4f}" for row in rows]
+        beside = [len(tokens) + 0.1] * len(y)
+        marks = (heat, Dots("", beside, y, sums, "paper", labelled=True, size=0.1))
+        ticks = tuple((float(i), token) for i, token in enumerate(tokens))
+        panels.append(
+            Panel("token", "topic", marks, name.replace("paper-", "topic model "), down=True,
+                  whole="y", ticks=ticks, x_range=(-0.5, len(tokens) + 0.7))
+        )  # fmt: skip
+    title = "The printed topic models: a row for each topic, and its sum (App. H)"
+    return Chart("topics", title, tuple(panels))
+
+
+def orders(found: Results) -> Chart:
+    """Section 4.2: the same initial weights, other orders of the data."""
+    rows = [
+        row
+        for row in judged(found, ("tiny-orders",), "verdict")
+        if row.get("init_seed") is not None
+    ]
+    if not rows:
+        raise Missing("no models began with the same weights")
+    widths = sorted({row["width"] for row in rows})
+    panels = tuple(
+        bars(
+            [row | {"what": f"start {row['init_seed']}"} for row in rows if row["width"] == width],
+            f"width {width}",
+        )
+        for width in widths
+    )
+    title = "Mechanisms of very small Pythias: the same initial weights, other data orders (§4.2)"
+    return Chart("orders", title, panels)
+
+
+SMALL = ("small", "small-regimes", EARLY, "small models, by cutoffs midway")
+TINY = ("tiny-control", "tiny-control", "verdict", "very small models, at the end")
+PUSHES = {"topic": (SMALL,), "control": (SMALL, TINY)}
+"""How the regime's name begins, and where it is looked for: the study of models from scratch, that
+of others, by which verdict, and which models these are. As in the rows, the first that has both."""
+
+
+def pushes(found: Results) -> Chart:
+    """Section 5.3: after topic models, and after random documents, beside from scratch."""
+    panels = []
+    for regime, places in PUSHES.items():
+        for plain, after, by, called in places:
+            rows = _beside(found, regime, plain, after, by)
+            if rows:
+                panels.append(bars([row | {"verdict": row[by]} for row in rows], called))
+                break
+    if not panels:
+        raise Missing("no models were taught anything before")
+    title = "Mechanisms after topic models and after random documents (§5.3, Figure 18)"
+    return Chart("pushes", title, tuple(panels))
+
+
+def _beside(found: Results, regime: str, plain: str, after: str, by: str) -> list[Row]:
+    """Models after such stages, and those from scratch of the same family and width."""
+    pushed = [r for r in judged(found, (after,), by) if str(r["regime"]).startswith(regime)]
+    alike = {(row["model"], row["width"]) for row in pushed}
+    free = [
+        row | {"regime": SCRATCH}
+        for row in judged(found, (plain,), by)
+        if (row["model"], row["width"]) in alike and row.get("regime") in (None, "", SCRATCH)
+    ]
+    if not pushed or not free:
+        return []
+    return [
+        row | {"what": f"{row['regime']}\nwidth {row['width']}", "state": FINISHED}
+        for row in free + pushed
+    ]
+
+
+def stages(found: Results) -> Chart:
+    """Figure 19: what each model knew at the end of the stage before the last, at that stage's
+    length and at the next one's."""
+    study = "tiny-pythia"
+    ends = {row["cell"]: row for row in found.table(f"results/{study}/stages.csv")}
+    models = [row for row in judged(found, (study,), "verdict") if row["cell"] in ends]
+    if not models:
+        raise Missing("no model whose sequences became longer has a verdict")
+    models.sort(key=lambda row: (order(row["verdict"]), row["cell"]))
+    length, after = (
+        " / ".join(map(str, sorted({ends[row["cell"]][key] for row in models})))
+        for key in ("length", "next")
+    )
+    panels = []
+    for title, prefix in (
+        (f"length {length}, just taught", ""),
+        (f"length {after}, next", "next_"),
+    ):
+        marks: list[Any] = [Rule("y", RIGHT, "98%")]
+        for what, mark, wide in (("state", "circle", 10.0), ("parity", "square", 5.0)):
+            y = [ends[row["cell"]][f"{prefix}{what}"] for row in models]
+            texts = [row["cell"] for row in models]
+            marks.append(Dots(what, list(range(len(models))), y, texts, what, mark, wide))
+        short = {"associative": "AA", "parity-associative": "PAA"}
+        ticks = tuple(
+            (float(i), f"seed {row['seed']}\n{short.get(row['verdict'], row['verdict'])}")
+            for i, row in enumerate(models)
+        )
+        panels.append(
+            Panel("model, and what it became", "share right", tuple(marks), title, ticks=ticks,
+                  x_range=(-0.5, len(models) - 0.5), y_range=(0, 1.05))
+        )  # fmt: skip
+    title = f"Growing lengths: very small Pythias after length {length} (Figure 19)"
+    return Chart("stages", title, tuple(panels))

@@ -1,0 +1,26 @@
+"""Look at a trained cell again, as it is: with lenses and weights newer than its verdict.
+
+Cost: that of its measurement; nothing is trained.
+Caveat: only the last look is repeated. The early one was at weights that are gone.
+"""
+
+from __future__ import annotations
+
+from statetrace.studies.folder import FINISHED, Study
+from statetrace.studies.grid import Cell
+
+
+def look_again(study: Study, cell: Cell) -> str:
+    """Replace what a finished cell's outcome says of its last step; a sentence on what changed."""
+    outcome = study.outcome(cell)
+    if outcome is None or outcome["state"] != FINISHED:
+        return f"{cell.name}: not finished, left alone"
+    before, run = outcome["final"], study.run(cell)
+    if before["step"] not in dict(run.checkpoints()):
+        return f"{cell.name}: its weights of step {before['step']:,} are gone, left alone"
+    from statetrace.studies.measure import measure
+
+    now = measure(run, before["step"], "auto", study.plan.rules.verdict == "full")
+    study.replace_final(cell, now)
+    old, new = (said.get("mechanism", said["quick"]) for said in (before, now))
+    return f"{cell.name}: {new}" + ("" if new == old else f", before {old}")

@@ -1,0 +1,118 @@
+"""Rows about what single lenses say of many models, from files made up for the purpose."""
+
+import csv
+import json
+
+import pytest
+
+from statetrace.reproduction import of_evidence as evidence
+from statetrace.reproduction.results import Results
+
+AA, PAA = "associative", "parity-associative"
+
+
+def run_of(width, **stage):
+    recipe = {
+        "task": {"group": "S3", "length": 12},
+        "model": {"name": "gpt2", "layers": 4, "width": width},
+        "stage": [stage] if stage else [],
+    }
+    return {"format": 1, "recipe": recipe}
+
+
+def add_study(root, name, cells):
+    """Cells: name -> (verdict, run, numbers by lens)."""
+    folder = root / "results" / name
+    (folder / "runs").mkdir(parents=True)
+    about = {"state": "finished", "group": "S3", "length": 12, "model": "gpt2", "layers": 4,
+             "width": 8, "step": 100, "steps": 100, "confidence": 0.9}  # fmt: skip
+    rows = [{"cell": cell, "verdict": verdict, **about} for cell, (verdict, _, _) in cells.items()]
+    lines = [
+        {"cell": cell, "step": 100, "lens": lens, "of": of, "value": value}
+        for cell, (_, _, numbers) in cells.items()
+        for lens, values in numbers.items()
+        for of, value in values.items()
+    ]
+    for file, table in (("results.csv", rows), ("evidence.csv", lines)):
+        with (folder / file).open("w", newline="") as out:
+            writer = csv.DictWriter(out, list(table[0]))
+            writer.writeheader()
+            writer.writerows(table)
+    for cell, (_, run, _) in cells.items():
+        (folder / "runs" / f"{cell}.json").write_text(json.dumps(run))
+
+
+def seen(patching=AA, probing=AA, score=40.0, lost=0.0, lead=0.02, close=0.1):
+    """What lenses say of one model: `close` is how much nearer the nearer mechanism is."""
+    distances = {
+        lens: {name: 0.1 if name == nearer else 0.1 + close for name in (AA, PAA)}
+        for lens, nearer in (("patching", patching), ("probing", probing))
+    }
+    head = {"score": score, "by chance": 45.0, "parity lost": lost}
+    return {**distances, "attention": head, "dynamics": {"parity lead": lead}}
+
+
+@pytest.fixture
+def found(tmp_path):
+    taught = run_of(5, objective="state", auxiliary="parity")
+    cells = {
+        "a": (AA, run_of(1), seen()),
+        "b": (AA, run_of(2), seen(score=60.0, lead=0.3)),
+        "c": (PAA, run_of(3), seen(PAA, PAA, score=90.0, lost=12.0, lead=0.5)),
+        "d": (PAA, run_of(4), seen(PAA, AA, score=90.0, lead=0.5, close=0.001)),
+        "e": (PAA, taught, seen(PAA, PAA, lead=0.9)),
+    }
+    add_study(tmp_path, "tiny", cells)
+    add_study(tmp_path, "tiny-control", {"again": cells["a"]})
+    folder = tmp_path / "results" / "calibration"
+    (folder / "runs").mkdir(parents=True)
+    of = {"patching": {AA: 0.2, PAA: 0.1}, "probing": {AA: 0.2, PAA: 0.1}}
+    row = {"name": "kept", "label": PAA, "measures": of | {"attention": 0.7, "dynamics": 0.05}}
+    unknown = {"name": "unknown", "label": AA, "measures": of | {"attention": 0.5}}
+    (folder / "trained.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(unknown)}\n")
+    (folder / "runs" / "kept.json").write_text(json.dumps(run_of(6)))
+    return Results(tmp_path)
+
+
+def test_a_model_counts_once_and_only_with_its_run(found):
+    there = evidence.models(found)
+    assert (
+        len(there) == 6
+    )  # five cells and one of the calibration: "again" is "a", unknown has none
+    assert [one.mechanism for one in there].count(AA) == 2
+    assert {one.source for one in there} == {
+        "results/calibration/trained.jsonl", "results/tiny/evidence.csv",
+    }  # fmt: skip
+
+
+def test_lenses_agree_but_for_one_that_is_as_near_to_either(found):
+    said = evidence.lenses_agree(found)
+    assert (said.value, said.n) == (pytest.approx(5 / 6), 6)
+    assert "1 of the other 1 are as near to either" in said.words
+    assert "sides with patching in 1 of 1" in said.words
+
+
+def test_heads_by_what_they_score_beyond_chance(found):
+    said = evidence.head_surplus(AA)(found)
+    assert said.value == pytest.approx((-5 + 15) / 2)
+    assert said.low <= said.value <= said.high
+    assert said.n == 2
+    assert "from -5 to 15, more in 1 of 2" in said.words
+    assert evidence.head_surplus("sequential")(found).value is None
+
+
+def test_heads_that_are_needed(found):
+    said = evidence.share(lambda one: bool(one.needed), lambda one: one.needed is not None, PAA)
+    assert (said(found).value, said(found).n) == (0.5, 4)  # c and the calibration's; not d, not e
+
+
+def test_the_log_of_those_that_were_not_taught_parity(found):
+    together = evidence.share(lambda one: one.together, lambda one: one.logged, AA)(found)
+    assert (together.value, together.n) == (0.5, 2)
+    phases = evidence.share(lambda one: not one.together, lambda one: one.logged, PAA)(found)
+    assert (phases.value, phases.n) == (pytest.approx(2 / 3), 3)  # e was taught it
+
+
+def test_nothing_kept_is_nothing_measured(tmp_path):
+    assert evidence.models(Results(tmp_path)) == []
+    assert evidence.lenses_agree(Results(tmp_path)).value is None
