@@ -51,7 +51,7 @@ def losses(found: Results) -> Chart:
     kinds = [row["verdict"] for row in rows]
     if min(kinds.count("associative"), kinds.count("parity-associative")) < 2:
         raise Missing("too few models of either mechanism")
-    title = "The loss at which very small Pythias end, after all that was taught before (Figure 6)"
+    title = "The loss at which very small Pythias end (Figure 6)\nwhatever was taught before"
     return Chart("losses", title, (compared(rows, "loss", "loss, held-out sequences"),))
 
 
@@ -80,7 +80,7 @@ def _of_s5(found: Results, model: str) -> tuple[Panel, ...]:
     share = Dots("shared", [1], [shared], (), "parity", "diamond", 9)
     return (
         Panel("pairs of clusters, the nearest first", "distance by the mean one",
-              (Rule("y", APART, "two that share a place (ours)"), far),
+              (Rule("y", APART, "ours"), far),
               f"clusters, layer {layer}", y_range=(0, 1.05 * float(apart[-1]["value"])), whole="x"),
         Panel("principal components", "share of the variance", (Rule("y", HELD, "ours"), parts),
               f"n = {held[0]['n']} sequences, layer {layer}", y_range=(0, 1.03), whole="x"),
