@@ -101,7 +101,7 @@ def _ends(rows: list[Row]) -> tuple[list[float], list[float]]:
 
 COMPARED: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("the paper's size", SCRATCH, {"model": "gpt2"}),
-    ("very small Pythias that began with the same weights,", "tiny-split", {}),
+    ("very small Pythias of one start", "tiny-split", {}),
 )
 """Studies in which the mechanisms are compared, as in the rows: the first with enough of both."""
 

@@ -26,9 +26,9 @@ TITLE = "Generalization and training (§4.4, §5.1, Figures 5 and 6, App. G)"
 
 
 SAME_START = (
-    "These began with the same weights and differ in the order of their data alone, so that nothing "
-    "else can bring a difference about. Larger ones, after topic models (small-regimes), lie on the "
-    "same side, but are too few."
+    "These began with the same weights and differ in the order of their data alone, so that "
+    "nothing else can bring a difference about. Larger ones, after topic models (small-regimes), "
+    "lie on the same side, but are too few."
 )
 
 SAME = 0.05
