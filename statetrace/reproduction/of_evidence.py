@@ -21,7 +21,7 @@ from statetrace.reproduction.of_studies import AA, FULL, PAA, RESAMPLED, judged,
 from statetrace.reproduction.results import Results, Row, study_file
 
 STUDIES = ("scratch", "small", "small-regimes", "tiny", "tiny-regimes", "tiny-control",
-           "tiny-orders", "tiny-pythia")  # fmt: skip
+           "tiny-orders", "tiny-split", "tiny-split-regimes", "tiny-pythia")  # fmt: skip
 """Studies of S3 whose models are counted as soon as their evidence was kept."""
 
 TRAINED = "results/calibration/trained.jsonl"

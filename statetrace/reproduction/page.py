@@ -206,7 +206,9 @@ def _ours(one: Answer, found: Results) -> str:
 TINY = (
     ("tiny", "On a laptop: families and widths", ("model", "width")),
     ("tiny-orders", "On a laptop: the same weights, other data orders", ("width", "init_seed")),
+    ("tiny-split", "On a laptop: one start from which the data order decides", ("width",)),
     ("tiny-regimes", "On a laptop: what is taught before", ("regime",)),
+    ("tiny-split-regimes", "On a laptop: what is taught before, from that start", ("regime",)),
     ("tiny-control", "On a laptop: after random documents", ("regime",)),
     ("tiny-pythia", "On a laptop: what is taught a Pythia before", ("regime",)),
     ("tiny-s5", "On a laptop: S5 by four actions, and what is taught before", ("regime",)),

@@ -101,7 +101,7 @@ def _ends(rows: list[Row]) -> tuple[list[float], list[float]]:
 
 COMPARED: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("the paper's size", SCRATCH, {"model": "gpt2"}),
-    ("small models", "small-regimes", {}),
+    ("very small Pythias of one start", "tiny-split", {}),
 )
 """Studies in which the mechanisms are compared, as in the rows: the first with enough of both."""
 

@@ -44,6 +44,7 @@ def orders(found: Results) -> Chart:
         for row in judged(found, ("tiny-orders",), "verdict")
         if row.get("init_seed") is not None
     ]
+    split = judged(found, ("tiny-split",), "verdict")
     if not rows:
         raise Missing("no models began with the same weights")
     widths = sorted({row["width"] for row in rows})
@@ -54,6 +55,10 @@ def orders(found: Results) -> Chart:
         )
         for width in widths
     )
+    if split:
+        start = split[0]["init_seed"]
+        many = [row | {"what": f"start {start}"} for row in split]
+        panels = (*panels, bars(many, f"width {split[0]['width']}, more orders"))
     title = "Mechanisms of very small Pythias: the same initial weights, other data orders (§4.2)"
     return Chart("orders", title, panels)
 
