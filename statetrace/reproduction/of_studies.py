@@ -226,16 +226,20 @@ def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
     return measure
 
 
+MORE, FEWER, OTHER = "more", "fewer", "other"
+"""What `pushed` asks of AA: whether it is more common, less, or either."""
+
+
 def pushed(
     regime: str,
-    either_way: bool = False,
+    way: str = MORE,
     studies: tuple[str, str] = ("small", "small-regimes"),
     by: str = EARLY,
 ) -> Measure:
-    """p that AA is no more common after stages whose name begins so than from scratch (or as
-    common, if `either_way`), among models of the same family and width, `by` their verdicts midway
-    in training or at its end. Fisher's exact test. The studies are that of models from scratch, by
-    itself or as a regime, and that of others."""
+    """p that AA is no more (less, other) common after stages whose name begins so than from
+    scratch, among models of the same family and width, `by` their verdicts midway in training or
+    at its end. Fisher's exact test. The studies are that of models from scratch, by itself or as a
+    regime, and that of others."""
 
     def measure(found: Results) -> Measured:
         plain, after = (judged(found, (study,), by) for study in studies)
@@ -250,10 +254,9 @@ def pushed(
         if not plain or not after:
             return Measured(None, words="too few models", sources=sources)
         a, b = (sum(row[by] == AA for row in rows) for rows in (after, plain))
-        p = _at_least(a, len(after), b, len(plain))
-        if either_way:
-            less = _at_least(len(after) - a, len(after), len(plain) - b, len(plain))
-            p = min(1.0, 2 * min(p, less))
+        more = _at_least(a, len(after), b, len(plain))
+        fewer = _at_least(len(after) - a, len(after), len(plain) - b, len(plain))
+        p = {MORE: more, FEWER: fewer, OTHER: min(1.0, 2 * min(more, fewer))}[way]
         words = f"AA in {a} of {len(after)} after such stages, in {b} of {len(plain)} from scratch"
         n = len(after) + len(plain)
         return Measured(p, n, "models", words=words, sources=sources, size=sizes(plain + after))

@@ -42,7 +42,7 @@ from statetrace.reproduction.pictures_of_models import (
 )
 from statetrace.reproduction.pictures_of_shapes import clusters, prisms
 from statetrace.reproduction.pictures_of_spread import losses, s5_shape, sparse
-from statetrace.reproduction.pictures_of_stages import orders, pushes, stages, topics
+from statetrace.reproduction.pictures_of_stages import orders, pushes, stages, start, topics
 from statetrace.reproduction.pictures_of_studies import cutoffs, regimes, shares, sizes
 from statetrace.reproduction.results import Missing, Results
 
@@ -93,6 +93,7 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
     "sizes": sizes,
     "topics": topics,
     "pushes": pushes,
+    "start": start,
     "regimes": regimes,
     "stages": stages,
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from statetrace.report.figures.chart import Chart, Dots, Heat, Panel, Rule
 from statetrace.report.figures.study_shares import order
-from statetrace.reproduction.of_studies import EARLY, SCRATCH, judged
+from statetrace.reproduction.of_studies import EARLY, SCRATCH, judged, sizes
 from statetrace.reproduction.pictures_of_studies import bars
 from statetrace.reproduction.results import Missing, Results, Row
 from statetrace.studies.folder import FINISHED
@@ -64,8 +64,9 @@ def orders(found: Results) -> Chart:
 
 
 SMALL = ("small", "small-regimes", EARLY, "small models, by cutoffs midway")
+START = ("tiny-split", "tiny-split-regimes", "verdict", "very small models, at the end")
 TINY = ("tiny-control", "tiny-control", "verdict", "very small models, at the end")
-PUSHES = {"topic": (SMALL,), "control": (SMALL, TINY)}
+PUSHES = {"topic": (SMALL,), "control": (SMALL, START, TINY)}
 """How the regime's name begins, and where it is looked for: the study of models from scratch, that
 of others, by which verdict, and which models these are. As in the rows, the first that has both."""
 
@@ -83,6 +84,19 @@ def pushes(found: Results) -> Chart:
         raise Missing("no models were taught anything before")
     title = "Mechanisms after topic models and after random documents (§5.3, Figure 18)"
     return Chart("pushes", title, tuple(panels))
+
+
+def start(found: Results) -> Chart:
+    """Section 5.3 and appendix H, where from scratch the order of the data decides."""
+    plain, after, by, _ = START
+    rows = _beside(found, "", plain, after, by)
+    if not rows:
+        raise Missing("no models of one start were taught something before")
+    told = [row | {"what": str(row["regime"]).replace("-", "\n")} for row in rows]
+    title = (
+        "Mechanisms of very small Pythias of one start, by what was taught before (§5.3, App. H)"
+    )
+    return Chart("start", title, (bars(told, sizes(rows)),))
 
 
 def _beside(found: Results, regime: str, plain: str, after: str, by: str) -> list[Row]:

@@ -190,7 +190,7 @@ def test_what_topic_models_push(tmp_path, topics, judgement):
     write_study(tmp_path, "small", [PAA] * 6)
     write_study(tmp_path, "small-regimes", topics, regime="topic-1")
     assert judge(AtMost(0.05), of_studies.pushed("topic")(Results(tmp_path))) == judgement
-    both = of_studies.pushed("topic", either_way=True)(Results(tmp_path))
+    both = of_studies.pushed("topic", of_studies.OTHER)(Results(tmp_path))
     assert judge(AtLeast(0.05), both) == (DIFFERS if judgement == AGREES else AGREES)
     assert of_studies.pushed("control")(Results(tmp_path)).value is None
     write_study(tmp_path, "small", [PAA] * 6, width=128)  # others are no fair comparison
@@ -204,7 +204,9 @@ def test_what_is_pushed_inside_one_study(tmp_path):
         write_study(tmp_path, "part", verdicts, regime=regime)
         rows += Results(tmp_path).study("part")
     write_csv(tmp_path / "results" / "made" / "results.csv", rows)
-    here = of_studies.pushed("control", True, ("made", "made"), "verdict")(Results(tmp_path))
+    here = of_studies.pushed("control", of_studies.OTHER, ("made", "made"), "verdict")(
+        Results(tmp_path)
+    )
     assert here.value == pytest.approx(2 / math.comb(12, 6))
     assert (here.n, here.sources) == (12, ("results/made/results.csv",))
 
