@@ -1,4 +1,4 @@
-"""Keep what the lenses saw of one run as small text files, for results/.
+"""Keep what the lenses saw of one run as small text files, for results/; a study by keep_study.py.
 
     statetrace analyze zoo:s3-rotary --out runs/zoo/s3-rotary
     python -m statetrace.reproduction.keep runs/zoo/s3-rotary --out results/zoo/s3-rotary
@@ -25,6 +25,7 @@ from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.intervals import median_interval
 from statetrace.lenses.result import NAMES, LensResult
 from statetrace.report.figures.attention import tree_layers, trees
+from statetrace.reproduction.keep_study import keep_study
 from statetrace.runs import Run, write_json
 from statetrace.zoo import catalogue
 
@@ -178,13 +179,16 @@ def _short(value: Any) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Keep a run's lens results as small files.")
-    parser.add_argument("run", type=Path, help="a run folder that was analyzed")
+    parser = argparse.ArgumentParser(description="Keep results of a run or study as small files.")
+    parser.add_argument("run", type=Path, help="a run folder that was analyzed, or a study folder")
     parser.add_argument("--out", type=Path, required=True, help="such as results/NAME")
     parser.add_argument("--length", type=int, help="as `analyze --at-length` was told, or found")
     given = parser.parse_args()
     try:
-        keep(given.run, given.out, given.length)
+        if (given.run / "study.json").is_file():
+            keep_study(given.run, given.out)
+        else:
+            keep(given.run, given.out, given.length)
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
 

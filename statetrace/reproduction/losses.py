@@ -1,14 +1,10 @@
 """The loss at which the models of a study ended, as a small table for results/.
 
-    python -m statetrace.reproduction.losses runs/tiny-pythia --out results/tiny-pythia/losses.csv
-
 A row per cell: its last evaluation on held-out sequences, at which step, and the least there was.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,22 +38,3 @@ def rows(study: Path) -> Iterator[dict[str, Any]]:
 
 def _short(loss: float) -> float:
     return float(f"{loss:.{DIGITS}g}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Keep the losses at which models of a study end.")
-    parser.add_argument("study", type=Path, help="a study folder")
-    parser.add_argument("--out", type=Path, required=True, help="such as results/NAME/losses.csv")
-    given = parser.parse_args()
-    try:
-        found = list(rows(given.study))
-    except StatetraceError as error:
-        raise SystemExit(f"error: {error}") from None
-    with given.out.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
-
-
-if __name__ == "__main__":
-    main()

@@ -61,13 +61,13 @@ below each table.
 
 HOW = """## Adding results
 
-A study adds itself: its `results.csv` goes to `results/STUDY/`, whether all of its cells have ended
-or not, `evidence.csv` beside it (what verdicts rest on) and the cells' run.json to `runs/`. Rows
-read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon as a model of
-it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and those that begin
-with `tiny`. The losses at which a study's models ended are kept by
+What came of a study, whether all of its cells have ended or not, is kept by
 
-    python -m statetrace.reproduction.losses runs/STUDY --out results/STUDY/losses.csv
+    python -m statetrace.reproduction.keep runs/STUDY --out results/STUDY
+
+Rows read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon as a
+model of it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and those
+that begin with `tiny`.
 
 What the lenses saw of one model is kept by
 

@@ -41,7 +41,7 @@ def _attended(found: Results, model: str) -> Panel:
 
 def losses(found: Results) -> Chart:
     """The loss at which each model of a study ended."""
-    study = "tiny-pythia"
+    study = "tiny-split"
     ends = {row["cell"]: row["loss"] for row in found.table(f"results/{study}/losses.csv")}
     rows = [
         row | {"loss": ends[row["cell"]]}
@@ -51,7 +51,7 @@ def losses(found: Results) -> Chart:
     kinds = [row["verdict"] for row in rows]
     if min(kinds.count("associative"), kinds.count("parity-associative")) < 2:
         raise Missing("too few models of either mechanism")
-    title = "The loss at which very small Pythias end (Figure 6)\nwhatever was taught before"
+    title = "The loss at which very small Pythias of one start end (Figure 6)"
     return Chart("losses", title, (compared(rows, "loss", "loss, held-out sequences"),))
 
 

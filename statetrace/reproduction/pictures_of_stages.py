@@ -93,9 +93,7 @@ def start(found: Results) -> Chart:
     if not rows:
         raise Missing("no models of one start were taught something before")
     told = [row | {"what": str(row["regime"]).replace("-", "\n")} for row in rows]
-    title = (
-        "Mechanisms of very small Pythias of one start, by what was taught before (§5.3, App. H)"
-    )
+    title = "One start, by what was taught before (§5.3, App. H)"
     return Chart("start", title, (bars(told, sizes(rows)),))
 
 

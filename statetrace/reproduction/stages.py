@@ -1,15 +1,11 @@
 """What the models of a study knew at the end of each stage, as a small table for results/.
 
-    python -m statetrace.reproduction.stages runs/tiny-pythia --out results/tiny-pythia/stages.csv
-
 A row for every stage but the last of cells whose sequences become longer from stage to stage: how
 often state and parity were right at the stage's own length, and at that of the next.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
 import itertools
 import json
 from collections.abc import Iterator
@@ -44,22 +40,3 @@ def rows(study: Path) -> Iterator[dict[str, Any]]:
             for prefix, length in (("", stage.length), ("next_", later.length)):
                 row |= {f"{prefix}{what}": knows[what][length - 1] for what in ("state", "parity")}
             yield row | {"length": stage.length, "next": later.length}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Keep what models knew at the end of stages.")
-    parser.add_argument("study", type=Path, help="a study folder")
-    parser.add_argument("--out", type=Path, required=True, help="such as results/NAME/stages.csv")
-    given = parser.parse_args()
-    try:
-        found = list(rows(given.study))
-    except StatetraceError as error:
-        raise SystemExit(f"error: {error}") from None
-    with given.out.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
-
-
-if __name__ == "__main__":
-    main()

@@ -111,13 +111,16 @@ def write_results(study: Study) -> Path:
 
 def write_table(rows: list[dict[str, Any]], file: Path) -> Path:
     """As parquet and, beside it, as csv."""
-    columns = list(rows[0]) if rows else []
-    arrays = {
-        name: pa.array([one[name] for one in rows], type=MEASURED.get(name)) for name in columns
-    }
-    table = pa.table(arrays)
+    table = table_of(rows)
     for path, write in ((file, pq.write_table), (file.with_suffix(".csv"), pc.write_csv)):
         beside = path.with_name(f".{path.name}")
         write(table, beside)
         beside.replace(path)
     return file
+
+
+def table_of(rows: list[dict[str, Any]]) -> pa.Table:
+    columns = list(rows[0]) if rows else []
+    return pa.table(
+        {name: pa.array([one[name] for one in rows], type=MEASURED.get(name)) for name in columns}
+    )

@@ -12,6 +12,7 @@ from statetrace.reproduction.claims.names import (
     PAPER,
     REGIMES,
     S5_STUDIES,
+    SAME_START,
     SCRATCH,
     ZOO_A,
     ZOO_P,
@@ -24,12 +25,6 @@ from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside, 
 
 TITLE = "Generalization and training (§4.4, §5.1, Figures 5 and 6, App. G)"
 
-
-SAME_START = (
-    "These began with the same weights and differ in the order of their data alone, so that "
-    "nothing else can bring a difference about. Larger ones, after topic models (small-regimes), "
-    "lie on the same side, but are too few."
-)
 
 SAME = 0.05
 """Cutoffs that are at most this share of the state's apart are equal."""

@@ -13,3 +13,8 @@ SCRATCH = "scratch"
 """The folder of recipes/studies/scratch.toml, which is of the paper's size."""
 S5_STUDIES = ("small-s5", "small-groups", "tiny-s5")
 """Folders of studies with small models of S5."""
+
+SAME_START = (
+    "These began with the same weights and differ in the order of their data alone, so that "
+    "nothing else can bring a difference about."
+)
