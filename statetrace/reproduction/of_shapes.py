@@ -8,6 +8,7 @@ standard errors; where these were not kept either, from the most that they can b
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def shape(model: str, number: Callable[[Prism], tuple[float, str]], unit: str = 
     def measure(found: Results) -> Measured:
         about = found.json(lens_file(model, "geometry", "json"))["summary"]
         drawn = found.json(file) if found.exists(file := _drawn(model)) else {}
-        means = np.array(drawn.get("prism_means", np.empty((0, 3))))
+        means = np.array(drawn.get("prism_means", np.empty((0, 3))), dtype=float)
         try:
             seen = about["prism"] | (_heights(means) if len(means) == 6 else {})
             value, words = number(seen)
@@ -44,7 +45,8 @@ def shape(model: str, number: Callable[[Prism], tuple[float, str]], unit: str = 
         if len(means) != 6:
             return Measured(value, about["sequences"], "sequences", unit=unit, words=words,
                             sources=sources)  # fmt: skip
-        again = [number(one)[0] for one in _again(means, corner_errors(found, model))]
+        errors = corner_errors(found, model)
+        again = [number(one)[0] for one in _again(means.tobytes(), errors.tobytes())]
         low, high = np.percentile([*again, value], [2.5, 97.5])
         return Measured(value, about["sequences"], "sequences", min(value, float(low)),
                         max(value, float(high)), unit, words,
@@ -59,7 +61,7 @@ def corner_errors(found: Results, model: str) -> Array:
     more within states than all directions have together."""
     drawn = found.json(_drawn(model))
     if "prism_errors" in drawn:
-        return np.array(drawn["prism_errors"])
+        return np.array(drawn["prism_errors"], dtype=float)
     layer = found.json(lens_file(model, "geometry", "json"))["summary"]["best_layer"]
     rows = {
         (row["measure"], str(row["name"])): row
@@ -77,8 +79,11 @@ def _drawn(model: str) -> str:
     return lens_file(model, "drawn", "json")
 
 
-def _again(means: Array, errors: Array) -> list[Prism]:
-    """Prisms of corners that are off at random, by their errors."""
+@lru_cache(maxsize=64)
+def _again(corners: bytes, off_by: bytes) -> list[Prism]:
+    """Prisms of corners [6, 3] that are off at random, by their errors. Several rows ask for those
+    of one model, so that they are kept; arrays come as bytes for that."""
+    means, errors = (np.frombuffer(one).reshape(6, 3) for one in (corners, off_by))
     among = prism.pairings(group("S3"))
     off = np.random.default_rng(0).normal(size=(DRAWS, *means.shape)) * errors
     grams = prism.gram(means + off)
