@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +90,23 @@ def of_correlation(value: float, n: int) -> tuple[float, float]:
         return -1.0, 1.0
     middle, off = math.atanh(min(max(value, -0.9999), 0.9999)), float(quantile()) / (n - 3) ** 0.5
     return math.tanh(middle - off), math.tanh(middle + off)
+
+
+RESAMPLED = 2_000
+Values = Sequence[float] | np.ndarray
+
+
+def resampled(values: Values, rng: np.random.Generator) -> np.ndarray:
+    """Means of as many values drawn again from these, [RESAMPLED]."""
+    return rng.choice(np.asarray(values, dtype=float), (RESAMPLED, len(values))).mean(1)
+
+
+def mean_gap(one: Values, two: Values) -> tuple[float, float, float]:
+    """How much larger the mean of the first is, and its interval, by resampling both."""
+    rng = np.random.default_rng(0)
+    drawn = [resampled(values, rng) for values in (one, two)]
+    low, high = np.percentile(drawn[0] - drawn[1], [2.5, 97.5])
+    return float(np.mean(one) - np.mean(two)), float(low), float(high)
 
 
 def first_of(*measures: Measure) -> Measure:

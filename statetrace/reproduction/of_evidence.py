@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from statetrace.reproduction.measured import Measure, Measured, share_of
-from statetrace.reproduction.of_studies import AA, FULL, PAA, RESAMPLED, judged, sizes
+from statetrace.reproduction.measured import Measure, Measured, resampled, share_of
+from statetrace.reproduction.of_studies import AA, FULL, PAA, judged, sizes
 from statetrace.reproduction.results import Results, Row, study_file
 
 STUDIES = ("scratch", "small", "small-regimes", "tiny", "tiny-regimes", "tiny-control",
@@ -128,7 +128,7 @@ def head_surplus(mechanism: str) -> Measure:
         if not rows:
             return Measured(None)
         points = np.array([one.surplus for one in rows], dtype=float)
-        drawn = np.random.default_rng(0).choice(points, (RESAMPLED, len(points))).mean(1)
+        drawn = resampled(points, np.random.default_rng(0))
         low, high = np.percentile(drawn, [2.5, 97.5])
         above = int((points > 0).sum())
         return Measured(

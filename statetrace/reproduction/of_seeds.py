@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from statetrace.reproduction.measured import Measure, Measured
-from statetrace.reproduction.of_studies import AA, PAA, RESAMPLED, judged, sizes
+from statetrace.reproduction.measured import Measure, Measured, mean_gap
+from statetrace.reproduction.of_studies import AA, PAA, judged, sizes
 from statetrace.reproduction.results import Results, Row, study_file
 
 
@@ -84,11 +84,9 @@ def cutoff_gap(study: str, regimes: tuple[str, str], column: str = "cutoff") -> 
         if all(_end(row, column) > row["length"] for row in all_rows):
             said = f"all know every length they were taught, so that cutoffs cannot tell: {words}"
             return Measured(None, words=said, sources=sources)
-        rng = np.random.default_rng(0)
-        one, two = (rng.choice(here, (RESAMPLED, len(here))).mean(1) for here in ends)
-        low, high = np.percentile(one - two, [2.5, 97.5])
-        return Measured(float(ends[0].mean() - ends[1].mean()), len(all_rows), "models", float(low),
-                        float(high), "lengths", words, sources, sizes(all_rows))  # fmt: skip
+        value, low, high = mean_gap(*ends)
+        return Measured(value, len(all_rows), "models", low, high, "lengths", words, sources,
+                        sizes(all_rows))  # fmt: skip
 
     return measure
 
@@ -113,11 +111,9 @@ def loss_gap(study: str) -> Measure:
         if min(map(len, losses)) < 2:
             return Measured(None, words="too few of either mechanism", sources=sources)
         one, two = losses
-        rng = np.random.default_rng(0)
-        drawn = [rng.choice(here, (RESAMPLED, len(here))).mean(1) for here in losses]
-        low, high = np.percentile(drawn[0] - drawn[1], [2.5, 97.5])
+        gap = mean_gap(one, two)
         words = f"AA {one.mean():.3g} ({len(one)} models), PAA {two.mean():.3g} ({len(two)})"
-        return Measured(float(one.mean() - two.mean()), len(one) + len(two), "models", float(low),
-                        float(high), words=words, sources=sources, size=sizes(rows))  # fmt: skip
+        return Measured(gap[0], len(one) + len(two), "models", *gap[1:], words=words,
+                        sources=sources, size=sizes(rows))  # fmt: skip
 
     return measure

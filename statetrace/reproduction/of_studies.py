@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from statetrace.lenses.parts.intervals import wilson
-from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.measured import Measure, Measured, mean_gap, share_of
 from statetrace.reproduction.results import Results, Row, study_file
 from statetrace.studies.folder import FINISHED
 from statetrace.studies.proportions import SHUFFLES, associations
 
 AA, PAA = "associative", "parity-associative"
 UNLEARNED = "unlearned"
-RESAMPLED = 2_000
 EARLY, FULL = "early_verdict", "full"
 """Verdicts by cutoffs midway, and those by all lenses at the end: see `judged`."""
 SCRATCH = "scratch"
@@ -149,15 +148,11 @@ def ahead(column: str, *studies: str, **where: Any) -> Measure:
         sources = tuple(map(study_file, found.present(studies)))
         if min(len(a), len(b)) < 2:
             return Measured(None, words="too few of either mechanism", sources=sources)
-        rng = np.random.default_rng(0)
-        means = [rng.choice(x, (RESAMPLED, len(x))).mean(1) for x in (a, b)]
-        low, high = np.percentile(means[0] - means[1], [2.5, 97.5])
+        value, low, high = mean_gap(a, b)
         words = f"AA {a.mean():.3g} ({len(a)} models), PAA {b.mean():.3g} ({len(b)})"
-        value = float(a.mean() - b.mean())
         return Measured(
-            value, len(rows), "models", float(low), float(high), words=words, sources=sources,
-            size=sizes(rows),
-        )  # fmt: skip
+            value, len(rows), "models", low, high, words=words, sources=sources, size=sizes(rows)
+        )
 
     return measure
 
@@ -226,6 +221,22 @@ def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
     return measure
 
 
+def beside(
+    found: Results, regime: str, studies: tuple[str, str], by: str
+) -> tuple[list[Row], list[Row]]:
+    """Models from scratch, and those after stages whose name begins so, of the same family and
+    width. The studies are that of the former, by itself or as a regime, and that of the latter."""
+    plain, after = (judged(found, (study,), by) for study in studies)
+    after = [row for row in after if str(row["regime"]).startswith(regime)]
+    alike = {(row["model"], row["width"]) for row in after}
+    plain = [
+        row
+        for row in plain
+        if (row["model"], row["width"]) in alike and row.get("regime") in (None, "", SCRATCH)
+    ]
+    return plain, after
+
+
 MORE, FEWER, OTHER = "more", "fewer", "other"
 """What `pushed` asks of AA: whether it is more common, less, or either."""
 
@@ -242,14 +253,7 @@ def pushed(
     regime, and that of others."""
 
     def measure(found: Results) -> Measured:
-        plain, after = (judged(found, (study,), by) for study in studies)
-        after = [row for row in after if str(row["regime"]).startswith(regime)]
-        alike = {(row["model"], row["width"]) for row in after}
-        plain = [
-            row
-            for row in plain
-            if (row["model"], row["width"]) in alike and row.get("regime") in (None, "", SCRATCH)
-        ]
+        plain, after = beside(found, regime, studies, by)
         sources = tuple(map(study_file, found.present(dict.fromkeys(studies))))
         if not plain or not after:
             return Measured(None, words="too few models", sources=sources)

@@ -12,8 +12,8 @@ from statetrace.report.figures.chart import Chart, Dots, Line, Panel, Rule
 from statetrace.report.figures.study_shares import order, style
 from statetrace.reproduction.claims.names import BOTH, S5_STUDIES, SCRATCH
 from statetrace.reproduction.kept import need_converged
-from statetrace.reproduction.measured import Measure
-from statetrace.reproduction.of_studies import AA, PAA, RESAMPLED, ahead, judged, so_far
+from statetrace.reproduction.measured import Measure, resampled
+from statetrace.reproduction.of_studies import AA, PAA, ahead, judged, so_far
 from statetrace.reproduction.pictures_of_models import OF_S5, by_length, of_both
 from statetrace.reproduction.results import Missing, Results, Row, lens_file
 
@@ -128,8 +128,7 @@ def compared(rows: list[Row], column: str, label: str) -> Panel:
     for at, (mechanism, called) in enumerate(((AA, "AA"), (PAA, "PAA"))):
         mine = [row for row in rows if row["verdict"] == mechanism]
         values = [float(row["longest"] + 1 if row[column] is None else row[column]) for row in mine]
-        rng = np.random.default_rng(0)
-        means = rng.choice(values, (RESAMPLED, len(values))).mean(1)
+        means = resampled(values, np.random.default_rng(0))
         low, high = np.percentile(means, [2.5, 97.5])
         colour, mark = style(mechanism)
         mean = float(np.mean(values))

@@ -8,7 +8,7 @@ from typing import Any
 
 from statetrace.report.figures.chart import Chart, Dots, Heat, Panel, Rule
 from statetrace.report.figures.study_shares import order
-from statetrace.reproduction.of_studies import EARLY, SCRATCH, judged, sizes
+from statetrace.reproduction.of_studies import EARLY, SCRATCH, beside, judged, sizes
 from statetrace.reproduction.pictures_of_studies import bars
 from statetrace.reproduction.results import Missing, Results, Row
 from statetrace.studies.folder import FINISHED
@@ -99,15 +99,10 @@ def start(found: Results) -> Chart:
 
 def _beside(found: Results, regime: str, plain: str, after: str, by: str) -> list[Row]:
     """Models after such stages, and those from scratch of the same family and width."""
-    pushed = [r for r in judged(found, (after,), by) if str(r["regime"]).startswith(regime)]
-    alike = {(row["model"], row["width"]) for row in pushed}
-    free = [
-        row | {"regime": SCRATCH}
-        for row in judged(found, (plain,), by)
-        if (row["model"], row["width"]) in alike and row.get("regime") in (None, "", SCRATCH)
-    ]
+    free, pushed = beside(found, regime, (plain, after), by)
     if not pushed or not free:
         return []
+    free = [row | {"regime": SCRATCH} for row in free]
     return [
         row | {"what": f"{row['regime']}\nwidth {row['width']}", "state": FINISHED}
         for row in free + pushed
