@@ -207,3 +207,15 @@ def test_the_weights_that_ship_were_good_enough():
     assert held_out["right"] >= 0.98
     assert held_out["calibration_error"] <= 0.05
     assert held_out["confident_mistakes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("lead", "says"), [(0.02, "rose together"), (0.3, "ran ahead, by 30%"), (0.9, "came first")]
+)
+def test_what_is_said_of_training(lead, says):
+    spec = CompileSpec(algorithm="parity-associative", length=6)
+    results, group = looked_at(spec)
+    results["dynamics"] = LensResult(
+        "dynamics", {}, {}, summary={"lead": {"parity": {"share": lead}}}
+    )
+    assert says in verdict(results, group).evidence["dynamics"]["says"]
