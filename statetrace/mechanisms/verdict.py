@@ -40,6 +40,11 @@ RARE = 0.1
 """Odds, before looking, of the sequential and the parallel algorithm to the other two: the paper
 found neither in any of its trained models, of which there are dozens."""
 
+CLEAR_LEAD = 0.25
+"""A lead of parity in training that leaves no doubt, as a share of what it could be: it was 0.19 or
+more in all 87 parity-associative models of our studies, 0.05 or less in all 50 associative ones,
+and no verdict there had looked at training (docs/lab-notes.md)."""
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -156,6 +161,8 @@ def score(measured: Mapping[str, Any], weights: Weights) -> dict[str, dict[str, 
 
 def _denies(lens: str, name: str, apart: float) -> float:
     """How much what the lens sees speaks against an algorithm, 0 to 1."""
+    if lens == "dynamics":
+        apart = min(apart / CLEAR_LEAD, 1.0)
     if name == "parity-associative":
         return 1.0 - apart
     if name == "parallel":
@@ -234,7 +241,7 @@ def _attention(apart: float, evidence: Evidence) -> str:
 def _dynamics(apart: float, evidence: Evidence) -> str:
     if apart > 0.5:
         return f"in training {evidence.quotient} came first"
-    if apart > 0.1:  # of associative models it is 0.05 at most (docs/lab-notes.md)
+    if apart > CLEAR_LEAD / 2:
         return f"in training {evidence.quotient} ran ahead, by {apart:.0%} of what it could"
     return f"in training {evidence.quotient} and state rose together"
 

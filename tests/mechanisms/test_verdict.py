@@ -210,12 +210,16 @@ def test_the_weights_that_ship_were_good_enough():
 
 
 @pytest.mark.parametrize(
-    ("lead", "says"), [(0.02, "rose together"), (0.3, "ran ahead, by 30%"), (0.9, "came first")]
+    ("lead", "says", "for_parity"),
+    [(0.02, "rose together", -1), (0.3, "ran ahead, by 30%", 1), (0.9, "came first", 1)],
 )
-def test_what_is_said_of_training(lead, says):
+def test_what_is_said_and_scored_of_training(lead, says, for_parity):
     spec = CompileSpec(algorithm="parity-associative", length=6)
     results, group = looked_at(spec)
     results["dynamics"] = LensResult(
         "dynamics", {}, {}, summary={"lead": {"parity": {"share": lead}}}
     )
-    assert says in verdict(results, group).evidence["dynamics"]["says"]
+    found = verdict(results, group).evidence["dynamics"]
+    assert says in found["says"]
+    scores = found["scores"]
+    assert np.sign(scores["parity-associative"] - scores["associative"]) == for_parity
