@@ -88,7 +88,7 @@ def bars(rows: list[Row], title: str) -> Panel:
         y, low, high = ([mine[name][key] for name in names] for key in ("share", "low", "high"))
         texts = [f"{mine[name]['count']} of {mine[name]['cells']}" for name in names]
         drawn.append(Bars(mechanism, x, y, low, high, texts, style(mechanism)[0], wide))
-    ticks = tuple((float(i), f"{name}\n(n = {counts[name]})") for i, name in enumerate(names))
+    ticks = tuple((float(i), f"{name}\nn = {counts[name]}") for i, name in enumerate(names))
     return Panel("", "share of models", tuple(drawn), title, x_range=(-0.6, len(names) - 0.4),
                  y_range=(0, 1.02), ticks=ticks, bare=True)  # fmt: skip
 

@@ -16,7 +16,7 @@ from statetrace.reproduction.claims import CLAIMS, PARTS
 from statetrace.reproduction.page import page
 from statetrace.reproduction.pictures import FOLDER, PICTURES, UNDRAWN, fingerprints
 from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS
+from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS, NOT_REACHED
 
 FIGURES, TABLES = range(1, 20), range(1, 3)
 LARGEST = 200_000
@@ -121,6 +121,11 @@ def test_stand_ins_say_so(root, answers):
 def test_differences_come_with_a_cause_or_what_was_tried(answers):
     """Of whatever size the model is that differs."""
     without = [n for n, one in answers.items() if one.judgement == DIFFERS and not one.note]
+    assert without == []
+
+
+def test_what_is_not_reached_says_why(answers):
+    without = [n for n, one in answers.items() if one.judgement == NOT_REACHED and not one.note]
     assert without == []
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from statetrace.reproduction import of_seeds as seeds
 from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAPER, REGIMES
+from statetrace.reproduction.claims.names import PAPER, PRETRAINED, REGIMES
 from statetrace.reproduction.measured import Measure, first_of
 from statetrace.reproduction.of_pushes import FEWER, MORE, moved, pushed
 from statetrace.reproduction.of_studies import AA, PAA
 from statetrace.reproduction.of_theory import topic_tables
 from statetrace.reproduction.results import Row
-from statetrace.reproduction.rules import AtLeast, AtMost, Inside
+from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside
 
 RIGHT = 0.98
 """As for cutoffs."""
@@ -32,8 +32,10 @@ TOPIC = (
 COUNTS = (
     "Very small models with such a classifier know parity in their first layer, and most of them "
     "then count the rest in the second, at every length they were taught: the parallel algorithm "
-    "of App. A. One of them is zoo:s3-parallel; the depth lens tells it from a scan. That wider "
-    "models on longer sequences do the same is not to be expected, and was not tried."
+    "of App. A. One of them is zoo:s3-parallel; the depth lens tells it from a scan. Wider GPT-2 "
+    "on longer sequences do not, with a classifier of parity "
+    "([auxiliary-parity](#auxiliary-parity)); those with this one were trained, read as PAA by "
+    "their cutoffs midway, and were not looked into."
 )
 
 
@@ -229,7 +231,7 @@ CLAIMS: tuple[Claim, ...] = (
         says="It turns Pythia that was pretrained on the Pile from AA to PAA, each time",
         paper="100% PAA",
         recipe=f"{PAPER}/figure-7-proportions.toml",
-        note="Pretrained weights were not at hand.",
+        note=PRETRAINED,
         noted="",
     ),
     Claim(
@@ -330,6 +332,11 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         rule=AtLeast(0, least=8),
         stand_in=REGIMES,
+        note=(
+            "At width 256 the two were trained as well, and the lenses did not come to look at the "
+            "second."
+        ),
+        noted="",
     ),
     Claim(
         name="length-curriculum",
@@ -341,6 +348,11 @@ CLAIMS: tuple[Claim, ...] = (
         rule=Inside(0.4),
         stand_in=REGIMES,
         picture="regimes",
+        note=(
+            "So few models cannot tell two of five from none; [length-effect](#length-effect) "
+            "counts those of other studies as well."
+        ),
+        noted=NOT_REACHED,
     ),
     Claim(
         name="length-25",

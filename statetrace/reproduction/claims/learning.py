@@ -10,6 +10,7 @@ from statetrace.reproduction import of_studies as study
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import (
     BOTH,
+    FEW,
     PAPER,
     REGIMES,
     S5_STUDIES,
@@ -131,6 +132,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         noted=NOT_REACHED,
         picture="cutoffs",
+        note_at_size=FEW,
     ),
     Claim(
         name="aa-cutoffs-zoo",
@@ -171,6 +173,7 @@ CLAIMS: tuple[Claim, ...] = (
         picture="further",
         note=SAME_START,
         noted=NOT_REACHED,
+        note_at_size=FEW,
     ),
     Claim(
         name="s5-generalization",
@@ -186,6 +189,11 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         rule=Inside(1),
         picture="generalization-s5",
+        note=(
+            "The only PAA model of S5 that was looked into was taught parity first, and is right "
+            "to the end of its length, as the AA model is: their cutoffs say nothing."
+        ),
+        noted=NOT_REACHED,
     ),
     *(
         Claim(
@@ -197,6 +205,11 @@ CLAIMS: tuple[Claim, ...] = (
             measure=lens.reach(model),
             rule=Near(1, 0.1),
             stand_in=recipe,
+            note=(
+                "It knows nearly all of its length, and how nearly cannot be told from so many "
+                "sequences."
+            ),
+            noted=NOT_REACHED,
             picture="beyond",
         )
         for kind, article, model, recipe in (("aa", "An", A, ZOO_A), ("paa", "A", P, ZOO_P))
@@ -311,6 +324,7 @@ CLAIMS: tuple[Claim, ...] = (
         ours=True,
         stand_in=ZOO_P,
         picture="leads",
+        note_at_size=FEW,
     ),
     Claim(
         name="aa-converges",
@@ -325,6 +339,7 @@ CLAIMS: tuple[Claim, ...] = (
         picture="further",
         note=SAME_START,
         noted=NOT_REACHED,
+        note_at_size=FEW,
     ),
     *(
         Claim(

@@ -18,3 +18,10 @@ SAME_START = (
     "These began with the same weights and differ in the order of their data alone, so that "
     "nothing else can bring a difference about."
 )
+
+FEW = (
+    "Six models of each family were trained at the paper's size, to a fourteenth of its steps; "
+    "more would decide, and take GPU hours that were not at hand ([how many](docs/scale.md))."
+)
+PRETRAINED = "Pretrained weights were not at hand."
+"""Why rows are not reached."""
