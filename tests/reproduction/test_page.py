@@ -12,11 +12,11 @@ import pytest
 
 from statetrace.reproduction.__main__ import OLD, PAGE
 from statetrace.reproduction.claim import answer, size
-from statetrace.reproduction.claims import CLAIMS, PARTS
+from statetrace.reproduction.claims import CLAIMS, PARTS, deletions, patching, text, theory
 from statetrace.reproduction.page import page
 from statetrace.reproduction.pictures import FOLDER, PICTURES, UNDRAWN, fingerprints
 from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS
+from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS, NOT_REACHED
 
 FIGURES, TABLES = range(1, 20), range(1, 3)
 LARGEST = 200_000
@@ -122,6 +122,20 @@ def test_differences_come_with_a_cause_or_what_was_tried(answers):
     """Of whatever size the model is that differs."""
     without = [n for n, one in answers.items() if one.judgement == DIFFERS and not one.note]
     assert without == []
+
+
+QUOTING = (theory, patching, deletions, text)
+"""Files of claims whose rows quote the paper, and say why nothing was decided."""
+
+
+@pytest.mark.parametrize("claim", [claim for part in QUOTING for claim in part.CLAIMS],
+                         ids=lambda claim: claim.name)  # fmt: skip
+def test_rows_quote_the_paper_and_say_what_is_missing(answers, claim):
+    """Words, a number or a formula of the paper's; bounds of ours belong to the rule."""
+    assert re.search(r"“[^”]+”|\d|[/=]", claim.paper)
+    assert not re.search(r"[≤≥]|at least|at most", claim.paper)
+    one = answers[claim.name]
+    assert one.judgement != NOT_REACHED or one.note
 
 
 def test_notes_hold_no_measured_numbers(answers):
