@@ -77,5 +77,6 @@ def thinning_layers(cells: Array) -> tuple[float, str]:
     """Layers in which some single actions count, and fewer than one layer before: every layer but
     the first and the last where the ones that count are twice as far apart each time."""
     counts = (np.abs(cells[:, :-1]) >= HALF).sum(1)
-    said = f"of {cells.shape[1] - 1} single actions count, by layer: {' '.join(map(str, counts))}"
-    return int(((counts[1:] > 0) & (np.diff(counts) < 0)).sum()), said
+    said = " ".join(map(str, counts))
+    words = f"single actions that count, of {cells.shape[1] - 1}, by layer: {said}"
+    return int(((counts[1:] > 0) & (np.diff(counts) < 0)).sum()), words

@@ -236,7 +236,7 @@ def test_single_actions_that_get_sparser(spacings, layers):
             cells[layer, :-1:spacing] = (-1) ** layer
     found, words = of_maps.thinning_layers(cells)
     assert found == layers
-    assert words.startswith("of 32 single actions count")
+    assert words.startswith("single actions that count, of 32, by layer: ")
 
 
 def test_single_actions_deleted_early_and_late(tmp_path):

@@ -118,9 +118,9 @@ CLAIMS: tuple[Claim, ...] = (
                 "PAA",
                 P,
                 ZOO_P,
-                "By all of its layers. In the deeper half alone the front of the Pythia trained "
-                "longest moves on by about as many actions in every layer; GPT-2's and a second "
-                "Pythia's do as well in their last layers.",
+                "Over all layers. In the deeper half alone the front of this model moves on by "
+                "about as many actions in every layer; those of the two others of this size "
+                "(GPT-2, a second Pythia) do so in their last layers.",
             ),
         )
     ),
