@@ -100,7 +100,6 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
 
 
 UNDRAWN = {
-    "text-tokens": "two small counts, which the row has in full",
     "swaps": "an exact count, in which all permutations are alike",
 }
 """Claims with a number and without a picture, and why."""

@@ -15,9 +15,9 @@ from statetrace.report.figures.chart import Chart, Cloud, Heat, Panel
 from statetrace.report.figures.layers_needed import by_split
 from statetrace.reproduction.kept import PAA_ZOO, A, first, group_of, looked_at, zoo
 from statetrace.reproduction.of_models import parity_is_linear
-from statetrace.reproduction.of_patching import grid
 from statetrace.reproduction.pictures_of_models import (
     SPLITS,
+    counted,
     layers_by_position,
     maps,
     of_both,
@@ -75,7 +75,9 @@ def deletions(found: Results) -> Chart:
 
 def _deletions(found: Results, called: str, model: str) -> list[Panel]:
     return [
-        layers_by_position(*grid(found, model, where, "all", "median"), label, f"{called}, {what}")
+        layers_by_position(
+            *counted(found, model, where, "all", "median"), label, f"{called}, {what}"
+        )
         for where, label, what in (
             ("suffix", "deleted from action on", "suffixes"),
             ("window", "deleted action", "single actions"),
@@ -91,7 +93,7 @@ def deviations(found: Results) -> Chart:
 
 def _deviations(found: Results, called: str, model: str) -> list[Panel]:
     return [
-        layers_by_position(*grid(found, model, "prefix", split, "std"), "prefix up to action",
+        layers_by_position(*counted(found, model, "prefix", split, "std"), "prefix up to action",
              f"{called}, {split}", "deviation", 0.5)
         for split in SPLITS
     ]  # fmt: skip
