@@ -6,9 +6,12 @@ import json
 import pytest
 
 from statetrace.reproduction import of_evidence as evidence
+from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.results import Results
+from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 
 AA, PAA = "associative", "parity-associative"
+RULES = {claim.name: claim.rule for claim in CLAIMS}
 
 
 def run_of(width, **stage):
@@ -58,7 +61,7 @@ def found(tmp_path):
     cells = {
         "a": (AA, run_of(1), seen()),
         "b": (AA, run_of(2), seen(score=60.0, lead=0.3)),
-        "c": (PAA, run_of(3), seen(PAA, PAA, score=90.0, lost=12.0, lead=0.5)),
+        "c": (PAA, run_of(3), seen(PAA, PAA, score=90.0, lost=30.0, lead=0.5)),
         "d": (PAA, run_of(4), seen(PAA, AA, score=90.0, lead=0.5, close=0.001)),
         "e": (PAA, taught, seen(PAA, PAA, lead=0.9)),
     }
@@ -85,25 +88,43 @@ def test_a_model_counts_once_and_only_with_its_run(found):
     }  # fmt: skip
 
 
-def test_lenses_agree_but_for_one_that_is_as_near_to_either(found):
+def test_lenses_agree_where_both_can_tell(found):
+    """The one that is as near to either is not counted, nor is a parallel model."""
     said = evidence.lenses_agree(found)
-    assert (said.value, said.n) == (pytest.approx(5 / 6), 6)
-    assert "1 of the other 1 are as near to either" in said.words
-    assert "sides with patching in 1 of 1" in said.words
+    assert (said.value, said.n) == (1, 5)
+    assert "1 more of 6 are as near to either" in said.words
+
+
+def test_lenses_that_do_not_agree(tmp_path):
+    cells = {
+        "a": (AA, run_of(1), seen()),
+        "b": (PAA, run_of(2), seen(PAA, AA, lead=0.5)),
+        "c": ("parallel", run_of(3), seen(PAA, AA, lead=0.5)),
+    }
+    add_study(tmp_path, "tiny", cells)
+    said = evidence.lenses_agree(Results(tmp_path))
+    assert (said.value, said.n) == (0.5, 2)
+    assert "0 more of 2" in said.words
+    assert said.words.endswith("sides with patching in 1 of 1")
 
 
 def test_heads_by_what_they_score_beyond_chance(found):
-    said = evidence.head_surplus(AA)(found)
-    assert said.value == pytest.approx((-5 + 15) / 2)
-    assert said.low <= said.value <= said.high
-    assert said.n == 2
-    assert "from -5 to 15, more in 1 of 2" in said.words
-    assert evidence.head_surplus("sequential")(found).value is None
+    """A claim about all models hangs on the one that fits it least."""
+    most, least = (evidence.head_surplus(AA, extreme)(found) for extreme in (max, min))
+    assert (most.value, least.value, most.n) == (15, -5, 2)
+    assert "above chance in 1 of 2, by 30 points, as the verdict asks, in 0" in most.words
+    assert judge(RULES["aa-no-heads"], most) == DIFFERS
+    assert judge(RULES["aa-no-heads"], least) == AGREES
+    assert judge(RULES["paa-heads"], evidence.head_surplus(PAA, min)(found)) == DIFFERS  # e's
+    assert evidence.head_surplus("sequential", max)(found).value is None
 
 
 def test_heads_that_are_needed(found):
-    said = evidence.share(lambda one: bool(one.needed), lambda one: one.needed is not None, PAA)
-    assert (said(found).value, said(found).n) == (0.5, 4)  # c and the calibration's; not d, not e
+    """The paper removes none, so that nothing is judged."""
+    claim = next(claim for claim in CLAIMS if claim.name == "heads-needed")
+    said = claim.measure(found)
+    assert (said.value, said.n) == (pytest.approx(1 / 3), 3)  # c; not d, not e
+    assert judge(claim.rule, said) == NOT_REACHED
 
 
 def test_the_log_of_those_that_were_not_taught_parity(found):

@@ -12,11 +12,11 @@ import pytest
 
 from statetrace.reproduction.__main__ import OLD, PAGE
 from statetrace.reproduction.claim import answer, size
-from statetrace.reproduction.claims import CLAIMS, PARTS
+from statetrace.reproduction.claims import CLAIMS, PARTS, attention, geometry, probing
 from statetrace.reproduction.page import page
 from statetrace.reproduction.pictures import FOLDER, PICTURES, UNDRAWN, fingerprints
 from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS
+from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS, NOT_REACHED
 
 FIGURES, TABLES = range(1, 20), range(1, 3)
 LARGEST = 200_000
@@ -122,6 +122,14 @@ def test_differences_come_with_a_cause_or_what_was_tried(answers):
     """Of whatever size the model is that differs."""
     without = [n for n, one in answers.items() if one.judgement == DIFFERS and not one.note]
     assert without == []
+
+
+def test_what_is_not_reached_says_why(answers):
+    """In the parts about probes, shapes and attention."""
+    names = [c.name for part in (probing, geometry, attention) for c in PARTS[part.TITLE]]
+    waiting = [answers[name] for name in names if answers[name].judgement == NOT_REACHED]
+    assert waiting
+    assert [one.claim.name for one in waiting if not one.note] == []
 
 
 def test_notes_hold_no_measured_numbers(answers):

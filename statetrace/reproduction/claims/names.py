@@ -18,3 +18,10 @@ SAME_START = (
     "These began with the same weights and differ in the order of their data alone, so that "
     "nothing else can bring a difference about."
 )
+
+TAUGHT = (
+    "The model is PAA by its verdict and its probes, but it was taught parity before the state, on "
+    "four actions of S5 alone, and its patching and its cutoffs do not look PAA (rows s5-patching "
+    "and s5-generalization). A PAA model of S5 that found parity by itself is not in results/."
+)
+"""What there is of S5."""
