@@ -9,7 +9,7 @@ standard errors; where these were not kept either, from the most that they can b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -142,41 +142,69 @@ def _heights(means: Array) -> Prism:
     return {"heights": [*along[~odd].tolist(), *along[odd].tolist()]}
 
 
+def clearest(found: Results, names: Iterable[str]) -> dict[str, Prism]:
+    """The clearest prism of each of the models, where it was kept."""
+    files = {name: lens_file(name, "geometry", "json") for name in names}
+    kept = {name: file for name, file in files.items() if found.exists(file)}
+    about = {name: found.json(file)["summary"].get("prism") for name, file in kept.items()}
+    return {name: dict(one) for name, one in about.items() if one}
+
+
+def of_paa(found: Results, models: tuple[str, ...]) -> dict[str, Prism]:
+    """Those of several models of the zoo, and of all PAA models of the paper's size."""
+    return clearest(found, [*map(zoo, models), *large_ones(found, P, "geometry.json")])
+
+
+def of_aa(found: Results) -> dict[str, Prism]:
+    """Those of AA models, for contrast."""
+    return clearest(found, [*large_ones(found, A, "geometry.json"), zoo(A)])
+
+
 def share_of_prisms(models: tuple[str, ...]) -> Measure:
     """Of several models of the zoo and all of the paper's size, the share whose states form a
     prism; in words how many AA models' do."""
 
     def measure(found: Results) -> Measured:
-        files, size = _shapes(found, models)
-        others = tuple(_prisms(found, [*large_ones(found, A, "geometry.json"), zoo(A)]).values())
-        if not files:
+        shapes, others = of_paa(found, models), of_aa(found)
+        if not shapes:
             return Measured(None)
-        said = f"score {CLEAR:g} and more, p < {RARE:g}; scores {_scores(found, files)}"
+        said = f"score {CLEAR:g} and more, p < {RARE:g}; scores {_scores(shapes)}"
         if others:
-            passed = sum(is_prism(_about(found, file)) for file in others)
-            said += f"; of AA models {passed} of {len(others)}, scores {_scores(found, others)}"
-        shown = sum(is_prism(_about(found, file)) for file in files)
-        return share_of(shown, len(files), "models", (*files, *others), said, size)
+            passed = sum(map(is_prism, others.values()))
+            said += f"; of AA models {passed} of {len(others)}, scores {_scores(others)}"
+        files = tuple(lens_file(name, "geometry", "json") for name in (*shapes, *others))
+        shown = sum(map(is_prism, shapes.values()))
+        return share_of(shown, len(shapes), "models", files, said, _size(list(shapes)))
 
     return measure
 
 
-def _about(found: Results, file: str) -> Prism:
-    return dict(found.json(file)["summary"]["prism"])
+def _scores(shapes: dict[str, Prism]) -> str:
+    return ", ".join(f"{one['score']:.2f}" for one in shapes.values())
 
 
-def _scores(found: Results, files: tuple[str, ...]) -> str:
-    return ", ".join(f"{_about(found, file)['score']:.2f}" for file in files)
+def _size(names: list[str]) -> str:
+    """Of which models: those of the zoo first."""
+    small = ", ".join(name.removeprefix("zoo/") for name in names if name.startswith("zoo/"))
+    large = ", ".join(name for name in names if not name.startswith("zoo/"))
+    return f"{small}; of the paper's size {large}" if large else small
 
 
-def _prisms(found: Results, names: list[str]) -> dict[str, str]:
-    """Those of the models whose clearest prism was kept, with its file."""
-    files = {name: lens_file(name, "geometry", "json") for name in names}
-    return {
-        name: file
-        for name, file in files.items()
-        if found.exists(file) and found.json(file)["summary"].get("prism")
-    }
+def pairings(models: tuple[str, ...]) -> Measure:
+    """How many different ways of pairing states several prisms have."""
+
+    def measure(found: Results) -> Measured:
+        shapes = of_paa(found, models)
+        if not shapes:
+            return Measured(None)
+        pairs = [one["pairs"] for one in shapes.values()]
+        kinds = {tuple(sorted(tuple(sorted(pair)) for pair in one)) for one in pairs}
+        words = "; ".join(" ".join("+".join(pair) for pair in one) for one in pairs)
+        files = tuple(lens_file(name, "geometry", "json") for name in shapes)
+        return Measured(len(kinds), len(shapes), "models", unit="pairings", words=words,
+                        sources=files, size=_size(list(shapes)))  # fmt: skip
+
+    return measure
 
 
 def angles(model: str, other: str) -> Measure:
@@ -218,28 +246,3 @@ def _last_angles(found: Results, name: str) -> str:
     listed = " ".join(f"{angle:.1f}" for angle in lines)
     which = f"AA for contrast ({called(found, name)}, last layer)"
     return f"{which}: lines {listed}, {said} ({_clear(seen)})"
-
-
-def pairings(models: tuple[str, ...]) -> Measure:
-    """How many different ways of pairing states several prisms have."""
-
-    def measure(found: Results) -> Measured:
-        files, size = _shapes(found, models)
-        if not files:
-            return Measured(None)
-        found_pairs = [found.json(file)["summary"]["prism"]["pairs"] for file in files]
-        kinds = {tuple(sorted(tuple(sorted(pair)) for pair in pairs)) for pairs in found_pairs}
-        words = "; ".join(" ".join("+".join(pair) for pair in pairs) for pairs in found_pairs)
-        return Measured(len(kinds), len(files), "models", unit="pairings", words=words,
-                        sources=files, size=size)  # fmt: skip
-
-    return measure
-
-
-def _shapes(found: Results, models: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """Files of the models that have a prism, and the models' names."""
-    large = large_ones(found, P, "geometry.json")
-    there = _prisms(found, [*map(zoo, models), *large])
-    size = ", ".join(name.removeprefix("zoo/") for name in there if name not in large)
-    at_size = ", ".join(name for name in there if name in large)
-    return tuple(there.values()), f"{size}; of the paper's size {at_size}" if at_size else size

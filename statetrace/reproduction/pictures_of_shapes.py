@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, Rule, numbers
-from statetrace.reproduction.kept import PAA_ZOO, S5_P, A, P, first, large_ones, zoo
-from statetrace.reproduction.of_prisms import CLEAR
+from statetrace.reproduction.kept import PAA_ZOO, S5_P, first
+from statetrace.reproduction.of_prisms import CLEAR, of_aa, of_paa
 from statetrace.reproduction.of_probing import called
 from statetrace.reproduction.pictures_of_models import titled
 from statetrace.reproduction.results import Missing, Results, lens_file
@@ -18,11 +18,9 @@ OFF = 10.0
 def prisms(found: Results) -> Chart:
     """How clear the prism of every PAA model is, which states it pairs, and its angles; AA models
     for contrast."""
-    named = [*map(zoo, PAA_ZOO), *large_ones(found, P, "geometry.json")]
-    shapes = _shapes(found, named)
+    shapes, others = of_paa(found, PAA_ZOO), of_aa(found)
     if not shapes:
         raise Missing("no PAA model has a prism")
-    others = _shapes(found, [*large_ones(found, A, "geometry.json"), zoo(A)])
     every = [*shapes.values(), *others.values()]
     x = list(range(len(every)))
     names = [called(found, name) for name in (*shapes, *others)]
@@ -52,13 +50,6 @@ def prisms(found: Results) -> Chart:
     lines = ["Prisms of all PAA models of S3, and AA models for contrast (App. D)"]
     lines += ["; ".join(told[i : i + 3]) for i in range(0, len(told), 3)]
     return Chart("prisms", "\n".join(lines), panels)
-
-
-def _shapes(found: Results, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Those of the models whose clearest prism was kept."""
-    files = {name: lens_file(name, "geometry", "json") for name in names}
-    about = {n: found.json(f)["summary"].get("prism") for n, f in files.items() if found.exists(f)}
-    return {name: one for name, one in about.items() if one}
 
 
 def _angles(every: list[dict[str, Any]]) -> tuple[Any, ...]:

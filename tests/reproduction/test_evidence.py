@@ -6,12 +6,14 @@ import json
 import pytest
 
 from statetrace.reproduction import of_evidence as evidence
+from statetrace.reproduction.claim import answer
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.results import Results
 from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
+from tests.reproduction.made import write_csv, write_json
 
 AA, PAA = "associative", "parity-associative"
-RULES = {claim.name: claim.rule for claim in CLAIMS}
+NAMED = {claim.name: claim for claim in CLAIMS}
 
 
 def run_of(width, **stage):
@@ -113,15 +115,15 @@ def test_heads_by_what_they_score_beyond_chance(found):
     most, least = (evidence.head_surplus(AA, extreme)(found) for extreme in (max, min))
     assert (most.value, least.value, most.n) == (15, -5, 2)
     assert "above chance in 1 of 2, by 30 points, as the verdict asks, in 0" in most.words
-    assert judge(RULES["aa-no-heads"], most) == DIFFERS
-    assert judge(RULES["aa-no-heads"], least) == AGREES
-    assert judge(RULES["paa-heads"], evidence.head_surplus(PAA, min)(found)) == DIFFERS  # e's
+    assert judge(NAMED["aa-no-heads"].rule, most) == DIFFERS
+    assert judge(NAMED["aa-no-heads"].rule, least) == AGREES
+    assert judge(NAMED["paa-heads"].rule, evidence.head_surplus(PAA, min)(found)) == DIFFERS  # e's
     assert evidence.head_surplus("sequential", max)(found).value is None
 
 
 def test_heads_that_are_needed(found):
     """The paper removes none, so that nothing is judged."""
-    claim = next(claim for claim in CLAIMS if claim.name == "heads-needed")
+    claim = NAMED["heads-needed"]
     said = claim.measure(found)
     assert (said.value, said.n) == (pytest.approx(1 / 3), 3)  # c; not d, not e
     assert judge(claim.rule, said) == NOT_REACHED
@@ -137,3 +139,24 @@ def test_the_log_of_those_that_were_not_taught_parity(found):
 def test_nothing_kept_is_nothing_measured(tmp_path):
     assert evidence.models(Results(tmp_path)) == []
     assert evidence.lenses_agree(Results(tmp_path)).value is None
+
+
+def test_heads_of_the_papers_size_model_by_model(tmp_path):
+    """Of two PAA models the one with less counts; one of them loses parity with its head."""
+    for name, score, chance, lost in (
+        ("gpt2-parity-associative", 60.0, 45.0, 0.3),
+        ("pythia-160m-parity-associative", 90.0, 45.0, 0.01),
+    ):
+        head = {"measure": "head score", "name": "parity", "layer": 1, "head": 0, "mean": score,
+                "std": 1.0, "low": score - 2, "high": score + 2, "n": 100}  # fmt: skip
+        write_csv(tmp_path / "results" / name / "attention.csv", [head])
+        ablation = [{"heads": "top 1", "method": "mean", "drop": {"parity": lost}}]
+        summary = {"top_score_by_chance": chance, "quotient": "parity", "ablation": ablation}
+        write_json(tmp_path / "results" / name / "attention.json", {"summary": summary})
+    found = Results(tmp_path)
+    one = answer(NAMED["paa-heads"], found)
+    assert (one.found.value, one.found.low, one.found.n) == (15, 13, 2)
+    assert (one.found.at_size, one.judgement) == (True, AGREES)
+    assert one.found.words.endswith("60.0 (45.0), 90.0 (45.0)")
+    assert answer(NAMED["heads-needed"], found).found.value == 0.5
+    assert answer(NAMED["aa-no-heads"], found).found.value is None

@@ -6,10 +6,10 @@ from statetrace.mechanisms.distances import LOST
 from statetrace.reproduction import of_evidence as evidence
 from statetrace.reproduction import of_heads as lens
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAPER, TAUGHT, ZOO_A, ZOO_P
+from statetrace.reproduction.claims.names import PAPER, TAUGHT_TOO, ZOO_A, ZOO_P
 from statetrace.reproduction.kept import S5_A, S5_P, A, P
 from statetrace.reproduction.of_studies import AA, PAA
-from statetrace.reproduction.rules import AtLeast, AtMost, Near, Unmeasured
+from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Near, Unmeasured
 
 TITLE = "Attention (§4.5, Figures 15 and 16, Table 2, App. F)"
 
@@ -33,7 +33,7 @@ S5_HEADS = (
     "Nor does this model need a parity head: without the best one parity is as right as before, "
     "and only without the best two does it suffer (ablation in attention.json). Of four different "
     "actions pieces may be looked up, so that nothing has to be counted ([lab "
-    f"notes](docs/lab-notes.md)). {TAUGHT}"
+    f"notes](docs/lab-notes.md)). {TAUGHT_TOO}"
 )
 S5_NO_HEADS = (
     "Sequences this short leave the interval on both sides of the paper's number. The scores are "
@@ -88,7 +88,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="two-heads",
         where="App. F",
         says="PAA models have at least two heads with scores well above 50%",
-        paper="at least two heads significantly exceeding 50%",
+        paper="at least two attention heads significantly exceeding 50%",
         recipe=f"{PAPER}/table-2-parity-head-scores.toml",
         measure=lens.head_score(P, 2),
         rule=AtLeast(50),
@@ -176,7 +176,7 @@ CLAIMS: tuple[Claim, ...] = (
             "as lost by as much as the verdict asks ([how](docs/verdict.md)). Models of the "
             "paper's size keep it even without their best three heads (attention.json), small ones "
             "mostly do not without one; but then many small AA models lose parity with their best "
-            "head as well (picture), since they lose the state. Other heads may do the same: "
+            "head as well (picture), who know it by the state. Other heads may do the same: "
             "attention that is even over all actions counts odd ones as well, if values tell odd "
             "from even ([lab notes](docs/lab-notes.md))."
         ),
@@ -210,7 +210,7 @@ CLAIMS: tuple[Claim, ...] = (
             measure=lens.head_score(model, rank),
             rule=AtMost(score) if model == S5_A else Near(score, 10),
             note=S5_SHORT + (S5_HEADS if model == S5_P else S5_NO_HEADS),
-            noted="",
+            noted="" if model == S5_P else NOT_REACHED,
             picture="table-2",
         )
         for kind, model, scores in (
@@ -223,7 +223,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="odd-only",
         where="Figure 15, §4.5",
         says="Parity heads attend almost only to odd actions",
-        paper="almost exclusively",
+        paper="almost exclusively to odd-parity tokens",
         recipe=f"{PAPER}/figure-15-parity-heads.toml",
         measure=lens.odd_attention(P),
         rule=AtLeast(0.9),

@@ -25,3 +25,4 @@ TAUGHT = (
     "and s5-generalization). A PAA model of S5 that found parity by itself is not in results/."
 )
 """What there is of S5."""
+TAUGHT_TOO = "The model was taught parity first (note on s5-clusters)."

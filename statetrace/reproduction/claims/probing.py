@@ -15,8 +15,8 @@ TITLE = "Probes (§4.3, Figures 3 and 10, Table 1, App. C)"
 
 BENDS = (
     "PAA models of the paper's size differ in this: on shorter sequences, earlier in training, "
-    "GPT-2 doubles and a second Pythia takes equal steps (results/). The interval is one step of "
-    "the lengths tried."
+    "GPT-2 doubles and a second Pythia takes equal steps (results/). The interval, one step of the "
+    "lengths tried, is wide."
 )
 
 LUCK = (
@@ -57,7 +57,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="aa-parity-last",
         where="Figures 3, 11 and 12, App. C.3",
         says="In the last layer of AA models parity is linear in some and not in others",
-        paper="sometimes linearly encoded at the final layer, but sometimes not",
+        paper="sometimes encode parity linearly at the final layer but sometimes do not",
         recipe=f"{PAPER}/figure-11-parity-not-linear.toml",
         measure=lens.parity_kinds,
         rule=AtLeast(2, least=2),
@@ -106,7 +106,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="lenses-agree",
         where="§4.3",
         says="Models that probe as AA also patch as AA, and the other way round",
-        paper="always, and vice versa",
+        paper="always have AA-type patching signatures, and vice versa",
         recipe=f"{PAPER}/figure-3-probing.toml",
         measure=evidence.lenses_agree,
         rule=Inside(1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statetrace.reproduction import of_shapes as lens
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAPER, TAUGHT, ZOO_A, ZOO_P
+from statetrace.reproduction.claims.names import PAPER, TAUGHT_TOO, ZOO_A, ZOO_P
 from statetrace.reproduction.kept import A, P
 from statetrace.reproduction.of_prisms import Prism, shape
 from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost
@@ -32,7 +32,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="prism-planes",
         where="Figure 4",
         says="Its even states lie in one plane, its odd ones in another: each equally high",
-        paper="in one plane, in another plane",
+        paper="odd-parity products in one plane, and even-parity products in another",
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=shape(P, _planes),
         rule=AtMost(0.1),
@@ -112,7 +112,7 @@ CLAIMS: tuple[Claim, ...] = (
         ours=True,
         note=(
             "The states of this model do not go by where one object is (row s5-clusters), so that "
-            f"two of its clusters falling together was not to be expected. {TAUGHT}"
+            f"two of its clusters falling together was not to be expected. {TAUGHT_TOO}"
         ),
         noted="",
     ),
@@ -130,7 +130,7 @@ CLAIMS: tuple[Claim, ...] = (
         ours=True,
         note=(
             "Clusters are the five places of the object that the states go by most, as in the row "
-            f"before this one, and all directions count, not three. {TAUGHT}"
+            f"before this one, and all directions count, not three. {TAUGHT_TOO}"
         ),
         noted="",
         picture="s5-shape",
@@ -143,7 +143,7 @@ CLAIMS: tuple[Claim, ...] = (
         recipe=f"{PAPER}/figure-13-s5-geometry.toml",
         measure=lens.three_components,
         rule=AtMost(0.9),
-        note=f"Judged by the share of the variance that three directions hold. {TAUGHT}",
+        note=f"Judged by the share of the variance that three directions hold. {TAUGHT_TOO}",
         noted="",
         picture="s5-shape",
         ours=True,
@@ -164,7 +164,7 @@ CLAIMS: tuple[Claim, ...] = (
         note=(
             "Hardly more than the bound asks. The paper does not say which states mirror each "
             "other; the best of all pairings by one element is taken, which by itself lifts the "
-            f"share above one half. {TAUGHT}"
+            f"share above one half. {TAUGHT_TOO}"
         ),
         noted="",
     ),

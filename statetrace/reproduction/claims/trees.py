@@ -35,7 +35,7 @@ CLAIMS: tuple[Claim, ...] = (
         ours=True,
         stand_in=ZOO_A,
         note=(
-            "Twelve layers leave the interval on both sides of the bound. Edges that lead to the "
+            "Few layers make for a wide interval. Edges that lead to the "
             "last answer alone are counted; such a tree thins towards it in any case, so the row "
             "says less than the one before it."
         ),
