@@ -176,7 +176,7 @@ CLAIMS: tuple[Claim, ...] = (
             "as lost by as much as the verdict asks ([how](docs/verdict.md)). Models of the "
             "paper's size keep it even without their best three heads (attention.json), small ones "
             "mostly do not without one; but then many small AA models lose parity with their best "
-            "head as well (picture), who know it by the state. Other heads may do the same: "
+            "head as well (picture), as they know it by the state. Other heads may do the same: "
             "attention that is even over all actions counts odd ones as well, if values tell odd "
             "from even ([lab notes](docs/lab-notes.md))."
         ),

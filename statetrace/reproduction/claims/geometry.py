@@ -44,9 +44,9 @@ CLAIMS: tuple[Claim, ...] = (
             "Three spokes around an axis are 120° apart when seen from it; what is 60° apart are "
             "the lines that they lie on, without a direction, which is how the paper's number is "
             "read here. Angles alone say little: those of the AA model's last layer would do, "
-            "though its states form no prism. Rows about the prism therefore ask for one: a score of at "
-            "least one half that permuted states seldom reach. Why this step and length: of the "
-            "Pythia that other rows look into, geometry was kept at an earlier step alone, on "
+            "though its states form no prism. Rows about the prism therefore ask for one: a score "
+            "of at least one half that permuted states seldom reach. Why this step and length: of "
+            "the Pythia that other rows look into, geometry was kept at an earlier step alone, on "
             "sequences as long as it knew by then."
         ),
         noted="",
