@@ -195,8 +195,8 @@ def parity_last(found: Results) -> Chart:
     y = numbers(read.values())
     names = [f"{group_of(found, name)}\n{called(found, name)}" for name in read]
     marks = (
-        Rule("y", LINEAR, "linear from here on (ours)"),
-        Rule("y", GUESSED, "guessed up to here (ours)"),
+        Rule("y", LINEAR, "from here on linear"),
+        Rule("y", GUESSED, "up to here guessed"),
         Dots("a probe of the last layer", x, y, names, "parity", "square", 9),
     )
     ticks = tuple(zip(map(float, x), names, strict=True))
