@@ -12,7 +12,7 @@ from typing import Any
 from statetrace.errors import StatetraceError
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Missing, Results
-from statetrace.reproduction.rules import DIFFERS, Rule, Unmeasured, judge
+from statetrace.reproduction.rules import AGREES, DIFFERS, Rule, Unmeasured, judge
 
 UNMEASURED = Unmeasured()
 
@@ -39,7 +39,7 @@ class Claim:
         note: where a difference is known: what was tried, what the cause may be.
         noted: the judgement the note was written for, and is printed with; "" for all.
         general: whether the note holds for models of any size; else it goes with stand-ins alone.
-        note_at_size: the same where a model of the paper's size differs.
+        note_at_size: the same where a model of the paper's size differs, or does not decide.
         picture: a name from pictures.py.
     """
 
@@ -83,7 +83,7 @@ class Answer:
     def note(self) -> str:
         """What the claim has to say about this; "" for nothing."""
         claim = self.claim
-        if self.found.at_size and self.judgement == DIFFERS and claim.note_at_size:
+        if self.found.at_size and self.judgement != AGREES and claim.note_at_size:
             return claim.note_at_size
         fits = claim.noted in ("", self.judgement) and (claim.general or not self.found.at_size)
         return claim.note if fits else ""

@@ -149,21 +149,22 @@ def at_size(found: Results, name: str) -> bool:
 
 
 def about(found: Results, name: str, shorter: bool = True) -> str:
-    """Which model: "gpt2, S3, after 10,000 of 140,625 steps on length 100, looked at up to length
-    30" (the last if `shorter` sequences are what was looked at); "" for the zoo, whose recipes say
-    it."""
+    """Which model: "gpt2 from scratch, S3, after 10,000 of 140,625 steps on length 100, looked at
+    up to length 30" (the last if `shorter` sequences are what was looked at); "" for the zoo, whose
+    recipes say it."""
     if name.startswith("zoo/"):
         return ""
     recipe, length, step = _recipe(found, name), looked_at(found, name), steps_of(found, name)
     if recipe is None:
         return f"{name}, length {length}" if length else name
     model, task, planned = recipe["model"], recipe["task"], recipe["training"]["steps"]
-    parts = [model["name"]]
+    parts = [model["name"] + ("" if model["layers"] or model["pretrained"] else " from scratch")]
     parts += [f"{model['layers']} layers"] if model["layers"] else []
     parts += [f"width {model['width']}"] if model["width"] else []
     parts += [task["group"] + (" in words" if task.get("form") == "text" else "")]
     if "," in task.get("actions", ""):
         parts[-1] += f" by {task['actions'].count(',') + 1} actions"
+    parts += taught_before(recipe)
     if step is not None:
         said = f"{step:,} steps" if step >= planned else f"{step:,} of {planned:,} steps"
         parts += [f"after {said} on length {task['length']}"]
@@ -172,6 +173,14 @@ def about(found: Results, name: str, shorter: bool = True) -> str:
     if shorter and length is not None and length != task["length"]:
         parts += [f"looked at up to length {length}"]
     return ", ".join(parts)
+
+
+def taught_before(recipe: dict[str, Any]) -> list[str]:
+    """In words, what a run's recipe has it learn before the state, or beside it."""
+    stages = recipe.get("stage") or []
+    words = [f"first taught {one['objective']}" for one in stages if one["objective"] != "state"]
+    beside = (one.get("auxiliary") for one in stages)
+    return words + [f"with a classifier of {what}" for what in beside if what]
 
 
 def sized(found: Results, made: Measured, names: list[str]) -> Measured:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from statetrace.lenses.parts.intervals import wilson
 from statetrace.reproduction.measured import Measure, Measured, mean_gap, share_of
 from statetrace.reproduction.results import Results, Row, study_file
 from statetrace.studies.folder import FINISHED
-from statetrace.studies.proportions import SHUFFLES, associations
 
 AA, PAA = "associative", "parity-associative"
 UNLEARNED = "unlearned"
 EARLY, FULL = "early_verdict", "full"
 """Verdicts by cutoffs midway, and those by all lenses at the end: see `judged`."""
-SCRATCH = "scratch"
-"""The regime of models that were taught nothing before."""
 
 
 def judged(found: Results, studies: tuple[str, ...], verdict: str, **where: Any) -> list[Row]:
@@ -137,7 +134,8 @@ def _by_cutoffs(rows: list[Row]) -> str:
 
 
 def ahead(column: str, *studies: str, **where: Any) -> Measure:
-    """How much larger a column's mean is for AA than for PAA models, resampled for its interval."""
+    """How much larger a column's mean is for AA than for PAA models, resampled for its interval,
+    which a single model of a kind has none of."""
 
     def measure(found: Results) -> Measured:
         rows = judged(found, studies, "verdict", **where)
@@ -146,13 +144,13 @@ def ahead(column: str, *studies: str, **where: Any) -> Measure:
             for name in (AA, PAA)
         )
         sources = tuple(map(study_file, found.present(studies)))
-        if min(len(a), len(b)) < 2:
+        if min(len(a), len(b)) < 1:
             return Measured(None, words="too few of either mechanism", sources=sources)
         value, low, high = mean_gap(a, b)
+        several = min(len(a), len(b)) > 1
         words = f"AA {a.mean():.3g} ({len(a)} models), PAA {b.mean():.3g} ({len(b)})"
-        return Measured(
-            value, len(rows), "models", low, high, words=words, sources=sources, size=sizes(rows)
-        )
+        made = Measured(value, len(rows), "models", words=words, sources=sources, size=sizes(rows))
+        return replace(made, low=low, high=high) if several else made
 
     return measure
 
@@ -186,94 +184,6 @@ def share_gap(
                         sources=one.sources, size=sizes(rows))  # fmt: skip
 
     return measure
-
-
-def factor_p(factor: str, study: str, verdict: str, **where: Any) -> Measure:
-    """p of a factor, by shuffling verdicts (studies/proportions.py); its interval is that of so
-    many shuffles."""
-
-    def measure(found: Results) -> Measured:
-        rows = [row | {"state": FINISHED} for row in judged(found, (study,), verdict, **where)]
-        known = associations(rows, [factor], verdict) if rows else []
-        if not found.present((study,)):
-            return Measured(None)
-        sources = (study_file(study),)
-        if not known:
-            return Measured(None, words=f"fewer than two levels of {factor}", sources=sources)
-        if len({row[verdict] for row in rows}) == 1:
-            words = f"all {len(rows)} models alike, so that nothing can tell them apart"
-            return Measured(None, words=words, sources=sources)
-        levels = sorted({str(row[factor]) for row in rows}, key=lambda level: (len(level), level))
-        counts = [
-            (sum(row[verdict] == PAA for row in here), len(here))
-            for here in ([row for row in rows if str(row[factor]) == level] for level in levels)
-        ]
-        words = f"p by {SHUFFLES:,} shuffles; PAA " + ", ".join(
-            f"{count} of {n} at {factor} {level}"
-            for level, (count, n) in zip(levels, counts, strict=True)
-        )
-        p, drawn = known[0]["p"], SHUFFLES + 1  # as it is: the measured order counts as one
-        low, high = map(float, wilson(np.array(p * drawn), drawn))
-        return Measured(
-            p, len(rows), "models", low, high, words=words, sources=sources, size=sizes(rows)
-        )
-
-    return measure
-
-
-def beside(
-    found: Results, regime: str, studies: tuple[str, str], by: str
-) -> tuple[list[Row], list[Row]]:
-    """Models from scratch, and those after stages whose name begins so, of the same family and
-    width. The studies are that of the former, by itself or as a regime, and that of the latter."""
-    plain, after = (judged(found, (study,), by) for study in studies)
-    after = [row for row in after if str(row["regime"]).startswith(regime)]
-    alike = {(row["model"], row["width"]) for row in after}
-    plain = [
-        row
-        for row in plain
-        if (row["model"], row["width"]) in alike and row.get("regime") in (None, "", SCRATCH)
-    ]
-    return plain, after
-
-
-MORE, FEWER, OTHER = "more", "fewer", "other"
-"""What `pushed` asks of AA: whether it is more common, less, or either."""
-
-
-def pushed(
-    regime: str,
-    way: str = MORE,
-    studies: tuple[str, str] = ("small", "small-regimes"),
-    by: str = EARLY,
-) -> Measure:
-    """p that AA is no more (less, other) common after stages whose name begins so than from
-    scratch, among models of the same family and width, `by` their verdicts midway in training or
-    at its end. Fisher's exact test. The studies are that of models from scratch, by itself or as a
-    regime, and that of others."""
-
-    def measure(found: Results) -> Measured:
-        plain, after = beside(found, regime, studies, by)
-        sources = tuple(map(study_file, found.present(dict.fromkeys(studies))))
-        if not plain or not after:
-            return Measured(None, words="too few models", sources=sources)
-        a, b = (sum(row[by] == AA for row in rows) for rows in (after, plain))
-        more = _at_least(a, len(after), b, len(plain))
-        fewer = _at_least(len(after) - a, len(after), len(plain) - b, len(plain))
-        p = {MORE: more, FEWER: fewer, OTHER: min(1.0, 2 * min(more, fewer))}[way]
-        words = f"AA in {a} of {len(after)} after such stages, in {b} of {len(plain)} from scratch"
-        n = len(after) + len(plain)
-        return Measured(p, n, "models", words=words, sources=sources, size=sizes(plain + after))
-
-    return measure
-
-
-def _at_least(a: int, of: int, b: int, of_others: int) -> float:
-    """Chance of `a` or more among the first, if all a + b were spread at random."""
-    ways = [
-        math.comb(of, k) * math.comb(of_others, a + b - k) for k in range(a, min(of, a + b) + 1)
-    ]
-    return sum(ways) / math.comb(of + of_others, a + b)
 
 
 def after_stage(study: str, test: Callable[[Row, str], bool]) -> Measure:

@@ -45,17 +45,28 @@ not edited by hand. AA is the associative, PAA the parity-associative mechanism.
 **Smaller models stand in** where nothing of the paper's size has been trained yet; such rows say
 *small*, and how small. A difference there may be one between sizes until the paper's size has been
 run. As soon as there is such a number of the paper's size it is the row's, even of few models; what
-many smaller ones say is then quoted beside it. Numbers come with 95% intervals where there are any
-(Wilson's for shares) and with what they were counted over. *Rule* is what decides, in the units of
-our number (a share of 1 is 100%): where an interval lies on both sides of a bound or is too wide to
-say, or there are too few observations, the claim is not reached yet. **Bounds that are ours**:
-where the paper gives no number to compare with, what counts as agreement is our choice, and the
-rule says *ours*; where it gives one, the margin (±) is still ours. Rows about one model count its
-sequences or pairs, not models. Which mechanism a model has is said by the verdict
+many smaller ones say is then quoted beside it. **The paper's size is not the paper's model**: the
+paper begins with Pythia-160M as pretrained on the Pile, except where it says so; pretrained weights
+were not at hand, and all of ours are from scratch, GPT-2 among them, with a start marker before the
+actions and a head for the task's words alone, computed in bfloat16, and stopped early ([what models
+were trained with](#what-models-were-trained-with-41)). Numbers come with 95% intervals where there
+are any (Wilson's for shares) and with what they were counted over. *Rule* is what decides, in the
+units of our number (a share of 1 is 100%): where an interval lies on both sides of a bound or is
+too wide to say, or there are too few observations, the claim is not reached yet. **Bounds that are
+ours**: where the paper gives no number to compare with, what counts as agreement is our choice, and
+the rule says *ours*; where it gives one, the margin (±) is still ours. Rows about one model count
+its sequences or pairs, not models. Which mechanism a model has is said by the verdict
 ([how](docs/verdict.md)), which looks at cutoffs, among others: rows about cutoffs of "PAA models"
 or "AA models" are therefore less than independent evidence. The training log is independent of the
 verdicts of studies, which do not look at it. Known causes of differences, and what was tried, stand
 below each table.
+
+Words of this project: a *lens* is one way to look into a model (patching, probing, depth,
+attention, geometry, generalization, dynamics); a *front* is how far a mechanism has come by a
+layer, the number of first actions that must be patched to bring the answer back; the *depth lens*
+asks after which layer an answer no longer changes; the *zoo* are small trained models that come
+with the package; a *cell* is one model of a study; the *log* of a run holds what it knew during
+training.
 """
 
 
@@ -66,8 +77,8 @@ What came of a study, whether all of its cells have ended or not, is kept by
     python -m statetrace.reproduction.keep runs/STUDY --out results/STUDY
 
 Rows read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon as a
-model of it has a verdict it goes before the small ones), `small-s5`, `small-recurrent`, and those
-that begin with `tiny`.
+model of it has a verdict it goes before the small ones), `small-s5`, and those that begin with
+`tiny`.
 
 What the lenses saw of one model is kept by
 

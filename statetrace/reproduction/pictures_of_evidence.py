@@ -7,6 +7,7 @@ from typing import Any
 from statetrace.mechanisms.distances import HEAD, LOST
 from statetrace.report.figures.chart import TURNS, Chart, Dots, Line, Panel, Rule, numbers
 from statetrace.report.figures.study_shares import style
+from statetrace.reproduction import of_logs as logs
 from statetrace.reproduction.kept import A, P, short
 from statetrace.reproduction.of_evidence import LEAD, Model, models
 from statetrace.reproduction.of_heads import Head, best_heads
@@ -53,9 +54,27 @@ def leads(found: Results) -> Chart:
     values = [(one, float(one.lead)) for one in there if one.lead is not None]
     dots, ticks = _spread(values)
     panel = Panel("models, in order of their lead", "parity's lead (share)", (*marks, *dots),
-                  x_range=(-0.5, 1.5), y_range=(-0.05, 1.05), ticks=ticks, tall=1.2)  # fmt: skip
+                  "smaller models", x_range=(-0.5, 1.5), y_range=(-0.05, 1.05), ticks=ticks,
+                  tall=1.2)  # fmt: skip
     title = "How far parity ran ahead in training, of what it could (Figure 6)"
-    return Chart("leads", title, (panel,))
+    return Chart("leads", title, (*_large_leads(found, marks), panel))
+
+
+def _large_leads(found: Results, rules: list[Any]) -> list[Panel]:
+    """The same of models of the paper's size, if there are any."""
+    there = {AA: logs.leads(found, A), PAA: logs.leads(found, P)}
+    if not any(there.values()):
+        return []
+    dots = [
+        Dots(kind, [float(at)] * len(of), list(of.values()), [short(found, name) for name in of],
+             *style(kind), 8)
+        for at, (kind, of) in enumerate(there.items())
+    ]  # fmt: skip
+    ticks = tuple((float(at), CALLED[kind]) for at, kind in enumerate(there))
+    return [
+        Panel("", "parity's lead (share)", (*rules, *dots), "the paper's size",
+              x_range=(-0.5, 1.5), y_range=(-0.05, 1.05), ticks=ticks, tall=1.2)
+    ]  # fmt: skip
 
 
 def needed_heads(found: Results) -> Chart:

@@ -8,8 +8,9 @@ from typing import Any
 
 from statetrace.report.figures.chart import Chart, Dots, Heat, Panel, Rule
 from statetrace.report.figures.study_shares import order
-from statetrace.reproduction.of_studies import EARLY, SCRATCH, beside, judged, sizes
-from statetrace.reproduction.pictures_of_studies import bars
+from statetrace.reproduction.of_pushes import SCRATCH, beside
+from statetrace.reproduction.of_studies import EARLY, judged, sizes
+from statetrace.reproduction.pictures_of_studies import bars, lines
 from statetrace.reproduction.results import Missing, Results, Row
 from statetrace.studies.folder import FINISHED
 
@@ -63,49 +64,60 @@ def orders(found: Results) -> Chart:
     return Chart("orders", title, panels)
 
 
-SMALL = ("small", "small-regimes", EARLY, "small models, by cutoffs midway")
-START = ("tiny-split", "tiny-split-regimes", "verdict", "very small models, at the end")
-TINY = ("tiny-control", "tiny-control", "verdict", "very small models, at the end")
-PUSHES = {"topic": (SMALL,), "control": (SMALL, START, TINY)}
-"""How the regime's name begins, and where it is looked for: the study of models from scratch, that
-of others, by which verdict, and which models these are. As in the rows, the first that has both."""
+START = ("tiny-split", "tiny-split-regimes")
+PUSHES = {
+    ("small", "small-regimes"): "small",
+    ("tiny", "tiny-regimes"): "very small",
+    ("tiny", "tiny-pythia"): "very small",
+    START: "very small, one start",
+    ("tiny-control", "tiny-control"): "very small",
+}
+"""The study of models from scratch, that of others, and which models these are."""
 
 
 def pushes(found: Results) -> Chart:
     """Section 5.3: after topic models, and after random documents, beside from scratch."""
-    panels = []
-    for regime, places in PUSHES.items():
-        for plain, after, by, called in places:
-            rows = _beside(found, regime, plain, after, by)
-            if rows:
-                panels.append(bars([row | {"verdict": row[by]} for row in rows], called))
-                break
+    panels = _midway(found)
+    for pair, called in PUSHES.items():
+        rows = _beside(found, ("topic", "control"), pair)
+        if rows:
+            about = f"{called}: {rows[0]['model']}, width {rows[0]['width']}"
+            panels.append(bars(rows, about))
     if not panels:
         raise Missing("no models were taught anything before")
     title = "Mechanisms after topic models and after random documents (§5.3, Figure 18)"
     return Chart("pushes", title, tuple(panels))
 
 
+def _midway(found: Results) -> list[Panel]:
+    """A panel of the paper's own reading, of small models that still learn."""
+    rows = judged(found, ("small-regimes",), EARLY)
+    rows = [row for row in rows if str(row["regime"]).startswith("topic")]
+    told = [
+        row | {"verdict": row[EARLY], "what": lines(row["regime"]), "state": FINISHED}
+        for row in rows
+    ]
+    return [bars(told, f"small, by cutoffs midway: width {rows[0]['width']}")] if rows else []
+
+
 def start(found: Results) -> Chart:
     """Section 5.3 and appendix H, where from scratch the order of the data decides."""
-    plain, after, by, _ = START
-    rows = _beside(found, "", plain, after, by)
+    rows = _beside(found, ("",), START)
     if not rows:
         raise Missing("no models of one start were taught something before")
-    told = [row | {"what": str(row["regime"]).replace("-", "\n")} for row in rows]
     title = "One start, by what was taught before (§5.3, App. H)"
-    return Chart("start", title, (bars(told, sizes(rows)),))
+    return Chart("start", title, (bars(rows, sizes(rows)),))
 
 
-def _beside(found: Results, regime: str, plain: str, after: str, by: str) -> list[Row]:
+def _beside(found: Results, regimes: tuple[str, ...], pair: tuple[str, str]) -> list[Row]:
     """Models after such stages, and those from scratch of the same family and width."""
-    free, pushed = beside(found, regime, (plain, after), by)
-    if not pushed or not free:
+    both = [beside(found, regime, pair) for regime in regimes]
+    free = {row["cell"]: row | {"regime": SCRATCH} for plain, after in both for row in plain}
+    taught = [row for _, after in both for row in after]
+    if not taught or not free:
         return []
-    free = [row | {"regime": SCRATCH} for row in free]
     return [
-        row | {"what": f"{row['regime']}\nwidth {row['width']}", "state": FINISHED}
-        for row in free + pushed
+        row | {"what": lines(row["regime"]), "state": FINISHED} for row in [*free.values(), *taught]
     ]
 
 

@@ -37,31 +37,41 @@ def shares(found: Results) -> Chart:
 
 
 def sizes(found: Results) -> Chart:
-    """Figure 17, of very small models: which mechanism, by family and width."""
-    rows = judged(found, ("tiny",), "verdict")
-    if not rows:
-        raise Missing("no very small model has a verdict")
-    title = "Mechanisms of very small models, by width (Figure 17)"
-    return Chart("sizes", title, (bars(_told(rows, "width"), ""),))
+    """Figure 17, of smaller models: which mechanism, by family and width."""
+    panels = []
+    for study, called in (("small", "small models"), ("tiny", "very small models")):
+        rows = judged(found, (study,), "verdict")
+        panels += [bars(_told(rows, "width"), called)] if rows else []
+    if not panels:
+        raise Missing("no smaller model has a verdict")
+    return Chart("sizes", "Mechanisms of smaller models, by width (Figure 17)", tuple(panels))
 
 
 def regimes(found: Results) -> Chart:
-    """Figures 7 and 18 and appendix H, of very small models: after what they were taught before."""
+    """Figures 7 and 18 and appendix H, of smaller models: after what they were taught before."""
     panels = []
-    for study, called in (("tiny-regimes", "GPT-2"), ("tiny-pythia", "Pythia")):
+    for study in ("small-regimes", "tiny-regimes", "tiny-pythia"):
         rows = judged(found, (study,), "verdict")
-        told = [row | {"what": row["regime"].replace("auxiliary-", "aux.\n")} for row in rows]
-        panels += [bars(told, called)] if rows else []
+        told = [row | {"what": lines(row["regime"])} for row in rows]
+        about = [f"{row['model']}, width {row['width']}" for row in rows[:1]]
+        panels += [bars(told, *about)] if rows else []
     if not panels:
-        raise Missing("no very small model that was taught something before has a verdict")
-    title = "Mechanisms of very small models, after other tasks (Figures 7 and 18, App. H)"
+        raise Missing("no model that was taught something before has a verdict")
+    title = "Mechanisms of smaller models, after other tasks (Figures 7 and 18, App. H)"
     return Chart("regimes", title, tuple(panels))
 
 
 def _told(rows: list[Row], by: str) -> list[Row]:
     """With what a bar stands for: the family and one setting of it."""
     plain = {"regime": "scratch"}
-    return [row | {"what": f"{row['model']} {row.get(by) or plain.get(by, '')}"} for row in rows]
+    return [
+        row | {"what": f"{row['model']}\n{lines(row.get(by) or plain.get(by, ''))}"} for row in rows
+    ]
+
+
+def lines(regime: Any) -> str:
+    """A name in short lines, so that many stand side by side."""
+    return str(regime).replace("auxiliary-", "aux.\n").replace("-", " ")
 
 
 def bars(rows: list[Row], title: str) -> Panel:
@@ -78,7 +88,7 @@ def bars(rows: list[Row], title: str) -> Panel:
         y, low, high = ([mine[name][key] for name in names] for key in ("share", "low", "high"))
         texts = [f"{mine[name]['count']} of {mine[name]['cells']}" for name in names]
         drawn.append(Bars(mechanism, x, y, low, high, texts, style(mechanism)[0], wide))
-    ticks = tuple((float(i), f"{name}\n(n = {counts[name]})") for i, name in enumerate(names))
+    ticks = tuple((float(i), f"{name}\nn = {counts[name]}") for i, name in enumerate(names))
     return Panel("", "share of models", tuple(drawn), title, x_range=(-0.6, len(names) - 0.4),
                  y_range=(0, 1.02), ticks=ticks, bare=True)  # fmt: skip
 

@@ -11,6 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
+from statetrace.lenses.parts.intervals import wilson
 from statetrace.reproduction.measured import Measured
 
 AGREES, DIFFERS, NOT_REACHED = "agrees", "differs", "not reached yet"
@@ -41,7 +44,11 @@ def judge(rule: Rule, found: Measured) -> str:
 @dataclass(frozen=True)
 class Inside:
     """The paper's number lies in our interval; one that is wider than `widest` only decides where
-    the number lies outside of it."""
+    the number lies outside of it.
+
+    A share's width is taken around the paper's number: none at all of four has a narrower interval
+    than one of four, and would else agree with 40% where that could not.
+    """
 
     expected: float
     least: int = 4
@@ -52,25 +59,33 @@ class Inside:
             return None
         if not found.low - 1e-9 <= self.expected <= found.high + 1e-9:
             return False
-        return True if found.high - found.low <= self.widest else None
+        low, high = found.low, found.high
+        if found.unit == "share":
+            low, high = map(float, wilson(np.array(self.expected * found.n), found.n))
+        return True if high - low <= self.widest else None
 
     def text(self) -> str:
         return (
-            f"{self.expected:.3g} inside our interval, which is no wider than {self.widest:.3g}; "
-            f"n ≥ {self.least}"
+            f"{self.expected:.3g} inside our interval, with n enough for one no wider than "
+            f"{self.widest:.3g} around it; n ≥ {self.least}"
         )
 
 
 @dataclass(frozen=True)
 class Near:
-    """Our number is at most `margin` from the paper's."""
+    """Our number, with all of its interval, is at most `margin` from the paper's."""
 
     expected: float
     margin: float
     least: int = 1
 
     def meets(self, found: Measured) -> bool | None:
-        return found.value is not None and abs(found.value - self.expected) <= self.margin
+        low, high = _ends(found)
+        margin = self.margin + 1e-9
+        if abs(low - self.expected) <= margin and abs(high - self.expected) <= margin:
+            return True
+        apart = low > self.expected + margin or high < self.expected - margin
+        return False if apart else None
 
     def text(self) -> str:
         return f"{self.expected:.3g} ± {self.margin:.3g}"
@@ -85,7 +100,8 @@ class OneOf:
     least: int = 1
 
     def meets(self, found: Measured) -> bool | None:
-        return any(Near(one, self.margin).meets(found) for one in self.expected)
+        met = [Near(one, self.margin).meets(found) for one in self.expected]
+        return True if True in met else None if None in met else False
 
     def text(self) -> str:
         return " or ".join(f"{one:.3g}" for one in self.expected) + f", ± {self.margin:.3g}"
@@ -131,7 +147,12 @@ class Unmeasured:
 
 def _side(found: Measured, bound: float, strictly: bool = False) -> bool | None:
     """Whether the number and all of its interval lie above the bound; None if only a part."""
-    assert found.value is not None
-    ends = [found.value if end is None else end for end in (found.low, found.high)]
-    above = [end > bound if strictly else end >= bound for end in ends]
+    above = [end > bound if strictly else end >= bound for end in _ends(found)]
     return above[0] if above[0] == above[1] else None
+
+
+def _ends(found: Measured) -> tuple[float, float]:
+    """Of its interval; the number itself where it has none."""
+    assert found.value is not None
+    low, high = (found.value if end is None else end for end in (found.low, found.high))
+    return low, high

@@ -7,16 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 from statetrace.reproduction.claim import settings
+from statetrace.reproduction.kept import LARGE, steps_of
 from statetrace.reproduction.results import Results
 from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS
 
 PAPER_RECIPE, SMALL_RECIPE = "recipes/paper/s3-gpt2.toml", "recipes/studies/small.toml"
+STUDIES = ("scratch", "small")
+"""Of the paper's size, and smaller."""
+PLANNED = 20 * 900_000 // 128
 SETTINGS = (
     ("actions per sequence", "length", 100),
     ("held out for analysis", "analysis_fraction", 0.1),
     ("batch", "batch", 128),
     ("learning rate", "learning_rate", 5e-5),
-    ("steps (20 epochs of 900,000)", "steps", 20 * 900_000 // 128),
+    ("steps that are planned (20 epochs of 900,000)", "steps", PLANNED),
 )
 """What the paper trains with (section 4.1): in words, the recipe's key, the paper's number."""
 SEQUENCES = 1_000_000
@@ -30,7 +34,7 @@ def trained_with(found: Results, link: Callable[[str], str]) -> list[str]:
     lengths = " → ".join(str(stage["length"]) for stage in grown)
     drawn = "different sequences, as runs of such models had"
     rows: list[tuple[str, Any, Any, Any]] = [  # in words, the paper's, ours, of small models
-        (drawn, SEQUENCES, _sequences(found, "scratch"), _sequences(found, "small"))
+        (drawn, SEQUENCES, _sequences(found, STUDIES[0]), _sequences(found, STUDIES[1]))
     ]
     rows += [(words, paper, at_size[key], small.get(key)) for words, key, paper in SETTINGS]
     rows += [
@@ -41,6 +45,7 @@ def trained_with(found: Results, link: Callable[[str], str]) -> list[str]:
             ("Dirichlet parameter of words", CONCENTRATION, 0.1),
         )
     ]
+    rows += _ran(found)
     rows.append(("lengths of the length curriculum (App. H)", LENGTHS, lengths, None))
     lines = [
         "## What models were trained with (§4.1)",
@@ -55,16 +60,47 @@ def trained_with(found: Results, link: Callable[[str], str]) -> list[str]:
     return [*lines, ""]
 
 
+def _ran(found: Results) -> list[tuple[str, Any, Any, Any]]:
+    """What runs themselves say, of the paper's size and small ones."""
+    recipes = [[run["recipe"] for run in _runs(found, study)] for study in STUDIES]
+    started = [
+        _one({"pretrained" if one["model"]["pretrained"] else "random" for one in of})
+        for of in recipes
+    ]
+    marked = [
+        _one({"yes" if one["task"]["start_marker"] else "no" for one in of}) for of in recipes
+    ]
+    steps = [
+        [row["step"] or 0 for name in found.present((study,)) for row in found.study(name)]
+        for study in STUDIES
+    ]
+    steps[0] += [steps_of(found, name) or 0 for kind in LARGE for name in found.folders(kind)]
+    return [
+        ("initial weights, as runs had", "of the Pile, except where noted", *started),
+        ("a marker before the first action, as runs had", "not said", *marked),
+        ("steps of the longest run", PLANNED, *(max(of, default=None) for of in steps)),
+    ]
+
+
+def _runs(found: Results, study: str) -> list[dict[str, Any]]:
+    files = sorted((found.root / "results" / study / "runs").glob("*.json"))
+    return [found.json(file.relative_to(found.root).as_posix()) for file in files]
+
+
+def _one(values: set[Any]) -> Any:
+    """What all have; None without any, or if they differ."""
+    return values.pop() if len(values) == 1 else None
+
+
 def _sequences(found: Results, study: str) -> int | None:
     """How many sequences, all different, a study's runs drew; None without runs, or if some drew
     other numbers than others."""
-    files = sorted((found.root / "results" / study / "runs").glob("*.json"))
-    drawn = set()
-    for file in files:
-        run = found.json(file.relative_to(found.root).as_posix())
-        trained = 1 - run["recipe"]["task"]["analysis_fraction"]
-        drawn.add(round(run["training_sequences"] / trained))
-    return drawn.pop() if len(drawn) == 1 else None
+    return _one(
+        {
+            round(run["training_sequences"] / (1 - run["recipe"]["task"]["analysis_fraction"]))
+            for run in _runs(found, study)
+        }
+    )
 
 
 def _plain(value: Any) -> str:

@@ -1,19 +1,16 @@
 """Intervals hold what they should, by made-up numbers whose spread is known."""
 
-import math
-
 import numpy as np
 import pytest
 
 from statetrace.lenses.parts.intervals import median_interval, wilson
 from statetrace.lenses.result import LensResult
-from statetrace.reproduction import of_patching, of_probing, of_studies, of_text
+from statetrace.reproduction import of_patching, of_probing, of_text
 from statetrace.reproduction import of_theory as theory
 from statetrace.reproduction.keep import keep
 from statetrace.reproduction.results import Results
 from statetrace.runs import Run
-from statetrace.studies.proportions import SHUFFLES
-from tests.reproduction.made import write_csv, write_patching, write_study
+from tests.reproduction.made import write_csv, write_patching
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 30, 200])
@@ -127,17 +124,3 @@ def test_the_plateau_in_theory_is_as_sure_as_its_pairs(tmp_path):
     for one in (few, many):
         assert one.low < one.value < one.high
     assert many.high - many.low < (few.high - few.low) / 2
-
-
-def test_p_has_the_interval_of_its_shuffles(tmp_path):
-    """Four and one of five at either width: of 792 ways 192 are as uneven."""
-    rows = []
-    for width, verdicts in ((64, "AAAAPP"), (128, "APPPPP")):
-        kinds = [{"A": "associative", "P": "parity-associative"}[v] for v in verdicts]
-        write_study(tmp_path, "part", kinds, width=width)
-        rows += Results(tmp_path).study("part")
-    write_csv(tmp_path / "results/made/results.csv", rows)
-    found = of_studies.factor_p("width", "made", "verdict")(Results(tmp_path))
-    assert found.low < 192 / 792 < found.high
-    error = math.sqrt(192 / 792 * 600 / 792 / SHUFFLES)
-    assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.05)

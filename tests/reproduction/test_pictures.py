@@ -5,6 +5,7 @@ import pytest
 
 from statetrace.reproduction.claim import answer
 from statetrace.reproduction.claims import CLAIMS
+from statetrace.reproduction.of_studies import AA
 from statetrace.reproduction.pictures import PICTURES
 from statetrace.reproduction.pictures_of_evidence import TIES
 from statetrace.reproduction.results import Results
@@ -157,10 +158,12 @@ READ = {
     "heads-needed": lambda chart: np.mean(np.array(at_size(chart, "PAA")[1]) >= 25),
     "aa-further": lambda chart: gap(chart, 0),
     "aa-converges": lambda chart: gap(chart, 1),
-    "lockstep-logs": lambda chart: np.mean(np.array(last(chart, "", "associative")) < 0.1),
-    "phases-logs": lambda chart: np.mean(np.array(last(chart, "", "parity-associative")) > 0.1),
-    "topic-1-cutoffs": lambda chart: tall(chart.panels[0], "associative", "topic-1")[0],
-    "topic-2-cutoffs": lambda chart: tall(chart.panels[0], "associative", "topic-2")[0],
+    "lockstep-logs": lambda chart: np.mean(np.array(last(chart, "the paper", "associative")) < 0.1),
+    "phases-logs": lambda chart: np.mean(
+        np.array(last(chart, "the paper", "parity-associative")) > 0.1
+    ),
+    "topic-1-cutoffs": lambda chart: tall(chart.panels[0], AA, "topic 1")[0],
+    "topic-2-cutoffs": lambda chart: tall(chart.panels[0], AA, "topic 2")[0],
     "aa-loss": lambda chart: gap(chart, 0),
     "sparser": deeper,
     "s5-merged": lambda chart: min(last(chart, "clusters", "two clusters")),

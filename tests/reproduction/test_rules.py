@@ -50,6 +50,10 @@ def number(value, low=None, high=None, n=10):
         (AtLeast(0.5), number(float("nan")), NOT_REACHED),
         (Near(90, 10), number(81.0), AGREES),
         (Near(90, 10), number(79.0), DIFFERS),
+        (Near(90, 10), number(85.0, 81.0, 99.0), AGREES),
+        (Near(90, 10), number(81.0, 78.0, 84.0), NOT_REACHED),
+        (Near(90, 10), number(75.0, 70.0, 79.0), DIFFERS),
+        (Near(90, 10), number(90.0, 70.0, 110.0), NOT_REACHED),
         (OneOf((0.5, 1), 0.05), number(0.96), AGREES),
         (OneOf((0.5, 1), 0.05), number(0.87), DIFFERS),
         (AtLeast(0.5), number(0.9, 0.6, 1.0), AGREES),
@@ -66,6 +70,15 @@ def number(value, low=None, high=None, n=10):
 )
 def test_rules_both_ways(rule, found, judgement):
     assert judge(rule, found) == judgement
+
+
+@pytest.mark.parametrize("n", [4, 5, 10, 40])
+def test_a_share_is_not_likelier_to_agree_the_farther_away_it_is(n):
+    """Wilson's intervals are narrowest at 0 and 1."""
+    grades = [judge(Inside(0.4), share_of(count, n, "models", ())) for count in range(n + 1)]
+    ours = grades[round(0.4 * n)]
+    assert ours == (AGREES if n > 10 else NOT_REACHED)
+    assert ours == AGREES or AGREES not in grades
 
 
 @pytest.mark.parametrize(
@@ -170,7 +183,7 @@ def test_stages_of_a_study(tmp_path):
     [([AA] * 12, [PAA] * 12, DIFFERS), ([PAA] * 12, [AA] * 12, AGREES),
      ([AA, PAA] * 6, [PAA, AA] * 6, NOT_REACHED)],
 )  # fmt: skip
-def test_gaps_and_effects_of_a_factor(tmp_path, small, large, judgement):
+def test_gaps_of_a_factor(tmp_path, small, large, judgement):
     """Is AA rarer in the small models?"""
     rows = []
     for width, verdicts in ((64, small), (128, large)):
@@ -180,35 +193,6 @@ def test_gaps_and_effects_of_a_factor(tmp_path, small, large, judgement):
     found = Results(tmp_path)
     gap = of_studies.share_gap(AA, "made", "width", ("64", "128"), "verdict")(found)
     assert judge(AtMost(0), gap) == judgement
-    p = of_studies.factor_p("width", "made", "verdict")(found)
-    assert judge(AtLeast(0.05), p) == (AGREES if judgement == NOT_REACHED else DIFFERS)
-    assert p.sources == ("results/made/results.csv",)
-
-
-@pytest.mark.parametrize(("topics", "judgement"), [([AA] * 6, AGREES), ([PAA] * 6, DIFFERS)])
-def test_what_topic_models_push(tmp_path, topics, judgement):
-    write_study(tmp_path, "small", [PAA] * 6)
-    write_study(tmp_path, "small-regimes", topics, regime="topic-1")
-    assert judge(AtMost(0.05), of_studies.pushed("topic")(Results(tmp_path))) == judgement
-    both = of_studies.pushed("topic", of_studies.OTHER)(Results(tmp_path))
-    assert judge(AtLeast(0.05), both) == (DIFFERS if judgement == AGREES else AGREES)
-    assert of_studies.pushed("control")(Results(tmp_path)).value is None
-    write_study(tmp_path, "small", [PAA] * 6, width=128)  # others are no fair comparison
-    assert of_studies.pushed("topic")(Results(tmp_path)).value is None
-
-
-def test_what_is_pushed_inside_one_study(tmp_path):
-    """Where models from scratch are a regime among others."""
-    rows = []
-    for regime, verdicts in (("scratch", [PAA] * 6), ("control", [AA] * 6), ("parity", [AA] * 9)):
-        write_study(tmp_path, "part", verdicts, regime=regime)
-        rows += Results(tmp_path).study("part")
-    write_csv(tmp_path / "results" / "made" / "results.csv", rows)
-    here = of_studies.pushed("control", of_studies.OTHER, ("made", "made"), "verdict")(
-        Results(tmp_path)
-    )
-    assert here.value == pytest.approx(2 / math.comb(12, 6))
-    assert (here.n, here.sources) == (12, ("results/made/results.csv",))
 
 
 def test_deletion_maps():

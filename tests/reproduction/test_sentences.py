@@ -297,7 +297,7 @@ def test_losses_are_those_of_the_last_stage(tmp_path):
 
 
 def test_settings_are_compared_with_the_papers(tmp_path, request):
-    """How many sequences runs drew is for the runs to say."""
+    """How many sequences runs drew, and what they began with, is for the runs to say."""
     (tmp_path / "recipes").symlink_to(request.config.rootpath / "recipes")
 
     def said():
@@ -306,6 +306,11 @@ def test_settings_are_compared_with_the_papers(tmp_path, request):
     assert "as runs of such models had | 1,000,000 | – | not run yet | – |" in said()
     assert "| 10 → 25 → 50 → 100 | 10 → 25 → 50 → 100 | the same | – |" in said()
     for study, drawn in (("scratch", 450_000), ("small", 900_000)):
-        run = {"training_sequences": drawn, "recipe": {"task": {"analysis_fraction": 0.1}}}
+        task = {"analysis_fraction": 0.1, "start_marker": study == "scratch"}
+        recipe = {"task": task, "model": {"pretrained": None}}
+        run = {"training_sequences": drawn, "recipe": recipe}
         write_json(tmp_path / "results" / study / "runs/0.json", run)
     assert "| 1,000,000 | 500,000 | other | 1,000,000 |" in said()
+    assert "| of the Pile, except where noted | random | other | random |" in said()
+    assert "| not said | yes | other | no |" in said()
+    assert "steps of the longest run | 140,625 | – | not run yet | – |" in said()

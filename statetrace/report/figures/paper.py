@@ -78,7 +78,7 @@ def save(chart: Chart, path: Path) -> None:
     import matplotlib
     from matplotlib.figure import Figure  # not pyplot: a notebook keeps its own backend
 
-    across = 2 if len(chart.panels) == 4 else min(ACROSS, len(chart.panels))
+    across = _across(chart.panels)
     down = -(-len(chart.panels) // across)
     tall = max(panel.tall for panel in chart.panels)
     width = WIDTH if across > 1 else WIDTH * 0.66
@@ -96,6 +96,14 @@ def save(chart: Chart, path: Path) -> None:
         _legend(figure, 4 if across > 1 else 3)
         dates = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
         figure.savefig(path, dpi=200, metadata=dates or None)
+
+
+def _across(panels: Sequence[Panel]) -> int:
+    """How many panels stand side by side; fewer where bars have many names below them."""
+    barred = [panel for panel in panels if any(isinstance(mark, Bars) for mark in panel.marks)]
+    names = max((len(panel.ticks) for panel in barred), default=0)
+    most = 1 if names > 7 else 2 if names > 5 or len(panels) == 4 else ACROSS
+    return min(most, len(panels))
 
 
 def _ends_scale(panels: Sequence[Panel], number: int, across: int) -> bool:

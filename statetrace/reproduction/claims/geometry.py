@@ -7,7 +7,7 @@ from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_shapes as shapes
 from statetrace.reproduction import of_text as text
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAPER, TAUGHT, ZOO_A, ZOO_P
+from statetrace.reproduction.claims.names import PAPER, PRETRAINED, TAUGHT, ZOO_A, ZOO_P
 from statetrace.reproduction.kept import PAA_ZOO, TEXT, A, P
 from statetrace.reproduction.of_probing import parity_ahead
 from statetrace.reproduction.of_theory import told_example, told_in_words
@@ -26,8 +26,6 @@ def _equidistant(prism: prisms.Prism) -> tuple[float, str]:
     said = " ".join(f"{distance:.1f}" for distance in within)
     return max(within) / min(within), f"largest by smallest; distances {said}"
 
-
-UNTRAINED = "Not trained: pretrained weights were not at hand."
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
@@ -158,7 +156,7 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         paper="much earlier than the actual state representation",
         recipe=f"{PAPER}/figure-14-natural-language.toml",
-        note=UNTRAINED,
+        note=PRETRAINED,
         noted="",
     ),
     *(
@@ -168,7 +166,7 @@ CLAIMS: tuple[Claim, ...] = (
             says=f"On sentences a pretrained Pythia {says}",
             paper=paper,
             recipe=f"{PAPER}/figure-14-natural-language.toml",
-            note=UNTRAINED,
+            note=PRETRAINED,
             noted="",
         )
         for name, says, paper in (

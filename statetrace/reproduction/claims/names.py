@@ -26,3 +26,10 @@ TAUGHT = (
 )
 """What there is of S5."""
 TAUGHT_TOO = "The model was taught parity first (note on s5-clusters)."
+
+FEW = (
+    "Six models of each family were trained at the paper's size, to a fourteenth of its steps; "
+    "more would decide, and take GPU hours that were not at hand ([how many](docs/scale.md))."
+)
+PRETRAINED = "Pretrained weights were not at hand."
+"""Why rows are not reached."""

@@ -9,7 +9,7 @@ from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
 from statetrace.reproduction.kept import A, P
-from statetrace.reproduction.rules import AtLeast, AtMost, Inside, Near
+from statetrace.reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside, Near
 
 TITLE = "Probes (§4.3, Figures 3 and 10, Table 1, App. C)"
 
@@ -167,6 +167,13 @@ CLAIMS: tuple[Claim, ...] = (
         measure=lens.once_known(P, "parity", "state"),
         rule=Near(1 / 3, 0.02),
         stand_in=ZOO_P,
+        note=(
+            "The number itself is within the margin. Its interval is taken as wide as that of a "
+            "share, the widest that a mean of probabilities can have; more held-out sequences "
+            "would decide."
+        ),
+        noted=NOT_REACHED,
+        general=True,
         picture="probes-by-length",
     ),
     Claim(
