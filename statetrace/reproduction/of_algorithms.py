@@ -68,7 +68,8 @@ def more_layers(algorithm: str, target: str, lengths: tuple[int, int] = (8, 32))
         layers = {length: _layers(algorithm, target, length) for length in lengths}
         words = ", ".join(f"{layer} at length {length}" for length, layer in layers.items())
         one, two = layers.values()
-        return Measured(two - one, len(lengths), "lengths", unit="layers", words=words,
+        words = f"the same number at both: {words}" if one == two else words
+        return Measured(two - one, len(lengths), "lengths", unit="more layers", words=words,
                         sources=(SIGNATURES,))  # fmt: skip
 
     return measure

@@ -1,7 +1,5 @@
 """Numbers from patching and depth of one model: what the answer depends on (section 4.2).
 
-"Settled" means that half of the logit difference follows (NLD 0.5).
-
 Layers are counted as everywhere: 0 is the embedding, l the output of block l.
 """
 
@@ -14,10 +12,8 @@ import numpy as np
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.reproduction.kept import looked_at, of_best
 from statetrace.reproduction.measured import Measure, Measured, of_deviation, share_of
+from statetrace.reproduction.of_maps import HALF, Array
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
-
-Array = np.ndarray
-HALF = 0.5
 
 
 def grid(
@@ -56,12 +52,6 @@ def _end_maps(found: Results, model: str, where: str, split: str) -> tuple[Array
     return None if np.isnan([low, high]).all() else (low, high)
 
 
-def fronts(cells: Array) -> list[int]:
-    """Actions that have to be restored for half of the answer, layer by layer; all if none do."""
-    enough = cells >= HALF
-    return [int(row.argmax()) + 1 if row.any() else cells.shape[1] for row in enough]
-
-
 @of_best
 def of_grid(
     model: str, where: str, split: str, number: Callable[[Array], tuple[float, str]], unit: str = ""
@@ -80,50 +70,30 @@ def of_grid(
             moved = [value, *(number(one)[0] for one in maps)]
             ends = min(moved), max(moved)
         return Measured(
-            value, n, "pairs", *ends, unit, words, sources=lens_files(model, "patching")
+            value,
+            n,
+            pairs_of(found, model, split),
+            *ends,
+            unit,
+            words,
+            lens_files(model, "patching"),
         )
 
     return measure
 
 
-def partial_layers(cells: Array) -> tuple[float, str]:
-    """Layers that need more than one action and less than all of them."""
-    found = fronts(cells)
-    inner = sum(1 < front < cells.shape[1] for front in found)
-    return inner, f"actions to restore, layer by layer: {' '.join(map(str, found))}"
+def left_out(found: Results, model: str) -> tuple[int, int]:
+    """Pairs of which a model answers both sequences alike, so that NLD would be 0/0, and how many
+    pairs it was asked; (0, 0) where that was not kept."""
+    file = lens_file(model, "patching", "json")
+    about = found.json(file)["summary"] if found.exists(file) else {}
+    return about.get("pairs_left_out", 0), about.get("pairs_asked", 0)
 
 
-def largest_leap(cells: Array) -> tuple[float, str]:
-    """The largest share of the sequence that one layer adds to what must be restored: a half where
-    pieces are doubled, nearly all where everything is done at once."""
-    found = fronts(cells)
-    said = " ".join(map(str, found))
-    leap = max(np.diff(found)) / cells.shape[1]
-    return float(leap), f"actions to restore, layer by layer: {said}"
-
-
-def settled_depth(cells: Array) -> tuple[float, str]:
-    """Share of the depth after which no part of the sequence but all of it counts."""
-    found = fronts(cells)
-    layer = next(i for i, front in enumerate(found) if front == cells.shape[1])
-    return layer / (len(found) - 1), f"layer {layer} of {len(found) - 1}"
-
-
-def ignored_suffix(cells: Array) -> tuple[float, str]:
-    """Share of the sequence whose deletion goes unnoticed one layer before the last."""
-    counts = []
-    for row in np.abs(cells):
-        noticed = row[::-1] >= HALF
-        counts.append(int(noticed.argmax()) if noticed.any() else len(row))
-    said = " ".join(map(str, counts))
-    return counts[-2] / cells.shape[1], f"last actions that can be deleted, by layer: {said}"
-
-
-def rising_windows(cells: Array) -> tuple[float, str]:
-    """Layers at which more single actions count than one layer before."""
-    counts = (np.abs(cells[:, :-1]) >= HALF).sum(1)
-    said = " ".join(map(str, counts))
-    return int((np.diff(counts) > 0).sum()), f"single actions that count, by layer: {said}"
+def pairs_of(found: Results, model: str, split: str = "all") -> str:
+    """What maps are counted over: "pairs", or "of 200 pairs" where some were left out."""
+    without, asked = left_out(found, model)
+    return f"of {asked} pairs" if without and split == "all" else "pairs"
 
 
 @of_best
@@ -145,22 +115,52 @@ def alone(model: str, late: bool) -> Measure:
 
 
 @of_best
-def plateau(model: str) -> Measure:
-    """Mean NLD where same-parity pairs are settled and opposite-parity ones are not."""
+def plateau(model: str, split: str = "all") -> Measure:
+    """Mean NLD of such pairs where same-parity ones are settled and opposite-parity ones are
+    not."""
 
     def measure(found: Results) -> Measured:
-        whole, n = grid(found, model, "prefix")
-        same, same_n = grid(found, model, "prefix", "same parity")
-        opposite, _ = grid(found, model, "prefix", "opposite parity")
-        here = (same >= HALF) & (opposite < HALF)
-        words = f"over {int(here.sum())} cells; {same_n} of {n} pairs have the same parity"
-        if not here.any():
-            return Measured(None, n, "pairs", words=words, sources=lens_files(model, "patching"))
-        value, off = float(whole[here].mean()), float(_errors(found, model)[here].mean())
-        return Measured(value, n, "pairs", value - off, value + off, words=words,
-                        sources=lens_files(model, "patching"))  # fmt: skip
+        same, opposite = _settled(found, model)
+        return _mean_of(found, model, split, same & ~opposite)
 
     return measure
+
+
+@of_best
+def restored(model: str) -> Measure:
+    """Mean NLD over all pairs where those of either parity are settled. Layer 0 and the prefix that
+    is the whole sequence do not count: there it is 1 in any model."""
+
+    def measure(found: Results) -> Measured:
+        same, opposite = _settled(found, model)
+        here = same & opposite
+        here[0], here[:, -1] = False, False
+        return _mean_of(found, model, "all", here)
+
+    return measure
+
+
+def _settled(found: Results, model: str) -> tuple[Array, Array]:
+    """Where pairs of the same parity are settled, and where those of opposite parity are."""
+    same, opposite = (
+        grid(found, model, "prefix", f"{kind} parity")[0] for kind in ("same", "opposite")
+    )
+    return same >= HALF, opposite >= HALF
+
+
+def _mean_of(found: Results, model: str, split: str, here: Array) -> Measured:
+    """The mean of some cells of the prefix map; the interval is the widest that theirs allow."""
+    cells, n = grid(found, model, "prefix", split)
+    sources, of = lens_files(model, "patching"), pairs_of(found, model, split)
+    words = f"over {int(here.sum())} cells"
+    if split == "all":
+        words += (
+            f"; {grid(found, model, 'prefix', 'same parity')[1]} of {n} pairs have the same parity"
+        )
+    if not here.any():
+        return Measured(None, n, of, words=words, sources=sources)
+    value, off = float(cells[here].mean()), float(_errors(found, model, split)[here].mean())
+    return Measured(value, n, of, value - off, value + off, words=words, sources=sources)
 
 
 @of_best
@@ -187,6 +187,8 @@ def deviation(model: str, split: str) -> Measure:
     def measure(found: Results) -> Measured:
         cells, n = grid(found, model, "prefix", split, "std")
         words = f"largest of {cells.size} cells {cells.max():.2f}"
+        without, asked = left_out(found, model)
+        words += f"; {without} of {asked} pairs left out" if without else ""
         value = float(cells.mean())
         low, high = of_deviation(value, n)
         return Measured(

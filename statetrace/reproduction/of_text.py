@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from statetrace.reproduction.kept import sized
-from statetrace.reproduction.measured import Measure, Measured
-from statetrace.reproduction.of_patching import largest_leap, of_grid
+from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.of_maps import bend, front_bend
+from statetrace.reproduction.of_patching import grid, of_grid
 from statetrace.reproduction.of_probing import (
     OVER_SEQUENCES,
     curve,
@@ -39,9 +40,53 @@ def mean_of_folders(
     return measure
 
 
-def leap_of(found: Results, name: str) -> Measured:
-    """The largest share of the sequence that one layer adds to what must be restored."""
-    return of_grid(name, "prefix", "all", largest_leap)(found)
+def bend_of(found: Results, name: str) -> Measured:
+    """Whether what must be restored grows by doubling (1) or by equal steps (0)."""
+    return of_grid(name, "prefix", "all", front_bend)(found)
+
+
+def doubling_bend(length: int) -> float:
+    """What fronts that double until all of a sequence must be restored come to."""
+    return bend([min(2**layer, length) for layer in range(length)])
+
+
+def long_enough(measure: Measure, bound: float) -> Measure:
+    """A measure of bends, with no number where the models' sequences are so short that even
+    doubling would stay below the bound."""
+
+    def measured(found: Results) -> Measured:
+        made = measure(found)
+        names = [source.split("/")[1] for source in made.sources]
+        lengths = [grid(found, name, "prefix")[0].shape[1] for name in names]
+        would = [doubling_bend(length) for length in lengths]
+        if min(would) >= bound:
+            return made
+        said = ", ".join(f"{one:.2f} at length {n}" for one, n in zip(would, lengths, strict=True))
+        words = f"too short to tell: doubling itself has {said}, these {made.value:.2f} on average"
+        return Measured(None, words=f"{words}; {made.words}", sources=made.sources)
+
+    return measured
+
+
+def equal_cutoffs(prefix: str) -> Measure:
+    """Of the models whose folders begin so, the share whose state and parity are right up to the
+    same length."""
+
+    def measure(found: Results) -> Measured:
+        files = {name: lens_file(name, "generalization", "json") for name in found.folders(prefix)}
+        files = {name: file for name, file in files.items() if found.exists(file)}
+        if not files:
+            raise Missing(f"no folder of results/ that begins with '{prefix}' has cutoffs")
+        ends = [found.json(file)["summary"]["cutoff"] for file in files.values()]
+        state, parity = ([end[what]["first_below"] for end in ends] for what in ("state", "parity"))
+        alike = sum(one == other for one, other in zip(state, parity, strict=True))
+        said = "; ".join(
+            f"state {one}, parity {two}" for one, two in zip(state, parity, strict=True)
+        )
+        made = share_of(alike, len(ends), "models", tuple(files.values()), f"cutoffs: {said}")
+        return sized(found, made, list(files))
+
+    return measure
 
 
 def gain_of(found: Results, name: str) -> Measured:

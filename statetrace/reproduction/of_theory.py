@@ -14,8 +14,6 @@ from statetrace.lenses.parts.intervals import wilson
 from statetrace.mechanisms.signatures import signature
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Results
-from statetrace.tasks.phrases import wordings
-from statetrace.tasks.tokenizer import ids_of, trained
 
 COMPILED = "results/calibration/measures.jsonl"
 SIGNATURES = "statetrace/mechanisms/signatures.py"
@@ -150,21 +148,6 @@ def told_example(found: Results) -> Measured:
                     sources=("statetrace/groups/notation.py",))  # fmt: skip
 
 
-def told_in_words(found: Results) -> Measured:
-    """How many of the two counts of tokens come out, with a tokenizer of S3's sentences."""
-    told = [text for ways in wordings(group("S3", "receives"), 1).values() for text in ways]
-    words = trained(told)
-    counts = {
-        kind: sorted({len(ids_of(words, text)) - 1 for text in told if text.startswith(kind)})
-        for kind in ("Swap", "Rotate")
-    }
-    right = (counts["Swap"] == [5]) + (counts["Rotate"] == [7])
-    said = ", ".join(f"{kind} {' or '.join(map(str, n))}" for kind, n in counts.items())
-    sources = ("statetrace/tasks/phrases.py", "statetrace/tasks/tokenizer.py")
-    said += ", without the period"
-    return Measured(right / 2, 2, "counts", unit="share", words=said, sources=sources)
-
-
 def signature_fronts(algorithm: str, length: int) -> Measure:
     """Layers until the whole sequence is in its last token, by running the algorithm."""
 
@@ -212,16 +195,17 @@ def complement_layers(length: int) -> Measure:
     return measure
 
 
-def plateau_in_theory(length: int, pairs: int = 1000) -> Measure:
+def plateau_in_theory(length: int, pairs: int = 1000, opposite_too: bool = False) -> Measure:
     """Mean NLD of the parity-associative algorithm where pairs of equal parity are restored and
-    those of opposite parity are not; the interval is that of how many pairs are of either kind."""
+    those of opposite parity are not, or are as well; the interval is that of how many pairs are of
+    either kind."""
 
     def measure(found: Results) -> Measured:
         made = signature("parity-associative", "S3", length, pairs=pairs)
         whole, same, opposite = (
             made.patching["prefix", split] for split in ("all", "same", "opposite")
         )
-        here = (same >= 0.5) & (opposite < 0.5)
+        here = (same >= 0.5) & ((opposite >= 0.5) == opposite_too)
         words = (
             f"over {int(here.sum())} cells; pairs of equal parity {same[here].mean():.2f}, of "
             f"opposite parity {opposite[here].mean():.2f}; {made.pairs['same']} of {pairs} equal"

@@ -103,7 +103,6 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
 
 UNDRAWN = {
     "tree-settings": "settings, which the row has in full",
-    "text-tokens": "two small counts, which the row has in full",
     "swaps": "an exact count, in which all permutations are alike",
 }
 """Claims with a number and without a picture, and why."""

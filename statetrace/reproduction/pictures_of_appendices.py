@@ -14,7 +14,6 @@ from statetrace.report.figures.attention import tree_panel
 from statetrace.report.figures.chart import Chart, Cloud, Dots, Heat, Panel, Rule, numbers
 from statetrace.report.figures.layers_needed import by_split
 from statetrace.reproduction.kept import PAA_ZOO, A, first, group_of, looked_at, zoo
-from statetrace.reproduction.of_patching import grid
 from statetrace.reproduction.of_probing import (
     GUESSED,
     LINEAR,
@@ -25,6 +24,7 @@ from statetrace.reproduction.of_probing import (
 from statetrace.reproduction.of_shapes import read_as
 from statetrace.reproduction.pictures_of_models import (
     SPLITS,
+    counted,
     layers_by_position,
     maps,
     of_both,
@@ -82,7 +82,9 @@ def deletions(found: Results) -> Chart:
 
 def _deletions(found: Results, called: str, model: str) -> list[Panel]:
     return [
-        layers_by_position(*grid(found, model, where, "all", "median"), label, f"{called}, {what}")
+        layers_by_position(
+            *counted(found, model, where, "all", "median"), label, f"{called}, {what}"
+        )
         for where, label, what in (
             ("suffix", "deleted from action on", "suffixes"),
             ("window", "deleted action", "single actions"),
@@ -98,7 +100,7 @@ def deviations(found: Results) -> Chart:
 
 def _deviations(found: Results, called: str, model: str) -> list[Panel]:
     return [
-        layers_by_position(*grid(found, model, "prefix", split, "std"), "prefix up to action",
+        layers_by_position(*counted(found, model, "prefix", split, "std"), "prefix up to action",
              f"{called}, {split}", "deviation", 0.5)
         for split in SPLITS
     ]  # fmt: skip

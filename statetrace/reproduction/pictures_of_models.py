@@ -22,7 +22,7 @@ from statetrace.report.figures.chart import (
     numbers,
 )
 from statetrace.reproduction.kept import S5_A, S5_P, TEXT, A, P, first, short
-from statetrace.reproduction.of_patching import grid
+from statetrace.reproduction.of_patching import grid, pairs_of
 from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.results import Missing, Results, lens_file
 
@@ -58,7 +58,8 @@ def of_both(
 
 def patching(found: Results) -> Chart:
     """Figures 2, 8A and 8B: the two models, all pairs and by parity."""
-    return of_both(found, "patching", "Prefixes restored (Figures 2 and 8)", maps)
+    title = "Prefixes restored (Figures 2 and 8), without pairs that a model answers alike"
+    return of_both(found, "patching", title, maps)
 
 
 def patching_s5(found: Results) -> Chart:
@@ -68,19 +69,27 @@ def patching_s5(found: Results) -> Chart:
 
 def maps(found: Results, called: str, model: str) -> list[Panel]:
     return [
-        layers_by_position(*grid(found, model, "prefix", split), "prefix up to action",
+        layers_by_position(*counted(found, model, "prefix", split), "prefix up to action",
                            f"{called}, {split}")
         for split in SPLITS
     ]  # fmt: skip
 
 
+def counted(
+    found: Results, model: str, where: str, split: str = "all", column: str = "mean"
+) -> tuple[np.ndarray, str]:
+    """A patching map, and over how many pairs it is: "196 of 200 pairs"."""
+    cells, n = grid(found, model, where, split, column)
+    return cells, f"{n} {pairs_of(found, model, split)}"
+
+
 def layers_by_position(
-    cells: np.ndarray, n: int, label: str, title: str, of: str = "NLD", most: float = 1.0
+    cells: np.ndarray, pairs: str, label: str, title: str, of: str = "NLD", most: float = 1.0
 ) -> Panel:
-    """A map [layers, positions] over n pairs."""
+    """A map [layers, positions] over so many pairs."""
     layers, positions = (list(range(size)) for size in cells.shape)
     heat = Heat(positions, layers, [numbers(row) for row in cells], of, 0.0, most)
-    return Panel(label, "layer", (heat,), f"{title} ({n} pairs)", down=True, whole="xy")
+    return Panel(label, "layer", (heat,), f"{title} ({pairs})", down=True, whole="xy")
 
 
 def probes(found: Results) -> Chart:
@@ -105,11 +114,13 @@ def probes_s5(found: Results) -> Chart:
 
 
 def text(found: Results) -> Chart:
-    """Figure 14: models from scratch that read sentences, by probes and by patching."""
+    """Figure 14: models from scratch that read sentences, by probes, by patching, and how far they
+    are right."""
     panels: list[Panel] = []
     for number, model in enumerate(found.folders(TEXT), start=1):
         of = f"{number}: {short(found, model)}"
         panels += [*_probes(found, of, model), *maps(found, str(number), model)[:1]]
+        panels += by_length(found, f"{number}: cutoffs at 98%", model)
     if not panels:
         raise Missing("no model that reads sentences was looked at")
     return Chart("text", "Told in words, from scratch (Figure 14)", tuple(panels))

@@ -211,7 +211,7 @@ def test_a_model_of_the_papers_size_goes_before_the_zoo(project, kept):
     said += ", looked at up to length 6"
     assert about(found, "gpt2-associative") == said
     rows = rows_of(found)
-    for name in ("aa-patching", "paa-plateau", "leap-associative", "aa-deviation", "paa-window",
+    for name in ("aa-patching", "paa-plateau", "bend-associative", "aa-deviation", "paa-window",
                  "paa-parity-probe", "aa-exponential", "table-1-paa-state", "parity-read",
                  "prism-angles", "aa-linear-variance", "table-2-s3-paa-1", "odd-only",
                  "same-parity-depth", "paa-cutoffs-zoo"):  # fmt: skip

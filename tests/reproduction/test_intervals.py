@@ -5,7 +5,7 @@ import pytest
 
 from statetrace.lenses.parts.intervals import median_interval, wilson
 from statetrace.lenses.result import LensResult
-from statetrace.reproduction import of_patching, of_probing, of_text
+from statetrace.reproduction import of_maps, of_patching, of_probing, of_text
 from statetrace.reproduction import of_theory as theory
 from statetrace.reproduction.keep import keep
 from statetrace.reproduction.results import Results
@@ -58,7 +58,7 @@ def test_a_map_of_medians_has_an_interval_where_its_cells_have(tmp_path):
             for position, median in enumerate((1.0, 1.0, 0.4, 0.1))
         ]  # fmt: skip
         write_csv(tmp_path / "results/m/patching.csv", rows)
-        measure = of_patching.of_grid("m", "suffix", "all", of_patching.ignored_suffix)
+        measure = of_patching.of_grid("m", "suffix", "all", of_maps.ignored_suffix)
         return measure(Results(tmp_path))
 
     bare = write()
@@ -104,18 +104,19 @@ def test_probabilities_have_at_most_the_interval_of_shares(tmp_path):
 
 
 def test_means_of_models_have_the_mean_of_their_intervals(tmp_path):
-    """One map is sure; in the other the layer before the last may need two actions or four."""
-    write_patching(tmp_path, "text-scratch-0", (1, 2, 4, 8))
-    write_patching(tmp_path, "text-scratch-1", (1, 2, 3, 8))
+    """One map is sure; in the other the layer in the middle may need two actions or four."""
+    write_patching(tmp_path, "text-scratch-0", (1, 2, 3, 4, 8))
+    write_patching(tmp_path, "text-scratch-1", (1, 2, 3, 4, 8))
     rows = Results(tmp_path).table("results/text-scratch-1/patching.csv")
     for row in rows:
         if row["layer"] == 2 and row["position"] in (1, 2):
             row |= {"mean": 0.45 + 0.1 * (row["position"] - 1), "std": 0.15}
     write_csv(tmp_path / "results/text-scratch-1/patching.csv", rows)
-    found = of_text.mean_of_folders("text-scratch", "patching", of_text.leap_of)(Results(tmp_path))
-    assert found.value == pytest.approx((4 / 8 + 5 / 8) / 2)
-    assert found.low == pytest.approx((4 / 8 + 4 / 8) / 2)
-    assert found.high == pytest.approx((4 / 8 + 6 / 8) / 2)
+    found = of_text.mean_of_folders("text-scratch", "patching", of_text.bend_of)(Results(tmp_path))
+    two, three, four = (of_maps.bend((1, 2, middle, 4, 8)) for middle in (2, 3, 4))
+    assert found.value == pytest.approx(three)
+    assert found.low == pytest.approx((three + four) / 2)
+    assert found.high == pytest.approx((three + two) / 2)
     assert "over the sequences of each" in found.words
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from statetrace.reproduction.__main__ import OLD, PAGE
 from statetrace.reproduction.claim import answer, size
-from statetrace.reproduction.claims import CLAIMS, PARTS
+from statetrace.reproduction.claims import CLAIMS, PARTS, deletions, patching, text, theory
 from statetrace.reproduction.page import page
 from statetrace.reproduction.pictures import FOLDER, PICTURES, UNDRAWN, fingerprints
 from statetrace.reproduction.results import Results
@@ -127,6 +127,18 @@ def test_differences_come_with_a_cause_or_what_was_tried(answers):
 def test_what_is_not_reached_says_why(answers):
     without = [n for n, one in answers.items() if one.judgement == NOT_REACHED and not one.note]
     assert without == []
+
+
+QUOTING = (theory, patching, deletions, text)
+"""Files of claims whose rows all quote the paper."""
+
+
+@pytest.mark.parametrize("claim", [claim for part in QUOTING for claim in part.CLAIMS],
+                         ids=lambda claim: claim.name)  # fmt: skip
+def test_rows_quote_the_paper(claim):
+    """Words, a number or a formula of the paper's; bounds of ours belong to the rule."""
+    assert re.search(r"“[^”]+”|\d|[/=]", claim.paper)
+    assert not re.search(r"[≤≥]|at least|at most", claim.paper)
 
 
 def test_notes_hold_no_measured_numbers(answers):

@@ -1,8 +1,11 @@
 """Pictures show the numbers of the rows that lead to them: read off the chart, and measured."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
+from statetrace.report.figures.chart import Rule
 from statetrace.reproduction.claim import answer
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.of_studies import AA
@@ -33,11 +36,58 @@ def whole(chart, begins):
     return found.index(len(panel_of(chart, begins).heat.x))
 
 
-def half(chart):
-    every, same, opposite = (
+def paa_maps(chart):
+    return [
         np.array(panel_of(chart, f"PAA, {split}").heat.z) for split in ("all", "same", "opposite")
-    )
-    return every[(same >= 0.5) & (opposite < 0.5)].mean()
+    ]
+
+
+def half(chart, of=0):
+    """Of all pairs, where those of the same parity are restored and the others are not."""
+    maps = paa_maps(chart)
+    return maps[of][(maps[1] >= 0.5) & (maps[2] < 0.5)].mean()
+
+
+def whole_region(chart, inside=0):
+    """Where both are; inside, but for what every model restores."""
+    every, same, opposite = (cells[inside:, : cells.shape[1] - inside] for cells in paa_maps(chart))
+    return every[(same >= 0.5) & (opposite >= 0.5)].mean()
+
+
+def settled(chart, begins):
+    """By layer, how many actions have to be restored for half of the answer."""
+    cells = np.array(panel_of(chart, begins).heat.z)
+    return [int((row >= 0.5).argmax()) + 1 for row in cells]
+
+
+def bent(chart, begins):
+    """A front of as many steps as layers, half-way, between equal steps and doubling."""
+    found = settled(chart, begins)
+    first, middle, last = found[0], found[len(found) // 2], found[-1]
+    steps = (first + last) / 2
+    return (steps - middle) / (steps - (first * last) ** 0.5)
+
+
+def leap(chart, begins):
+    found = settled(chart, begins)
+    return max(np.diff(found)) / found[-1]
+
+
+def sparser_layers(chart, begins):
+    cells = np.array(panel_of(chart, begins).heat.z)[:, :-1]
+    counts = (np.abs(cells) >= 0.5).sum(1)
+    return sum(0 < after < before for before, after in pairwise(counts))
+
+
+def alike(chart):
+    """Of panels with cutoffs, the share in which both are one."""
+    ends = [
+        [mark.at for mark in panel.marks if isinstance(mark, Rule)]
+        for panel in chart.panels
+        if "cutoffs" in panel.title
+    ]
+    assert all(len(each) == 2 for each in ends)
+    return np.mean([state == parity for state, parity in ends])
 
 
 def off(chart, begins, target="state"):
@@ -96,7 +146,7 @@ def kinds(shares):
     return (max(shares) >= 0.95) + (min(shares) <= 0.6)
 
 
-def alike(chart):
+def alike_cells(chart):
     """Cells less than ten times apart."""
     marks = [m for m in panel_of(chart, "all cells").marks if hasattr(m, "texts")]
     apart = np.concatenate([np.subtract(m.x, m.y) for m in marks])
@@ -134,6 +184,19 @@ READ = {
     "sequential-layers": lambda chart: whole(chart, "sequential"),
     "paa-layers": lambda chart: whole(chart, "PAA, same") - whole(chart, "PAA, opposite"),
     "paa-half": half,
+    "paa-whole": whole_region,
+    "aa-patching": lambda chart: bent(chart, "AA, all"),
+    "bend-associative": lambda chart: bent(chart, "AA, same"),
+    "bend-parity-associative": lambda chart: bent(chart, "PAA, same"),
+    "bend-opposite": lambda chart: bent(chart, "AA, opposite"),
+    "leap-associative": lambda chart: leap(chart, "AA, same"),
+    "opposite-parity-paa": lambda chart: leap(chart, "PAA, opposite"),
+    "paa-plateau": half,
+    "opposite-middle": lambda chart: half(chart, 2),
+    "paa-restored": lambda chart: whole_region(chart, 1),
+    "aa-window": lambda chart: sparser_layers(chart, "AA, single"),
+    "paa-window": lambda chart: sparser_layers(chart, "PAA, single"),
+    "text-mechanism": alike,
     "associative-probe": lambda chart: off(chart, "associative"),
     "sequential-probe": lambda chart: off(chart, "sequential"),
     "parallel-exists": lambda chart: min(last(chart, "compiled", "parallel")),
@@ -147,7 +210,7 @@ READ = {
     "prism-all": lambda chart: np.mean(np.array(prisms_of(chart).y) >= 0.5),
     "prism-angles": lambda chart: off_60(chart, "pythia-160m, step 20,000"),
     "aa-parity-last": lambda chart: kinds(last(chart, "", "a probe of the last layer")),
-    "table-1-cells": alike,
+    "table-1-cells": alike_cells,
     "s5-prongs": lambda chart: nearest_by_others(last(chart, "clusters around", "a cluster")),
     "table-2-s3-paa-1": lambda chart: last(chart, "S3, PAA", "ours")[0],
     "table-2-s3-aa-2": lambda chart: last(chart, "S3, AA", "ours")[1],

@@ -9,7 +9,8 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.result import LensResult
-from statetrace.reproduction import of_heads, of_patching, of_probing, of_studies
+from statetrace.mechanisms.signatures import signature
+from statetrace.reproduction import of_heads, of_maps, of_patching, of_probing, of_studies
 from statetrace.reproduction.claim import Claim, answer, settings, size
 from statetrace.reproduction.keep import keep
 from statetrace.reproduction.measured import Measured, of_correlation, of_deviation, share_of
@@ -197,9 +198,29 @@ def test_gaps_of_a_factor(tmp_path, small, large, judgement):
 
 def test_deletion_maps():
     cells = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.2, 0.1], [0.1, -0.9, 0.0, 0.0]])
-    assert of_patching.ignored_suffix(cells)[0] == 2 / 4
-    assert of_patching.rising_windows(cells)[0] == 0
-    assert of_patching.rising_windows(cells[::-1])[0] == 2
+    assert of_maps.ignored_suffix(cells)[0] == 2 / 4
+
+
+@pytest.mark.parametrize(
+    ("spacings", "layers"),
+    [
+        ((1, 2, 4, 8, 16, None), 4),  # hierarchically, as the algorithm has it
+        ((1, 1, 2, 4, None, None), 2),
+        ((1, 8, None, None, None, None), 1),
+        ((1, None, None, None, None, None), 0),  # all at once
+        ((16, 8, 4, 2, 1, 1), 0),  # the wrong way round
+    ],
+)
+def test_single_actions_that_get_sparser(spacings, layers):
+    """Every so many actions one counts, with either sign; the last action is not asked."""
+    cells = np.zeros((len(spacings), 33))
+    cells[:, -1] = 1
+    for layer, spacing in enumerate(spacings):
+        if spacing:
+            cells[layer, :-1:spacing] = (-1) ** layer
+    found, words = of_maps.thinning_layers(cells)
+    assert found == layers
+    assert words.startswith("single actions that count, of 32, by layer: ")
 
 
 def test_single_actions_deleted_early_and_late(tmp_path):
@@ -226,22 +247,75 @@ def test_single_actions_deleted_early_and_late(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fronts", "partial", "leap"),
+    ("fronts", "bend", "leap"),
     [
-        ([1, 2, 4, 8], 2, 0.5),  # doubling
-        ([1, 8, 8, 8], 0, 7 / 8),  # parallel
-        ([1, 2, 3, 4], 3, 1 / 8),  # one by one, too few layers
+        ([1, 2, 4, 8, 16], 1, 0.5),  # doubling
+        ([1, 1, 2, 4, 8, 16, 16, 16], 1, 0.5),  # beginning late, with layers to spare
+        ([1, 16, 16, 16], 0, 15 / 16),  # parallel
+        ([1, 6, 11, 16], 0, 5 / 16),  # by equal steps
+        ([1, 2, 3, 4, 5], 0, 1 / 16),  # one by one, too few layers
+        ([1, 11, 15, 16], -1, 10 / 16),  # by smaller and smaller steps
     ],
 )
-def test_fronts_of_made_maps(tmp_path, fronts, partial, leap):
-    write_patching(tmp_path, "m", fronts)
+def test_fronts_of_made_maps(tmp_path, fronts, bend, leap):
+    write_patching(tmp_path, "m", fronts, length=16)
     found = Results(tmp_path)
-    count = of_patching.of_grid("m", "prefix", "all", of_patching.partial_layers)(found)
-    assert (count.value, count.n) == (partial, 9)
-    assert count.words.endswith(" ".join(map(str, fronts)))
-    share = of_patching.of_grid("m", "prefix", "all", of_patching.largest_leap)(found)
+    bent = of_patching.of_grid("m", "prefix", "all", of_maps.front_bend)(found)
+    assert (bent.value, bent.n) == (pytest.approx(bend, abs=0.01), 9)
+    assert f"layer by layer: {' '.join(map(str, fronts))};" in bent.words
+    share = of_patching.of_grid("m", "prefix", "all", of_maps.largest_leap)(found)
     assert share.value == leap
     assert of_patching.apart("m")(found).value == 0
+
+
+@pytest.mark.parametrize("length", [20, 32, 64, 100])
+def test_only_association_bends(length):
+    """By running the algorithms; cut off at a length that is no power of 2, doubling bends less."""
+    fronts = {
+        name: signature(name, "S3", length).restores("opposite" if name == "parallel" else "same")
+        for name in ("sequential", "parallel", "associative", "parity-associative")
+    }
+    bends = {name: of_maps.bend(one) for name, one in fronts.items()}
+    assert bends["sequential"] == bends["parallel"] == 0
+    assert bends["associative"] == bends["parity-associative"] > 0.7
+    if length == 64:
+        assert bends["associative"] == 1
+
+
+def test_pairs_left_out_are_told(tmp_path):
+    write_patching(tmp_path, "m", [1, 2, 4, 8])
+
+    def said():
+        found = Results(tmp_path)
+        every, same = (
+            of_patching.of_grid("m", "prefix", split, of_maps.largest_leap)(found)
+            for split in ("all", "same parity")
+        )
+        return every.text(), same.text(), of_patching.deviation("m", "all")(found).words
+
+    assert all("n = 9 pairs" in text for text in said()[:2])
+    for without in (0, 3):
+        summary = {"pairs_asked": 9 + without, "pairs_left_out": without}
+        write_json(tmp_path / "results/m/patching.json", {"summary": summary})
+        every, same, deviation = said()
+        assert ("n = 9 of 12 pairs" in every) == ("3 of 12 pairs left out" in deviation)
+        assert ("n = 9 of 12 pairs" in every) == bool(without)
+        assert "n = 9 pairs" in same
+
+
+def test_regions_of_half_and_of_all(tmp_path):
+    """Layer 1 settles parity of eight actions: from then on pairs of opposite parity need all of
+    them. What is restored in any model, as all by the whole sequence, does not count."""
+    write_patching(tmp_path, "m", [1, 2, 4, 8], opposite=[1, 6, 8, 8])
+    found = Results(tmp_path)
+    whole = of_patching.restored("m")(found)
+    assert (whole.value, whole.words.split(";")[0]) == (1, "over 2 cells")
+    half = of_patching.plateau("m")(found)
+    assert half.words == "over 8 cells; 9 of 9 pairs have the same parity"
+    middle = of_patching.plateau("m", "opposite parity")(found)
+    assert (middle.value, middle.words) == (0, "over 8 cells")
+    write_patching(tmp_path, "m", [1, 8, 8, 8])
+    assert of_patching.restored("m")(Results(tmp_path)).value is None
 
 
 def test_probes_and_heads_of_made_tables(tmp_path):
@@ -271,6 +345,10 @@ def test_probes_and_heads_of_made_tables(tmp_path):
     parity, state = (of_probing.wilson(np.array(share * 100), 100) for share in (0.95, 0.2))
     off = math.hypot((parity[1] - parity[0]) / 2 / 0.5, (state[1] - state[0]) / 2 / 0.8)
     assert (ahead.low, ahead.high) == pytest.approx((0.9 - off, 0.9 + off))
+    close = [row | {"mean": row["chance"]} for row in rows]  # in which nothing can be read
+    write_csv(tmp_path / "results/m-second/probing.csv", close)
+    both = of_probing.parity_ahead("m")(Results(tmp_path))  # the one where parity gets furthest
+    assert (both.value, both.low, both.n) == (ahead.value, ahead.low, 2)
     assert [of_heads.head_score("m", rank)(found).value for rank in (1, 2, 3)] == [90, 60, 10]
 
 

@@ -20,7 +20,8 @@ from statetrace.reproduction.trained_with import trained_with
 from statetrace.training.recipe import Recipe
 from tests.reproduction.made import CELL, write_csv, write_json, write_patching
 
-RULES = {claim.name: claim.rule for claim in CLAIMS}
+NAMED = {claim.name: claim for claim in CLAIMS}
+RULES = {name: claim.rule for name, claim in NAMED.items()}
 
 PRINTED = {
     "paper-1": r"""
@@ -56,6 +57,8 @@ def test_topic_tables_are_the_papers(name):
         ("parity-sum", theory.summed_parity, AGREES),
         ("paa-layers", theory.complement_layers(32), AGREES),
         ("paa-half", theory.plateau_in_theory(32), AGREES),
+        ("paa-whole", theory.plateau_in_theory(32, opposite_too=True), AGREES),
+        ("paa-whole", theory.plateau_in_theory(32), DIFFERS),
         ("not-solvable", theory.smallest_unsolvable, AGREES),
         ("s3-is-d3", theory.s3_is_d3, AGREES),
         ("relation", theory.printed_relation, DIFFERS),
@@ -189,12 +192,49 @@ def test_lengths_learned_one_after_the_other(tmp_path):
 
 
 def test_models_of_sentences_are_taken_together(tmp_path):
-    write_patching(tmp_path, "text-scratch-0", (1, 2, 4, 8))
-    write_patching(tmp_path, "text-scratch-1", (1, 1, 1, 8))
-    measure = of_text.mean_of_folders("text-scratch", "patching", of_text.leap_of)
-    assert measure(Results(tmp_path)).value == pytest.approx((4 / 8 + 7 / 8) / 2)
+    write_patching(tmp_path, "text-scratch-0", (1, 2, 4, 8, 16), length=16)
+    write_patching(tmp_path, "text-scratch-1", (1, 6, 11, 16), length=16)
+    measure = of_text.mean_of_folders("text-scratch", "patching", of_text.bend_of)
+    assert measure(Results(tmp_path)).value == pytest.approx((1 + 0) / 2)
     with pytest.raises(Missing):
         of_text.mean_of_folders("text-scratch", "probing", of_text.gain_of)(Results(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("length", "fronts", "judged"),
+    [
+        (16, (1, 2, 4, 8, 16), AGREES),
+        (16, (1, 6, 11, 16, 16), DIFFERS),
+        (5, (1, 2, 4, 5, 5), NOT_REACHED),  # doubling as far as it goes
+        (6, (1, 3, 5, 6, 6), NOT_REACHED),
+    ],
+)
+def test_short_sentences_cannot_show_doubling(tmp_path, length, fronts, judged):
+    write_patching(tmp_path, "text-scratch-0", fronts, length=length)
+    found = NAMED["text-patching"].measure(Results(tmp_path))
+    assert judge(RULES["text-patching"], found) == judged
+    assert found.words.startswith("too short to tell") == (judged == NOT_REACHED)
+    assert f"layer by layer: {' '.join(map(str, fronts))}" in found.words
+
+
+def test_mechanisms_of_sentences_by_cutoffs(tmp_path):
+    """Alike in state and parity, or parity further; few models do not decide."""
+
+    def write(ends):
+        for seed, (state, parity) in enumerate(ends):
+            cutoff = {"state": {"first_below": state}, "parity": {"first_below": parity}}
+            file = tmp_path / f"results/text-scratch-{seed}/generalization.json"
+            write_json(file, {"summary": {"cutoff": cutoff}})
+        return of_text.equal_cutoffs("text-scratch")(Results(tmp_path))
+
+    with pytest.raises(Missing):
+        write([])
+    few = write([(6, 9), (5, 9)])
+    assert (few.value, few.n) == (0, 2)
+    assert few.words == "0 of 2; cutoffs: state 6, parity 9; state 5, parity 9"
+    assert judge(RULES["text-mechanism"], few) == NOT_REACHED
+    assert judge(RULES["text-mechanism"], write([(5, 9)] * 8)) == DIFFERS
+    assert judge(RULES["text-mechanism"], write([(9, 9)] * 8)) == AGREES
 
 
 def test_cutoffs_beyond_what_was_taught_tell_nothing(tmp_path):

@@ -14,6 +14,7 @@ from statetrace.reproduction.claims import (
     patching,
     probing,
     shapes,
+    text,
     theory,
     trees,
 )
@@ -22,7 +23,7 @@ PARTS: dict[str, tuple[Claim, ...]] = {
     theory.TITLE: theory.CLAIMS,
     patching.TITLE: patching.CLAIMS + deletions.CLAIMS,
     probing.TITLE: probing.CLAIMS,
-    geometry.TITLE: geometry.CLAIMS + shapes.CLAIMS,
+    geometry.TITLE: geometry.CLAIMS + text.CLAIMS + shapes.CLAIMS,
     attention.TITLE: attention.CLAIMS + trees.CLAIMS,
     learning.TITLE: learning.CLAIMS + losses.CLAIMS,
     choice.TITLE: choice.CLAIMS,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from statetrace.reproduction import of_maps as maps
 from statetrace.reproduction import of_patching as lens
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
+from statetrace.reproduction.claims.patching import DOUBLING, GROWS
 from statetrace.reproduction.kept import A, P
 from statetrace.reproduction.rules import AtLeast, AtMost
 
@@ -12,16 +14,13 @@ KINDS = (("aa", A, ZOO_A), ("paa", P, ZOO_P))
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
-        name="leap-opposite",
+        name="bend-opposite",
         where="Figure 8B, App. B",
-        says=(
-            "On opposite-parity pairs, too, AA models show an exponential pattern: no layer adds "
-            "more than half of the sequence"
-        ),
-        paper="≤ 50%",
+        says=f"On opposite-parity pairs, too, AA models show the exponential pattern: {GROWS}",
+        paper="“the exponential patching pattern in AA models”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(A, "prefix", "opposite parity", lens.largest_leap, "share"),
-        rule=AtMost(0.5),
+        measure=lens.of_grid(A, "prefix", "opposite parity", maps.front_bend),
+        rule=DOUBLING,
         ours=True,
         stand_in=ZOO_A,
         picture="patching",
@@ -31,7 +30,7 @@ CLAIMS: tuple[Claim, ...] = (
             name=f"{kind}-deleted-early",
             where="Figure 8D, App. B",
             says=f"In {kind.upper()} models every single action counts before the first layer",
-            paper="any",
+            paper="“deleting any single token in the early layers is extremely important”",
             recipe=f"{PAPER}/figure-8-patching-kinds.toml",
             measure=lens.alone(model, late=False),
             rule=AtLeast(0.9),
@@ -46,7 +45,7 @@ CLAIMS: tuple[Claim, ...] = (
             name=f"{kind}-deleted-late",
             where="Figure 8D, App. B",
             says=f"In {kind.upper()} models no single action counts in the last layers",
-            paper="none",
+            paper="“deleting any single token is unimportant”",
             recipe=f"{PAPER}/figure-8-patching-kinds.toml",
             measure=lens.alone(model, late=True),
             rule=AtMost(0.05),
@@ -63,7 +62,7 @@ CLAIMS: tuple[Claim, ...] = (
             "Of PAA models' answers all have the clean parity where a prefix is restored before "
             "parity is known, and the wrong one behind it"
         ),
-        paper="all",
+        paper="“the entire prediction being of the correct parity”, then “of the incorrect parity”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         note=(
             "The maps compare the clean answer with the corrupted one; what the model thinks of "

@@ -1,16 +1,13 @@
-"""Section 4.3 and appendices C to E: the shape of states, and models of sentences."""
+"""Section 4.3 and appendices C and D: the shape of states."""
 
 from __future__ import annotations
 
 from statetrace.reproduction import of_prisms as prisms
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction import of_shapes as shapes
-from statetrace.reproduction import of_text as text
 from statetrace.reproduction.claim import Claim
-from statetrace.reproduction.claims.names import PAPER, PRETRAINED, TAUGHT, ZOO_A, ZOO_P
-from statetrace.reproduction.kept import PAA_ZOO, TEXT, A, P
-from statetrace.reproduction.of_probing import parity_ahead
-from statetrace.reproduction.of_theory import told_example, told_in_words
+from statetrace.reproduction.claims.names import PAPER, TAUGHT, ZOO_A, ZOO_P
+from statetrace.reproduction.kept import PAA_ZOO, A, P
 from statetrace.reproduction.rules import AtLeast, AtMost, Inside, Near
 
 TITLE = "Geometry and natural language (§4.3, Figures 4 and 11 to 14, App. C to E)"
@@ -147,111 +144,5 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         noted="",
         picture="s5-clusters",
-    ),
-    Claim(
-        name="text-pretrained",
-        where="Figure 14, App. E",
-        says=(
-            "On sentences a pretrained Pythia shows PAA: parity is read much earlier than the state"
-        ),
-        paper="much earlier than the actual state representation",
-        recipe=f"{PAPER}/figure-14-natural-language.toml",
-        note=PRETRAINED,
-        noted="",
-    ),
-    *(
-        Claim(
-            name=f"text-pretrained-{name}",
-            where="Figure 14, App. E",
-            says=f"On sentences a pretrained Pythia {says}",
-            paper=paper,
-            recipe=f"{PAPER}/figure-14-natural-language.toml",
-            note=PRETRAINED,
-            noted="",
-        )
-        for name, says, paper in (
-            (
-                "patching",
-                "shows a region in which part of the answer is restored",
-                "a light blue middle section",
-            ),
-            ("early", "has the state in far earlier layers than one from scratch", "very early on"),
-        )
-    ),
-    Claim(
-        name="text-scratch",
-        where="Figure 14, App. E",
-        says="On sentences a Pythia from scratch reads parity and state at the same rate",
-        paper="increases at a similar rate",
-        recipe=f"{PAPER}/figure-14-natural-language.toml",
-        measure=parity_ahead(TEXT),
-        rule=AtMost(0.25),
-        ours=True,
-        stand_in="recipes/studies/tiny-text.toml",
-        note=(
-            "How far the parity probe gets ahead at any layer, each probe from chance to right: "
-            "hardly at all in the AA models of other rows, most of the way in the PAA ones. By "
-            "accuracy these models are PAA all the same: they know parity at "
-            "every length they were taught, and the state at shorter ones alone."
-        ),
-        noted="",
-        picture="text",
-    ),
-    Claim(
-        name="text-patching",
-        where="Figure 14, App. E",
-        says=(
-            "On sentences a Pythia from scratch shows an associative pattern: as in doubling, no "
-            "layer adds more than half of the sequence to the prefix that must be restored"
-        ),
-        paper="exponentially longer prefixes being disregarded",
-        recipe=f"{PAPER}/figure-14-natural-language.toml",
-        measure=text.mean_of_folders(TEXT, "patching", text.leap_of, "share"),
-        rule=AtMost(0.5),
-        ours=True,
-        stand_in="recipes/studies/tiny-text.toml",
-        picture="text",
-    ),
-    Claim(
-        name="text-exponential",
-        where="Figure 14, App. E",
-        says=(
-            "There, too, the state probe improves exponentially with depth: more in the deeper half"
-        ),
-        paper="improves exponentially over layers",
-        recipe=f"{PAPER}/figure-14-natural-language.toml",
-        measure=text.mean_of_folders(TEXT, "probing", text.gain_of, "share"),
-        rule=AtLeast(0.5),
-        ours=True,
-        stand_in="recipes/studies/tiny-text.toml",
-        picture="text",
-    ),
-    Claim(
-        name="text-example",
-        where="App. E",
-        says=(
-            "Swap positions 2 and 3, rotate the last item to the front, swap positions 1 and 2: "
-            "132, 312, 213 end at 123"
-        ),
-        paper="123",
-        recipe=f"{PAPER}/figure-14-natural-language.toml",
-        measure=told_example,
-        rule=AtLeast(1),
-        note=(
-            "With labels read as in Figure 1 the example would end elsewhere; the sentences decide."
-        ),
-        noted="",
-        picture="examples",
-    ),
-    Claim(
-        name="text-tokens",
-        where="App. E",
-        says="Told in words, swaps have 5 tokens and rotations 7",
-        paper="5 tokens, 7 tokens",
-        recipe=f"{PAPER}/figure-14-natural-language.toml",
-        measure=told_in_words,
-        rule=AtLeast(1),
-        note="Counted with a tokenizer trained on the sentences, in place of Pythia's own.",
-        noted="",
     ),
 )

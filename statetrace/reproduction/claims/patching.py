@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
+from statetrace.reproduction import of_maps as maps
 from statetrace.reproduction import of_patching as lens
 from statetrace.reproduction import of_s5 as s5
 from statetrace.reproduction.claim import Claim
 from statetrace.reproduction.claims.names import PAPER, ZOO_A, ZOO_P
 from statetrace.reproduction.kept import PAA_ZOO, A, P, zoo
-from statetrace.reproduction.rules import AtLeast, AtMost, Near
+from statetrace.reproduction.rules import AGREES, NOT_REACHED, AtLeast, AtMost, Near
 
 TITLE = "Activation patching (§4.2, Figures 2, 8 and 9, App. B)"
 
 LEAPS = (
     "The zoo's parity-associative models, all of six layers, have one layer that leaps over most "
-    "of the sequence, as counting would; those of the paper's size have none (row before these). "
+    "of the sequence, as counting would; those of the paper's size have none "
+    "([leap-parity-associative](#leap-parity-associative)). "
     "Looked at by many lengths, the answer of small ones, too, moves deeper, which is why there is "
     "a depth lens ([lab notes](docs/lab-notes.md)). Six layers may be too few to show a curve; the "
     "associative model shows one with as many."
+)
+
+GROWS = (
+    "half-way from one action to all, what must be restored is as doubling has it (1) and not as "
+    "equal steps have it (0)"
+)
+DOUBLING = AtLeast(0.5)
+"""Nearer to doubling than to equal steps; one step over everything, too, has 0."""
+LEFT_OUT = (
+    "Left out are pairs of which the model answers both sequences alike, since NLD would be 0/0; "
+    "rows about all pairs say of how many theirs are."
+)
+WINDOWS = (
+    "By medians, the place of a single action counts in the first layers alone. Deeper, what a "
+    "layer has of an action may lie in several places, so that deleting one costs less than half "
+    "of the answer."
 )
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="aa-patching",
         where="Figure 2, §4.2",
-        says="In AA models the prefix that must be restored grows layer by layer, exponentially",
-        paper="several layers between one action and all",
+        says=f"In AA models the prefix that must be restored grows exponentially: {GROWS}",
+        paper="“ignoring exponentially longer prefixes”",
         recipe=f"{PAPER}/figure-2-patching.toml",
-        measure=lens.of_grid(A, "prefix", "all", lens.partial_layers, "layers"),
-        rule=AtLeast(3),
+        measure=lens.of_grid(A, "prefix", "all", maps.front_bend),
+        rule=DOUBLING,
         ours=True,
         stand_in=ZOO_A,
         picture="patching",
@@ -58,22 +76,70 @@ CLAIMS: tuple[Claim, ...] = (
         ),
         picture="patching",
     ),
+    Claim(
+        name="paa-restored",
+        where="Figure 2, §3.4",
+        says=(
+            "And there is a region in which all of the answer is, shaped like the parallel "
+            "algorithm: where pairs of either parity are restored"
+        ),
+        paper="“a 100% restoration in accuracy”",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=lens.restored(P),
+        rule=Near(1, 0.05),
+        stand_in=ZOO_P,
+        note_at_size=(
+            "The region has no sharp edge: next to it pairs of opposite parity are restored for "
+            "the larger part alone, and these cells lower the mean; far from it all of the answer "
+            "is restored (picture). So it is in the two others of this size (GPT-2, a second "
+            "Pythia), in the second Pythia most of all."
+        ),
+        picture="patching",
+    ),
+    *(
+        Claim(
+            name=f"bend-{model.removeprefix('s3-')}",
+            where="Figure 8A, App. B",
+            says=f"On same-parity pairs {kind} models show the exponential pattern: {GROWS}",
+            paper="“the same exponential patching pattern in both AA and PAA models”",
+            recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+            measure=lens.of_grid(model, "prefix", "same parity", maps.front_bend),
+            rule=DOUBLING,
+            ours=True,
+            stand_in=recipe,
+            note=note,
+            noted=AGREES,
+            general=True,
+            picture="patching",
+        )
+        for kind, model, recipe, note in (
+            ("AA", A, ZOO_A, ""),
+            (
+                "PAA",
+                P,
+                ZOO_P,
+                "Over all layers. In the deeper half alone the front of this model moves on by "
+                "about as many actions in every layer; those of the two others of this size "
+                "(GPT-2, a second Pythia) do so in their last layers.",
+            ),
+        )
+    ),
     *(
         Claim(
             name=f"leap-{model.removeprefix('s3-')}",
-            where="Figures 2 and 8A, App. B" if model == A else "Figure 8A, App. B",
+            where="§3.3, Figure 8A",
             says=(
-                f"On same-parity pairs {kind} models show an exponential pattern: as in doubling, "
-                "no layer adds more than half of the sequence"
+                f"Nor do {kind} models compose same-parity pairs at once: as in doubling, whose "
+                "last layer reads position t/2, no layer adds more than half of the sequence"
                 + ("" if model in (A, P) else f" (zoo: {model})")
             ),
-            paper="≤ 50%",
+            paper="“h_{t/2} in the layer before the final state is computed”",
             recipe=f"{PAPER}/figure-8-patching-kinds.toml",
             measure=lens.of_grid(
                 model if model in (A, P) else zoo(model),
                 "prefix",
                 "same parity",
-                lens.largest_leap,
+                maps.largest_leap,
                 "share",
             ),
             rule=AtMost(0.5),
@@ -88,10 +154,10 @@ CLAIMS: tuple[Claim, ...] = (
         name="same-parity-depth",
         where="Figure 8A, App. B",
         says=(
-            "PAA models compute the parity complement by association: longer sequences "
-            "need more layers"
+            "PAA models compute the parity complement by association, not by counting: longer "
+            "sequences need more layers"
         ),
-        paper="a layer per doubling: at least 3 from length 2 to 24",
+        paper="“computed in an associative manner”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         measure=lens.depth_needed(P, "same parity"),
         rule=AtLeast(3),
@@ -103,44 +169,62 @@ CLAIMS: tuple[Claim, ...] = (
         name="opposite-parity-paa",
         where="Figure 8B, App. B",
         says=(
-            "On opposite-parity pairs the pattern of PAA models is parallel: no layer "
-            "depends on a part of the sequence"
+            "On opposite-parity pairs the pattern of PAA models is roughly parallel: one layer "
+            "adds most of the sequence to what must be restored"
         ),
-        paper="none",
+        paper="“roughly parallel”; “a component that resembles a parallel patching signature”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(P, "prefix", "opposite parity", lens.partial_layers, "layers"),
-        rule=AtMost(0),
+        measure=lens.of_grid(P, "prefix", "opposite parity", maps.largest_leap, "share"),
+        rule=AtLeast(0.5),
+        ours=True,
         stand_in=ZOO_P,
         note_at_size=(
-            "Parity of long sequences is settled by one layer for all lengths at once, as the "
-            "paper says (Figure 10's picture has the same edge), but in the deeper half. Before it "
-            "the maps show an upright edge, at the length up to which probes read parity earlier: "
-            "short prefixes are worked out first, and pairs that differ there depend on them. In "
-            "a second model (GPT-2, in results/), earlier in training, parity spreads over the "
-            "first few layers. Neither is at the end of its training."
+            "One layer does settle parity of all longer sequences at once, as the paper says (the "
+            "probes' [picture](#picture-probes-by-length) has the same edge), but what is left for "
+            "it is less than half. Before it the maps show an upright edge, at the length up to "
+            "which probes read parity earlier: short prefixes are worked out first, and pairs that "
+            "differ there depend on them. In the two others of this size (GPT-2, a second Pythia), "
+            "earlier in training, parity spreads over several layers. None is at the end of its "
+            "training."
         ),
+        picture="patching",
+    ),
+    Claim(
+        name="opposite-middle",
+        where="Figure 8B, App. B",
+        says=(
+            "Where same-parity pairs are restored and opposite-parity ones are not, the latter are "
+            "in part: their complement is known"
+        ),
+        paper="“shifts the logits towards the correct prediction, but not 100%”",
+        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+        measure=lens.plateau(P, "opposite parity"),
+        rule=AtLeast(0.05),
+        ours=True,
+        stand_in=ZOO_P,
         picture="patching",
     ),
     Claim(
         name="parity-layers",
         where="App. B",
         says="In PAA models parity is computed in layers 3 to 5 of 12",
-        paper="25 to 42% of the depth",
+        paper="“around layers 3-5”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(P, "prefix", "opposite parity", lens.settled_depth, "share"),
+        measure=lens.of_grid(P, "prefix", "opposite parity", maps.settled_depth, "share"),
         rule=Near(0.335, 0.085),
         stand_in=ZOO_P,
         note=(
             "By patching, parity has left the first action's position after the first layer; by "
-            "probes it is readable only several layers later (Figure 10's row). Between the two "
+            "probes it is readable only several layers later "
+            "([parity-read](#parity-read)). Between the two "
             "lies counting odd actions modulo 2, which does not depend on single positions any "
             "more."
         ),
         note_at_size=(
             "One layer settles parity of all long sequences, deeper than the paper's; short "
-            "prefixes are done with before (picture). A second model (GPT-2, in results/), earlier "
-            "in its training and looked at up to a third of the length, has it where the paper "
-            "says."
+            "prefixes are done with before (picture). Of the two others of this size, earlier in "
+            "training and looked at up to about a third of the length, a second Pythia has it "
+            "nearly as deep and GPT-2 where the paper says."
         ),
         picture="patching",
     ),
@@ -148,7 +232,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="aa-splits",
         where="Figure 8A and B, App. B",
         says="In AA models the maps of same- and opposite-parity pairs are alike",
-        paper="no difference",
+        paper="“displaying the same exponential curve”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         measure=lens.apart(A),
         rule=AtMost(0.1),
@@ -160,21 +244,31 @@ CLAIMS: tuple[Claim, ...] = (
         name="paa-splits",
         where="Figure 8A and B, App. B",
         says="In PAA models the two maps differ drastically",
-        paper="a clear difference",
+        paper="“differ drastically”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
         measure=lens.apart(P),
         rule=AtLeast(0.3),
         ours=True,
         stand_in=ZOO_P,
+        note=(
+            "The interval lies on both sides of the bound, which is ours. That this model settles "
+            "parity late ([parity-layers](#parity-layers)) may bring its maps closer. The two "
+            "others of this size (GPT-2, a second Pythia) lie above it."
+        ),
+        noted=NOT_REACHED,
+        general=True,
         picture="patching",
     ),
     Claim(
         name="aa-suffix",
         where="Figure 8C, App. B",
-        says="In AA models exponentially longer suffixes can be deleted",
-        paper="half of the sequence one layer before the last",
+        says=(
+            "In AA models exponentially longer suffixes can be deleted: nearly half of the "
+            "sequence one layer before the last"
+        ),
+        paper="“exponentially longer”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(A, "suffix", "all", lens.ignored_suffix, "share"),
+        measure=lens.of_grid(A, "suffix", "all", maps.ignored_suffix, "share"),
         rule=AtLeast(0.4),
         ours=True,
         stand_in=ZOO_A,
@@ -188,17 +282,20 @@ CLAIMS: tuple[Claim, ...] = (
             "Over the deeper half the suffixes do grow with every layer, the last two times more "
             "than doubling (picture). One layer before the last they stop short of the bound, "
             "since the last step is longer than a doubling: by substitution, too, more than half "
-            "of the prefix has to be restored there (Figure 2's row)."
+            "of the prefix has to be restored there ([aa-patching](#aa-patching))."
         ),
         picture="deletions",
     ),
     Claim(
         name="paa-suffix",
         where="Figure 8C, App. B",
-        says="In PAA models exponentially longer suffixes can be deleted",
-        paper="half of the sequence one layer before the last",
+        says=(
+            "In PAA models exponentially longer suffixes can be deleted: nearly half of the "
+            "sequence one layer before the last"
+        ),
+        paper="“exponentially longer”",
         recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(P, "suffix", "all", lens.ignored_suffix, "share"),
+        measure=lens.of_grid(P, "suffix", "all", maps.ignored_suffix, "share"),
         rule=AtLeast(0.4),
         ours=True,
         stand_in=ZOO_P,
@@ -209,76 +306,95 @@ CLAIMS: tuple[Claim, ...] = (
         noted="",
         note_at_size=(
             "In its deeper half this model's front moves on by about as many actions in every "
-            "layer (Figure 8A's row), not by more and more, so its last step is short, and what "
-            "can be deleted is what lies behind the front. Its reach still grew when it was looked "
-            "at. A second model (GPT-2, in results/) on shorter sequences keeps about half of the "
-            "answer in its deeper layers whatever is deleted."
+            "layer ([bend-parity-associative](#bend-parity-associative)), not by more and more, so "
+            "its last step is short, and what can be deleted is what lies behind the front. Its "
+            "reach still grew when it was looked at. The two others of this size, on shorter "
+            "sequences, do not show suffixes that grow either: GPT-2 keeps about half of the "
+            "answer in its deeper layers whatever is deleted, and a second Pythia goes from next "
+            "to nothing to everything in one layer."
         ),
         picture="deletions",
     ),
-    Claim(
-        name="aa-window",
-        where="Figure 8D, App. B",
-        says="In AA models the single actions that count get fewer with every layer",
-        paper="never more than before",
-        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(A, "window", "all", lens.rising_windows, "layers"),
-        rule=AtMost(0),
-        stand_in=ZOO_A,
-        picture="deletions",
-    ),
-    Claim(
-        name="paa-window",
-        where="Figure 8D, App. B",
-        says="In PAA models the single actions that count get fewer with every layer",
-        paper="never more than before",
-        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(P, "window", "all", lens.rising_windows, "layers"),
-        rule=AtMost(0),
-        stand_in=ZOO_P,
-        picture="deletions",
+    *(
+        Claim(
+            name=f"{kind}-window",
+            where="Figure 8D, App. B",
+            says=(
+                f"In {kind.upper()} models the single actions that count get sparser layer by "
+                "layer: layers in which some do, and fewer than before"
+            ),
+            paper="“the spacing of important tokens gets sparser as we go down the layers”",
+            recipe=f"{PAPER}/figure-8-patching-kinds.toml",
+            measure=lens.of_grid(model, "window", "all", maps.thinning_layers, "layers"),
+            rule=AtLeast(3),
+            ours=True,
+            stand_in=recipe,
+            note=WINDOWS,
+            general=True,
+            note_at_size=further and f"{WINDOWS} {further}",
+            picture="deletions",
+        )
+        for kind, model, recipe, further in (
+            ("aa", A, ZOO_A, ""),
+            (
+                "paa",
+                P,
+                ZOO_P,
+                "So it is in a second Pythia; in GPT-2, earlier in training and on short "
+                "sequences, they get sparser over several layers, as the paper says.",
+            ),
+        )
     ),
     Claim(
         name="aa-deviation",
         where="Figure 9A, App. B",
         says="Patching of AA models deviates little over 200 pairs",
-        paper="low (no number): at most 0.25 on average",
+        paper="“generally low standard deviations”",
         recipe=f"{PAPER}/figure-9-patching-deviations.toml",
         measure=lens.deviation(A, "all"),
         rule=AtMost(0.25),
         ours=True,
         stand_in=ZOO_A,
+        note=LEFT_OUT,
+        noted="",
+        general=True,
         picture="deviations",
     ),
     Claim(
         name="paa-same-deviation",
         where="Figure 9B, App. B",
         says="So does that of PAA models on same-parity pairs",
-        paper="low (no number): at most 0.25 on average",
+        paper="“generally low standard deviations”",
         recipe=f"{PAPER}/figure-9-patching-deviations.toml",
         measure=lens.deviation(P, "same parity"),
         rule=AtMost(0.25),
         ours=True,
         stand_in=ZOO_P,
+        note=LEFT_OUT,
+        noted="",
+        general=True,
         picture="deviations",
     ),
     Claim(
         name="paa-opposite-deviation",
         where="Figure 9C, App. B",
         says="And that of PAA models on opposite-parity pairs",
-        paper="low (no number): at most 0.25 on average",
+        paper="“generally low standard deviations”",
         recipe=f"{PAPER}/figure-9-patching-deviations.toml",
         measure=lens.deviation(P, "opposite parity"),
         rule=AtMost(0.25),
         ours=True,
         stand_in=ZOO_P,
+        note=LEFT_OUT,
+        noted="",
+        general=True,
         picture="deviations",
     ),
     Claim(
         name="s5-patching",
         where="Figure 2, §4.2",
         says="On S5 there are AA and PAA models as well, by patching",
-        paper="both",
+        paper="“AA- and PAA-type models, on both S₃ and S₅”",
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=s5.kinds(
             "patching.csv", s5.by_patching, lambda d: d <= s5.ALIKE, lambda d: d >= s5.UNLIKE
@@ -290,8 +406,8 @@ CLAIMS: tuple[Claim, ...] = (
             "front of same-parity pairs leaps over most of the ten actions in the first layer, "
             "since of four different actions whole pieces can be looked up ([lab "
             "notes](docs/lab-notes.md)); that of opposite-parity pairs leaps over all, and nothing "
-            "is left in which the maps could differ. By probes (Figure 3's row) it is PAA. More "
-            "actions or longer sequences were not tried."
+            "is left in which the maps could differ. By probes ([s5-probing](#s5-probing)) it is "
+            "PAA. More actions or longer sequences were not tried."
         ),
         picture="patching-s5",
     ),

@@ -43,7 +43,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="parity-sum",
         where="§2.2",
         says="The parity of a product is the sum of its factors' parities modulo 2",
-        paper="always",
+        paper="“ε(a₀⋯aₜ) = Σ ε(aᵢ) mod 2”",
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=summed_parity,
         rule=AtLeast(1),
@@ -55,7 +55,7 @@ CLAIMS: tuple[Claim, ...] = (
         says=(
             "Every permutation is a product of swaps, and even or odd as the number that it takes"
         ),
-        paper="every one",
+        paper="“every permutation”",
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=swaps,
         rule=AtLeast(1),
@@ -64,7 +64,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="swap-example",
         where="§2.2, Figure 1A",
         says="42315 is a swap and 12534 is not",
-        paper="one, the other not",
+        paper="“a₀, but not a₁”",
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=swap_example,
         rule=AtLeast(1),
@@ -87,7 +87,7 @@ CLAIMS: tuple[Claim, ...] = (
             "The associative algorithm composes twice as many actions in each layer, so "
             "length n needs log₂ n"
         ),
-        paper="5 layers at length 32",
+        paper="layer “log (t + 1)”: 5 for 32 actions",
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=signature_fronts("associative", 32),
         rule=Near(5, 0),
@@ -97,7 +97,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="sequential-layers",
         where="§3.1, Figure 1",
         says="The sequential algorithm needs a layer for each action after the first",
-        paper="31 layers at length 32",
+        paper="“layer l = t”: 31 for the 32nd action",
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=signature_fronts("sequential", 32),
         rule=Near(31, 0),
@@ -153,7 +153,7 @@ CLAIMS: tuple[Claim, ...] = (
             name=f"parallel-{name}",
             where="§3.2, Figure 1",
             says=f"The parallel algorithm takes as many layers at any length: {by}",
-            paper="a constant number",
+            paper="“a constant number of layers”",
             recipe=f"{PAPER}/figure-2-patching.toml",
             measure=more_layers("parallel", target),
             rule=Near(0, 0),
@@ -169,7 +169,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="paa-parity-layers",
         where="§3.4, Figure 1",
         says="So does the parity-associative algorithm until a probe knows every parity",
-        paper="a constant number",
+        paper="“at a constant depth”",
         recipe=f"{PAPER}/figure-3-probing.toml",
         measure=more_layers("parity-associative", "parity linear"),
         rule=Near(0, 0),
@@ -182,7 +182,7 @@ CLAIMS: tuple[Claim, ...] = (
             "Behind the layer in which it has parity, its layers double the lengths whose state a "
             "probe knows, as the associative algorithm's do"
         ),
-        paper="exponential",
+        paper="“improve exponentially with depth”",
         recipe=f"{PAPER}/figure-3-probing.toml",
         measure=probed_share("parity-associative", 32, lambda layer: 2 ** max(0, layer - 1) / 32),
         rule=AtMost(0),
@@ -195,7 +195,7 @@ CLAIMS: tuple[Claim, ...] = (
             "The parity-associative algorithm settles pairs of opposite parity at once and then "
             "needs as many layers as the associative one for those of equal parity"
         ),
-        paper="5 layers at length 32",
+        paper="“a procedure analogous to AA”: 5 for 32 actions",
         recipe=f"{PAPER}/figure-2-patching.toml",
         measure=complement_layers(32),
         rule=Near(5, 0),
@@ -217,12 +217,25 @@ CLAIMS: tuple[Claim, ...] = (
         noted="",
         picture="algorithms-patching",
     ),
+    Claim(
+        name="paa-whole",
+        where="§3.4, Figure 1",
+        says=(
+            "And a region in which all of it is, shaped like the parallel algorithm's: where pairs "
+            "of opposite parity are restored, too"
+        ),
+        paper="“a 100% restoration in accuracy”",
+        recipe=f"{PAPER}/figure-2-patching.toml",
+        measure=plateau_in_theory(32, opposite_too=True),
+        rule=Near(1, 0.05),
+        picture="algorithms-patching",
+    ),
     *(
         Claim(
             name=f"{algorithm}-exists",
             where="§1, §3",
             says=f"A transformer can carry out the {algorithm} algorithm on S3",
-            paper="100% in theory",
+            paper="“LMs might, in principle, use”",
             recipe=f"{PAPER}/s3-gpt2.toml",
             measure=compiled_accuracy(algorithm, "S3"),
             rule=AtLeast(0.98),
@@ -234,7 +247,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="parallel-exists",
         where="§3.2, App. A",
         says="A network of constant depth can solve S3: by counting modulo 2 and 3",
-        paper="100% in theory",
+        paper="“A Constant-Depth Algorithm Exists for S₃”",
         recipe=f"{PAPER}/s3-gpt2.toml",
         measure=compiled_accuracy("parallel", "S3"),
         rule=AtLeast(0.98),
@@ -244,7 +257,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="not-solvable",
         where="App. A",
         says="S5 is the smallest symmetric group that is not solvable",
-        paper="n = 5",
+        paper="“S₅ is the smallest non-solvable permutation group”",
         recipe=f"{PAPER}/s5-gpt2.toml",
         measure=smallest_unsolvable,
         rule=Near(5, 0),
@@ -259,7 +272,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="s3-is-d3",
         where="App. A",
         says="S3 is D3, the symmetries of a triangle, and (23) and (123) generate it",
-        paper="isomorphic",
+        paper="“S₃ is isomorphic to D₃”",
         recipe=f"{PAPER}/s3-gpt2.toml",
         measure=s3_is_d3,
         rule=AtLeast(1),
@@ -284,7 +297,7 @@ CLAIMS: tuple[Claim, ...] = (
         name="two-generators",
         where="App. D",
         says="Sₙ is generated by a swap of 1 and 2 and the cycle of all n",
-        paper="every n",
+        paper="“a 2-cycle and an n-cycle”",
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=two_generators,
         rule=AtLeast(1),
@@ -297,7 +310,7 @@ CLAIMS: tuple[Claim, ...] = (
             "In the clusters 123 213, 312 132, 231 321 the swap of 1 and 2 leads to the other "
             "state of a cluster, a 3-cycle to another cluster"
         ),
-        paper="all six states",
+        paper="“transformed into each other by applying 1↔2”",
         recipe=f"{PAPER}/figure-4-prism.toml",
         measure=printed_clusters,
         rule=AtLeast(1),
