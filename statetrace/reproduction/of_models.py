@@ -16,7 +16,8 @@ Array = np.ndarray
 @of_best
 def cutoffs(model: str, relative: bool = False) -> Measure:
     """How many lengths parity's cutoff lies beyond that of the state, or which share of it; the
-    interval is as wide as both cutoffs' own (resampled) allow."""
+    interval is as wide as both cutoffs' own (resampled) allow. `relative`, a model that knows the
+    state to the end of what it was trained on is refused: both cutoffs are there then anyway."""
 
     def measure(found: Results) -> Measured:
         about = found.json(lens_file(model, "generalization", "json"))
@@ -26,6 +27,8 @@ def cutoffs(model: str, relative: bool = False) -> Measure:
             [summary["cutoff"][what][key] or beyond for key in ("first_below", "low", "high")]
             for what in ("state", "parity")
         )
+        if relative and high >= summary["training_length"]:
+            raise Missing(f"'{model}' knows the state up to the end of its training length")
         words = f"state {state}, parity {parity}, trained on {summary['training_length']}"
         unit = state if relative else 1
         return Measured((parity - state) / unit, about["spec"]["sequences"], "sequences",

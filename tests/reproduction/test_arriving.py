@@ -214,13 +214,13 @@ def test_a_model_of_the_papers_size_goes_before_the_zoo(project, kept):
     for name in ("aa-patching", "paa-plateau", "bend-associative", "aa-deviation", "paa-window",
                  "paa-parity-probe", "aa-exponential", "table-1-paa-state", "parity-read",
                  "prism-angles", "aa-linear-variance", "table-2-s3-paa-1", "odd-only",
-                 "same-parity-depth", "paa-cutoffs-zoo"):  # fmt: skip
+                 "same-parity-depth", "paa-cutoffs-one"):  # fmt: skip
         one = answer(NAMED[name], found)
         assert not one.small, name
         assert all("results/gpt2-" in source for source in one.found.sources), name
         if one.found.value is not None:
             # cutoffs are about all lengths, however short other lenses look
-            about_it = said.partition(", looked")[0] if name == "paa-cutoffs-zoo" else said
+            about_it = said.partition(", looked")[0] if name == "paa-cutoffs-one" else said
             assert f"*The paper's size: {about_it}*" in rows[name], name
             assert "Small" not in rows[name], name
         assert not one.note or one.claim.general or one.note == one.claim.note_at_size, name

@@ -109,8 +109,8 @@ CLAIMS: tuple[Claim, ...] = (
         stand_in=ZOO_A,
         note=(
             "Of the AA models of S3 in results/ none hides parity from a probe of the last layer: "
-            "in that of the paper's size it is linear (next row), the zoo's small one lies between "
-            "the two and does not count."
+            "in that of the paper's size it is linear ([aa-linear-variance](#aa-linear-variance)), "
+            "the zoo's small one lies between the two and does not count."
         ),
         noted="",
         general=True,
