@@ -155,6 +155,8 @@ def _write_tables(study: Study) -> None:
     from statetrace.studies.proportions import associations, proportions
     from statetrace.studies.table import evidence, results, write_table
 
+    for sentence in study.damages():
+        note(sentence)
     rows = results(study)
     file = write_table(rows, study.path / "results.parquet")
     note(f"table: {file}")
