@@ -173,7 +173,14 @@ def test_stages_before_it_are_told_in_words_too(first, tmp_path):
         ({"tokenizer": "somewhere"}, "tokenizer somewhere means nothing to form 'tokens'"),
         ({"form": "text", "paraphrases": 9}, "paraphrases 9 cannot be had; use a number from 1"),
         ({"form": "text", "group": "Z6"}, "Z6 cannot be told as text"),
-        ({"form": "text", "tokenizer": "/nowhere"}, "there is no folder '/nowhere'"),
+        (
+            {"form": "text", "tokenizer": "/nowhere"},
+            r"there is no folder '/nowhere': give one with tokenizer\.json, or",
+        ),
+        (
+            {"form": "text", "tokenizer": "nowhere"},
+            r"'nowhere' is no folder here.*, put tokenizer\.json of that model into a folder",
+        ),
     ],
 )
 def test_nonsense_is_refused(changes, message):
