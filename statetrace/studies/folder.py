@@ -5,7 +5,8 @@
     STUDY/claims/NAME.N         who works on a cell, or did (claims.py)
     STUDY/early/NAME.json       what was measured at the early verdict
     STUDY/failures/NAME.json    what went wrong, try by try
-    STUDY/outcomes/NAME.json    how it ended; a cell that has one is never trained again
+    STUDY/outcomes/NAME.json    how it ended; a cell that has one is never trained again, but one
+                                whose outcome is damaged is taken up at its last checkpoint
     STUDY/results.*             the table (table.py); evidence.*, what its verdicts rest on
 
 Cost: a few small files per cell; needs no torch.
