@@ -137,9 +137,8 @@ def test_a_pretrained_model_keeps_its_words(pretrained, tmp_path):
         min(vocabulary.elements)
         >= Tokenizer.from_file(f"{pretrained}/tokenizer.json").get_vocab_size()
     )
-    counted = parameter_count(
-        setup.model_spec(recipe), vocabulary.size, setup.max_length(plan.task), keep_words=True
-    )
+    longest = setup.max_length(recipe, plan.task)
+    counted = parameter_count(setup.model_spec(recipe), vocabulary.size, longest, keep_words=True)
     assert counted.total == sum(parameter.numel() for parameter in model.parameters())
     run = Run(tmp_path / "run")
     assert train(recipe, run, Recorder()).finished
