@@ -82,7 +82,7 @@ class CompileSpec:
         if not 0 <= self.noise < 1:
             raise StatetraceError(f"noise {self.noise!r} should be from 0 up to 1")
         if not 0 < self.sharpness <= 1000:
-            raise StatetraceError(f"sharpness {self.sharpness!r} should be from 0 to 1000")
+            raise StatetraceError(f"sharpness {self.sharpness!r} should be above 0 and up to 1000")
         if self.parity == "hidden" and self.algorithm not in ("sequential", "associative"):
             raise StatetraceError(
                 f"parity 'hidden' is for sequential and associative: {self.algorithm} computes "

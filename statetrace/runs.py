@@ -42,6 +42,11 @@ class Run:
     def exists(self) -> bool:
         return (self.path / "run.json").is_file()
 
+    def check_new(self) -> None:
+        """Refuse to begin a run in the folder of a study."""
+        if not self.exists() and (self.path / "study.json").is_file():
+            raise StatetraceError(f"'{self.path}' already holds a study; choose another --out")
+
     @property
     def info(self) -> dict[str, Any]:
         """What run.json says."""

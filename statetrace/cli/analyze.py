@@ -13,7 +13,7 @@ from rich.text import Text
 
 from statetrace.cli import foreign
 from statetrace.cli.console import bars, note, out
-from statetrace.cli.options import NOTATION
+from statetrace.cli.options import NOTATION, path_named
 from statetrace.cli.subjects import ZOO, run_named
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
@@ -65,7 +65,13 @@ def analyze(
     ] = None,
     out_: Annotated[
         Path | None,
-        typer.Option("--out", help="The run folder to write.", rich_help_panel=_FOREIGN),
+        typer.Option(
+            "--out",
+            help="The run folder to write.",
+            rich_help_panel=_FOREIGN,
+            metavar="DIR",
+            parser=path_named,
+        ),
     ] = None,
     notation: Annotated[str, typer.Option(help=NOTATION, rich_help_panel=_FOREIGN)] = "moves",
     tokens: Annotated[
@@ -80,7 +86,7 @@ def analyze(
         int | None,
         typer.Option(
             help="Token id of the start marker (default the one after the last element; for text "
-            "<start>, if there is one).",
+            "`<start>`, if there is one).",
             rich_help_panel=_FOREIGN,
         ),
     ] = None,

@@ -9,7 +9,7 @@ import typer
 
 from statetrace.cli.console import note
 from statetrace.cli.console import out as printed
-from statetrace.cli.options import with_fields
+from statetrace.cli.options import path_named, with_fields
 from statetrace.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 
@@ -17,7 +17,9 @@ from statetrace.errors import StatetraceError
 @with_fields(CompileSpec)
 def compile_(
     *,
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    out: Annotated[
+        Path, typer.Option(help="The folder to write.", metavar="DIR", parser=path_named)
+    ],
     check: Annotated[
         int,
         typer.Option(help="Sequences to check it on: all there are, if they are not more."),

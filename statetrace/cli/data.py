@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from statetrace.cli.console import note
-from statetrace.cli.options import NOTATION
+from statetrace.cli.options import NOTATION, path_named
 from statetrace.errors import StatetraceError
 
 
 def data(
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    out: Annotated[
+        Path, typer.Option(help="The folder to write.", metavar="DIR", parser=path_named)
+    ],
     group: Annotated[str, typer.Option(help="The group: S5, A5, Z60, D6, A4xZ5, ...")] = "S3",
     length: Annotated[int, typer.Option(help="Actions per sequence.")] = 100,
     sequences: Annotated[int, typer.Option(help="How many, all different.")] = 1_000_000,

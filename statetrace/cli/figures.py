@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from statetrace.cli.console import note, out
+from statetrace.cli.options import path_named
 from statetrace.errors import StatetraceError
 
 
@@ -15,7 +16,12 @@ def figures(
     run: Annotated[str, typer.Argument(help="A run or study folder, or zoo:NAME.")],
     target: Annotated[
         Path | None,
-        typer.Option("--out", help="Where to (default: figures in the run folder).", metavar="DIR"),
+        typer.Option(
+            "--out",
+            help="Where to (default: figures in the run folder).",
+            metavar="DIR",
+            parser=path_named,
+        ),
     ] = None,
     kind: Annotated[
         str, typer.Option("--format", help="pdf or svg (vector), or png.", metavar="FORMAT")
@@ -28,6 +34,7 @@ def figures(
     """Draw every figure as a file of a page's width with embedded fonts, and its table as CSV."""
     from statetrace.cli.subjects import folder_named
     from statetrace.report.files import write_figures
+    from statetrace.report.page import is_study
 
     source = folder_named(run)
     folder = target or source / "figures"
@@ -40,7 +47,7 @@ def figures(
     for sentence in missing:
         note(sentence)
     if not made:
-        raise StatetraceError(
-            f"'{source}' has nothing to draw yet; `statetrace analyze {source}` first"
-        )
+        study = f"`statetrace study FILE --out {source}` trains its cells"
+        first = study if is_study(source) else f"`statetrace analyze {source}` first"
+        raise StatetraceError(f"'{source}' has nothing to draw yet; {first}")
     out.print(f"{len(made)} figures: {folder}", markup=False)

@@ -55,6 +55,7 @@ def adopt(
         missing = ", ".join(name for name, value in given.items() if value is None)
         raise StatetraceError(f"--model '{model}' also needs {missing}")
     run = Run(target)
+    run.check_new()
     reading = Foreign(group, length, **how)
     about = dataclasses.asdict(reading) | {"folder": str(model.resolve())}
     if run.exists() and run.info.get("foreign") != _as_json(about):

@@ -7,6 +7,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -22,6 +23,14 @@ PANELS = {
     "evaluation": "Evaluation",
     "checkpoint": "Checkpoints",
 }
+
+
+def path_named(word: str) -> Path:
+    """What --out says. An empty word, such as an unset variable leaves, would be the current
+    directory."""
+    if not word.strip():
+        raise typer.BadParameter(f"{word!r} is no name; use '.' for the current directory")
+    return Path(word)
 
 
 def with_settings(function: Callable[..., None]) -> Callable[..., None]:

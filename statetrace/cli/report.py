@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from statetrace.cli.console import note, out
+from statetrace.cli.options import path_named
 from statetrace.errors import StatetraceError
 
 
@@ -19,7 +20,10 @@ def report(
     target: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="The page (default: report.html in the first run folder).", metavar="FILE"
+            "--out",
+            help="The page (default: report.html in the first run folder).",
+            metavar="FILE",
+            parser=path_named,
         ),
     ] = None,
 ) -> None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.console import note, out
+from statetrace.cli.options import path_named
 from statetrace.errors import StatetraceError
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def signatures(
             "--out",
             help="The picture, .png, .pdf or .svg (default: signatures-GROUP-LENGTH.png).",
             metavar="FILE",
+            parser=path_named,
         ),
     ] = None,
 ) -> None:

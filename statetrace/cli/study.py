@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from typer.core import TyperGroup
 
 from statetrace.cli import study_view
 from statetrace.cli.console import note, out
+from statetrace.cli.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
@@ -25,8 +27,17 @@ class RunByDefault(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            self._check_file(args[0])
             args = ["run", *args]
         return super().parse_args(ctx, args)
+
+    def _check_file(self, word: str) -> None:
+        """A word that could be no file is a command that was misspelt."""
+        if word.startswith("-") or Path(word).suffix or Path(word).exists():
+            return
+        close = difflib.get_close_matches(word, self.commands, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(self.commands)}"
+        raise StatetraceError(f"'{word}' is neither a study file nor a command; {hint}")
 
 
 app = typer.Typer(
@@ -43,7 +54,12 @@ def run(
     file: Annotated[
         Path, typer.Argument(help="A study (TOML), such as recipes/studies/seed-sweep.toml.")
     ],
-    out: Annotated[Path, typer.Option(help="The study folder to write, or to go on with.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="The study folder to write, or to go on with.", metavar="DIR", parser=path_named
+        ),
+    ],
     engine: Annotated[
         str, typer.Option(help="Where its runs are trained: local processes, or ray.")
     ] = "local",
@@ -155,6 +171,8 @@ def _write_tables(study: Study) -> None:
     from statetrace.studies.proportions import associations, proportions
     from statetrace.studies.table import evidence, results, write_table
 
+    for sentence in study.damages():
+        note(sentence)
     rows = results(study)
     file = write_table(rows, study.path / "results.parquet")
     note(f"table: {file}")

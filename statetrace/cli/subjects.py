@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from statetrace.cli.console import note
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 
@@ -15,7 +16,13 @@ def folder_named(name: str) -> Path:
     from statetrace.report.page import is_study
 
     path = Path(name)
-    return path if is_study(path) else run_named(name).path
+    if not is_study(path):
+        return run_named(name).path
+    from statetrace.studies.folder import Study
+
+    for sentence in Study.existing(path).damages():
+        note(sentence)
+    return path
 
 
 def run_named(name: str, out: Path | None = None) -> Run:

@@ -18,7 +18,7 @@ from rich.progress import (
 from rich.table import Table
 
 from statetrace.cli.console import err, note, out
-from statetrace.cli.options import with_settings
+from statetrace.cli.options import path_named, with_settings
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.training.listener import Quiet
@@ -35,7 +35,9 @@ def train(
     recipe: Annotated[
         Path | None, typer.Argument(help="A recipe (TOML), such as recipes/paper/s3-gpt2.toml.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run folder to write.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run folder to write.", metavar="DIR", parser=path_named)
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Continue the run in --out, bit for bit, if it has one."),

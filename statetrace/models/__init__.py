@@ -1,7 +1,15 @@
 """Named families of language models, pretrained or from scratch, and where their parts are."""
 
 from statetrace.models.anatomy import Anatomy, causal_mask
-from statetrace.models.build import ParameterCount, attends, build, layer_count, parameter_count
+from statetrace.models.build import (
+    ParameterCount,
+    attends,
+    build,
+    check_label,
+    layer_count,
+    parameter_count,
+    positions,
+)
 from statetrace.models.checkpoint import load_checkpoint, locate_tokenizer
 from statetrace.models.families import anatomy
 from statetrace.models.pretrained import load_pretrained
@@ -15,10 +23,12 @@ __all__ = [
     "attends",
     "build",
     "causal_mask",
+    "check_label",
     "layer_count",
     "load_checkpoint",
     "load_pretrained",
     "locate_tokenizer",
     "model_names",
     "parameter_count",
+    "positions",
 ]

@@ -17,7 +17,7 @@ import transformers
 
 from statetrace.errors import StatetraceError
 from statetrace.models.checkpoint import load_config, locate
-from statetrace.models.families import anatomy, family_of
+from statetrace.models.families import anatomy, anatomy_class, family_of, size_named
 from statetrace.models.pretrained import adapt_config, load_pretrained
 from statetrace.models.spec import ModelSpec
 
@@ -81,6 +81,27 @@ def layer_count(spec: ModelSpec) -> int:
         return spec.size.layers
     config = load_config(locate(spec.pretrained, weights=False))
     return int(config.get_text_config().num_hidden_layers)
+
+
+def positions(spec: ModelSpec) -> int | None:
+    """How many tokens a pretrained model can read; None for as many as are wanted."""
+    if spec.pretrained is None:
+        return None
+    config = load_config(locate(spec.pretrained, weights=False))
+    return anatomy_class(config).position_limit(config)
+
+
+def check_label(spec: ModelSpec) -> None:
+    """Refuse pretrained weights of another family than the named one, as far as theirs is known."""
+    named = size_named(spec.name)
+    if spec.pretrained is None or named is None:
+        return
+    family = family_of(load_config(locate(spec.pretrained, weights=False)))
+    if family is not None and family != named[0]:
+        raise StatetraceError(
+            f"model {spec.name!r} contradicts pretrained {spec.pretrained!r}, which is of the "
+            f"family {family.name}; leave model out."
+        )
 
 
 def attends(spec: ModelSpec) -> bool:

@@ -22,7 +22,9 @@ from statetrace.errors import StatetraceError
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-GOOD_FOLDER = "a folder with config.json and model.safetensors (what save_pretrained writes)"
+NEEDED = "config.json and model.safetensors"
+GOOD_FOLDER = f"a folder with {NEEDED} (what save_pretrained writes)"
+TOKENIZER = "tokenizer.json"
 
 
 def load_checkpoint(folder: str | Path) -> Any:
@@ -38,14 +40,14 @@ def load_checkpoint(folder: str | Path) -> Any:
 def locate(source: str, *, weights: bool = True) -> Path:
     """The checked local folder of a folder name or hub id, its weights fetched or not."""
     wanted = ["config.json", *(("model*.safetensors", WEIGHTS[1]) if weights else ())]
-    folder = _folder(source, wanted)
+    folder = _folder(source, wanted, NEEDED)
     _check_folder(folder, weights)
     return folder
 
 
 def locate_tokenizer(source: str) -> Path:
     """The tokenizer.json of a folder name or hub id."""
-    file = _folder(source, ["tokenizer.json"]) / "tokenizer.json"
+    file = _folder(source, [TOKENIZER], TOKENIZER) / TOKENIZER
     if not file.is_file():
         raise StatetraceError(
             f"{source!r} has no tokenizer.json: put that of its model there, or name another "
@@ -54,17 +56,18 @@ def locate_tokenizer(source: str) -> Path:
     return file
 
 
-def _folder(source: str, wanted: list[str]) -> Path:
-    """A folder as it is, or that of a hub id with the files that are wanted."""
+def _folder(source: str, wanted: list[str], needed: str) -> Path:
+    """A folder as it is, or that of a hub id with the files that are wanted; those without which
+    it will not do are `needed`, in words."""
     folder = Path(source).expanduser()
     if folder.is_dir():
         return folder
     if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1:
         raise StatetraceError(
-            f"there is no folder {source!r}: give {GOOD_FOLDER}, or a hub id such as "
+            f"there is no folder {source!r}: give one with {needed}, or a hub id such as "
             "'EleutherAI/pythia-160m'."
         )
-    return _fetch(source, wanted)
+    return _fetch(source, wanted, needed)
 
 
 def load_config(folder: Path) -> Any:
@@ -115,7 +118,7 @@ def load(folder: Path, config: Any) -> Any:
     return model.eval()
 
 
-def _fetch(source: str, wanted: list[str]) -> Path:
+def _fetch(source: str, wanted: list[str], needed: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
@@ -123,14 +126,14 @@ def _fetch(source: str, wanted: list[str]) -> Path:
         folder = snapshot_download(source, allow_patterns=wanted, ignore_patterns=["*/*"])
     except HFValidationError as error:
         raise StatetraceError(
-            f"{source!r} is neither a folder nor a hub id: give {GOOD_FOLDER}, or a hub id such as "
-            "'EleutherAI/pythia-160m'."
+            f"{source!r} is neither a folder nor a hub id: give a folder with {needed}, or a hub "
+            "id such as 'EleutherAI/pythia-160m'."
         ) from error
     except Exception as error:
         raise StatetraceError(
             f"{source!r} is no folder here, and the Hugging Face hub did not give it "
-            f"({_first_line(error)}): without a network, put config.json and model.safetensors of "
-            f"that model into a folder and name the folder instead of {source!r}."
+            f"({_first_line(error)}): without a network, put {needed} of that model into a folder "
+            f"and name the folder instead of {source!r}."
         ) from error
     return Path(folder)
 

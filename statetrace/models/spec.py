@@ -17,7 +17,8 @@ class ModelSpec:
 
     name: str
     """A published size (gpt2-medium, pythia-160m, ...) or a family (gpt2, pythia, llama, qwen,
-    gemma, mamba). With `pretrained` it is only a label: the checkpoint says what the model is."""
+    gemma, mamba). With `pretrained` it is only a label, which may be the checkpoint's own name:
+    the checkpoint says what the model is."""
 
     layers: int | None = None
     """Number of blocks, instead of the published one."""
@@ -59,6 +60,11 @@ class ModelSpec:
                 raise StatetraceError(
                     f"{settings} cannot be chosen with pretrained = {self.pretrained!r}: the "
                     "checkpoint has its own size; leave out one or the other."
+                )
+            if self.name != self.pretrained and size_named(self.name) is None:
+                raise StatetraceError(
+                    f"unknown model {self.name!r}: leave it out, as pretrained = "
+                    f"{self.pretrained!r} says what the model is."
                 )
             return
         family, size = self._published()  # refuses an unknown name

@@ -16,11 +16,14 @@ def look_again(study: Study, cell: Cell) -> str:
     if outcome is None or outcome["state"] != FINISHED:
         return f"{cell.name}: not finished, left alone"
     before, run = outcome["final"], study.run(cell)
-    if before["step"] not in dict(run.checkpoints()):
-        return f"{cell.name}: its weights of step {before['step']:,} are gone, left alone"
+    step = before.get("step")
+    if step is None:
+        return f"{cell.name}: its outcome does not say what was measured, left alone"
+    if step not in dict(run.checkpoints()):
+        return f"{cell.name}: its weights of step {step:,} are gone, left alone"
     from statetrace.studies.measure import measure
 
-    now = measure(run, before["step"], "auto", study.plan.rules.verdict == "full")
+    now = measure(run, step, "auto", study.plan.rules.verdict == "full")
     study.replace_final(cell, now)
-    old, new = (said.get("mechanism", said["quick"]) for said in (before, now))
+    old, new = (said.get("mechanism", said.get("quick")) for said in (before, now))
     return f"{cell.name}: {new}" + ("" if new == old else f", before {old}")

@@ -89,8 +89,17 @@ def latest(folder: Path, cell: str) -> Held | None:
         number, found = number + 1, file
     if found is None:
         return None
-    about: dict[str, Any] = json.loads(found.read_text())
-    return Held(number, Owner(**about["owner"]), bool(about["released"]), found)
+    return Held(number, *_read(found), found)
+
+
+def _read(file: Path) -> tuple[Owner, bool]:
+    """Whose claim it is, and whether it is released; a damaged one is that of someone elsewhere, of
+    whom there will be no further sign."""
+    try:
+        about: dict[str, Any] = json.loads(file.read_text())
+        return Owner(**about["owner"]), bool(about["released"])
+    except (ValueError, KeyError, TypeError):
+        return Owner("a machine its damaged claim does not name", "", 0, ""), False
 
 
 class Claim:

@@ -5,7 +5,8 @@
     STUDY/claims/NAME.N         who works on a cell, or did (claims.py)
     STUDY/early/NAME.json       what was measured at the early verdict
     STUDY/failures/NAME.json    what went wrong, try by try
-    STUDY/outcomes/NAME.json    how it ended; a cell that has one is never trained again
+    STUDY/outcomes/NAME.json    how it ended; a cell that has one is never trained again, but one
+                                whose outcome is damaged is taken up at its last checkpoint
     STUDY/results.*             the table (table.py); evidence.*, what its verdicts rest on
 
 Cost: a few small files per cell; needs no torch.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -27,6 +29,13 @@ from statetrace.runs import Run, write_json
 from statetrace.studies.grid import Cell, Plan
 
 FINISHED, FAILED = "finished", "failed"
+
+REMADE = {
+    "outcomes": "the study, run again, makes it anew from the last checkpoint",
+    "early": "the study, run again, measures anew",
+    "failures": "earlier failures are not counted",
+}
+"""What becomes of a file of a cell that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,8 @@ class Study:
         study = Study(path.resolve())
         if (path / "study.json").is_file():
             _check_grown(path, study.plan, plan)
+        elif Run(path).exists():
+            raise StatetraceError(f"'{path}' already holds a run; choose another --out")
         for name in ("cells", "claims", "early", "failures", "outcomes"):
             (path / name).mkdir(parents=True, exist_ok=True)
         write_json(path / "study.json", {"format": 1, **plan.to_dict()})
@@ -78,16 +89,47 @@ class Study:
         return Run(self.path / "cells" / cell.name)
 
     def ended(self) -> set[str]:
-        """Names of the cells that have an outcome: one look at one directory."""
-        return {
+        """Names of the cells that have an outcome: one look at one directory, and one at each
+        outcome the first time, as a damaged one counts for nothing."""
+        names = {
             entry.name.removesuffix(".json")
             for entry in os.scandir(self.path / "outcomes")
             if not entry.name.startswith(".")
         }
+        self._sound.update(name for name in names - self._sound if self._outcome(name) is not None)
+        return names & self._sound
+
+    @cached_property
+    def _sound(self) -> set[str]:
+        """Names of the cells whose outcome was read and found whole."""
+        return set()
 
     def outcome(self, cell: Cell) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = _read(self.path / "outcomes" / f"{cell.name}.json")
-        return found
+        """How a cell ended; None where it has not, or where that cannot be read."""
+        return self._outcome(cell.name)
+
+    def _outcome(self, name: str) -> dict[str, Any] | None:
+        found = _read(self.path / "outcomes" / f"{name}.json")
+        return found if _is_outcome(found) else None
+
+    def damaged(self, cell: Cell) -> str | None:
+        """Which of a cell's files cannot be read, and what becomes of it, as a sentence."""
+        readers: dict[str, Callable[[Any], bool]] = {
+            "outcomes": _is_outcome,
+            "early": _is_measured,
+            "failures": _is_failures,
+        }
+        for folder, holds in readers.items():
+            file = self.path / folder / f"{cell.name}.json"
+            if file.exists() and not holds(_read(file)):
+                return f"{file} is damaged; {REMADE[folder]}"
+        return None
+
+    def damages(self) -> list[str]:
+        """What `damaged` says of the cells that have not ended."""
+        over = self.ended()
+        cells = [cell for cell in self.plan.cells if cell.name not in over]
+        return [said for cell in cells if (said := self.damaged(cell)) is not None]
 
     def end(self, cell: Cell, state: str, about: dict[str, Any]) -> None:
         tries = len(self.failures(cell)) + (state == FINISHED)
@@ -112,14 +154,15 @@ class Study:
         return outcome is not None and outcome["state"] == FAILED
 
     def early(self, cell: Cell) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = _read(self.path / "early" / f"{cell.name}.json")
-        return found
+        found = _read(self.path / "early" / f"{cell.name}.json")
+        return found if _is_measured(found) else None
 
     def write_early(self, cell: Cell, measured: dict[str, Any]) -> None:
         write_json(self.path / "early" / f"{cell.name}.json", measured)
 
     def failures(self, cell: Cell) -> list[dict[str, Any]]:
-        return list(_read(self.path / "failures" / f"{cell.name}.json") or [])
+        found = _read(self.path / "failures" / f"{cell.name}.json")
+        return list(found) if _is_failures(found) else []
 
     def add_failure(self, cell: Cell, why: str, worker: str, died: bool = False) -> None:
         """One more thing that went wrong; `died` where it took its worker with it."""
@@ -170,10 +213,29 @@ def _check_grown(path: Path, before: Plan, after: Plan) -> None:
 
 
 def _read(file: Path) -> Any:
+    """None where there is no such file, or no JSON in it."""
     try:
         return json.loads(file.read_text())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
+
+
+def _is_outcome(found: Any) -> bool:
+    if not isinstance(found, dict):
+        return False
+    return found.get("state") == FAILED or (
+        found.get("state") == FINISHED and isinstance(found.get("final"), dict)
+    )
+
+
+def _is_measured(found: Any) -> bool:
+    return isinstance(found, dict) and "step" in found
+
+
+def _is_failures(found: Any) -> bool:
+    return isinstance(found, list) and all(
+        isinstance(one, dict) and {"why", "at", "died"} <= one.keys() for one in found
+    )
 
 
 def now() -> str:

@@ -11,17 +11,22 @@ several cells per task.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from statetrace.studies.folder import Study
+from statetrace.training.settings import at_least, need
 
 LARGEST = 1000
 """Tasks of one array job."""
 
 GRACE = 120
 """Seconds before its time is up at which a task is told, so that it can write a checkpoint."""
+
+TIME = r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|unlimited|infinite"
+MEMORY = r"\d+[KMGT]?B?"
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,26 @@ class SlurmSpec:
     gpus: int = 0
     directives: Sequence[str] = ()
     program: str = "statetrace"
+
+    def __post_init__(self) -> None:
+        at_least("jobs", self.at_once, 1)
+        at_least("gpus", self.gpus, 0)
+        need(
+            re.fullmatch(TIME, self.time, re.IGNORECASE) is not None,
+            f"time '{self.time}' is none that SLURM reads; use hours:minutes:seconds, such as "
+            "24:00:00, days-hours, such as 2-12, or minutes",
+        )
+        need(
+            re.fullmatch(MEMORY, self.memory, re.IGNORECASE) is not None,
+            f"memory '{self.memory}' is none that SLURM reads; use a number of megabytes, or one "
+            "with K, M, G or T, such as 16G",
+        )
+        for line in self.directives:
+            need(
+                line.startswith("-") and line.isprintable(),
+                f"directive {line!r} is no option of sbatch; write it as in "
+                "--directive=--partition=gpu",
+            )
 
 
 def script(study: Study, spec: SlurmSpec) -> str:

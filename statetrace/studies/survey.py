@@ -73,13 +73,14 @@ class Survey:
         held = claims.latest(self._study.path / "claims", cell.name)
         if held is None:
             return CellState(cell, WAITING)
+        damaged = self._study.damaged(cell)
         failures = self._study.failures(cell)
-        why = failures[-1]["why"] if failures else None
-        worker, state = None, RETRY if failures else WAITING
+        why = damaged or (failures[-1]["why"] if failures else None)
+        worker, state = None, RETRY if failures or damaged else WAITING
         if not held.is_open():
             worker, state = str(held.owner), RUNNING
         elif not held.released:
-            why, state = f"its worker ({held.owner}) died", INTERRUPTED
+            why, state = damaged or f"its worker ({held.owner}) died", INTERRUPTED
         step, steps = _progress(cell, self._study.run(cell))
         return CellState(cell, state, step, steps, worker, why, None, self._study.early(cell))
 

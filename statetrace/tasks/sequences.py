@@ -75,16 +75,49 @@ class Sequences:
 
     @staticmethod
     def load(folder: Path, group: Group) -> Sequences:
-        """Read what `save` wrote, refusing data of another group or notation."""
-        about = json.loads((folder / "sequences.json").read_text())
-        found = (about["group"], about["notation"])
+        """Read what `save` wrote, refusing data of another group or notation, and damaged data."""
+        file = folder / "sequences.json"
+        try:
+            about = json.loads(file.read_text())
+            found = (about["group"], about["notation"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(file, error) from None
         if found != (group.name, group.notation):
             raise StatetraceError(
                 f"{folder} holds sequences of {found[0]} in notation '{found[1]}', not of "
                 f"{group.name} in '{group.notation}'; set group and notation to what the folder has"
             )
-        arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("actions", "states")]
-        return Sequences(*arrays)
+        actions, states = (_elements(folder / f"{name}.npy", group) for name in FILES)
+        if actions.shape != states.shape:
+            shapes = f"{_size(states)}, but there are {_size(actions)} actions"
+            raise _damaged(folder / "states.npy", shapes)
+        return Sequences(actions, states)
+
+
+FILES = ("actions", "states")
+
+
+def _elements(file: Path, group: Group) -> np.ndarray:
+    """Element indices of a file, [n, length], mapped into memory."""
+    try:
+        found: np.ndarray = np.lib.format.open_memmap(file, mode="r")
+    except (ValueError, EOFError) as error:
+        raise _damaged(file, error) from None
+    if found.ndim != 2 or not found.size or found.dtype.kind != "u":
+        raise _damaged(file, f"{found.dtype} of shape {found.shape}")
+    if found.max() >= group.order:
+        raise _damaged(file, f"{found.max()} is no element of {group.name}")
+    return found
+
+
+def _size(found: np.ndarray) -> str:
+    return " x ".join(f"{side:,}" for side in found.shape)
+
+
+def _damaged(file: Path, why: object) -> StatetraceError:
+    return StatetraceError(
+        f"{file} is damaged ({why}); write the folder again with `statetrace data`"
+    )
 
 
 def element_dtype(order: int) -> type[np.unsignedinteger]:

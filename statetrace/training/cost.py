@@ -76,7 +76,7 @@ def estimate(recipe: Recipe) -> Cost:
     counted = parameter_count(
         setup.model_spec(recipe),
         task.vocabulary.size,
-        setup.max_length(task),
+        setup.max_length(recipe, task),
         setup.keeps_words(recipe),
     )
     device = pick_device(recipe.training.device)

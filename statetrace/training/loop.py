@@ -56,6 +56,7 @@ def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) ->
         plan = setup.make_plan(recipe, world)  # refuses nonsense before anything is written
         if not world.leads:
             return _train(plan, run, Quiet(), began)
+        run.check_new()
         if run.exists():
             _check_resumable(recipe, run, resume)
         elif any(home(run, stage).checkpoints() for stage in recipe.stages):

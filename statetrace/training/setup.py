@@ -20,10 +20,12 @@ from statetrace.models import (
     ModelSpec,
     attends,
     build,
+    check_label,
     layer_count,
     load_checkpoint,
     load_pretrained,
     locate_tokenizer,
+    positions,
 )
 from statetrace.tasks import tokenizer
 from statetrace.tasks.sentences import sentences
@@ -33,6 +35,7 @@ from statetrace.training import program
 from statetrace.training.objectives import kind, make_objective
 from statetrace.training.parallel import World
 from statetrace.training.recipe import Recipe
+from statetrace.training.settings import ModelSettings
 from statetrace.training.stages import Stage
 
 POSITIONS_AHEAD = 2
@@ -126,9 +129,20 @@ def model_spec(recipe: Recipe) -> ModelSpec:
     )
 
 
-def max_length(task: WordProblem) -> int:
-    """Tokens a model for this task must have positions for."""
-    return task.vocabulary.tokens(POSITIONS_AHEAD * task.length)
+def max_length(recipe: Recipe, task: WordProblem) -> int:
+    """Tokens a model for this task must have positions for: also for longer inputs, as far as a
+    pretrained model has them, but at least for those it is trained on."""
+    wanted, needed = (task.vocabulary.tokens(n * task.length) for n in (POSITIONS_AHEAD, 1))
+    there = positions(model_spec(recipe))
+    if there is None:
+        return wanted
+    if there < needed:
+        raise StatetraceError(
+            f"length {task.length} takes {needed} tokens, but {recipe.model.pretrained!r} has "
+            f"{there} positions; use length {task.vocabulary.fitting(there)} or less, or a model "
+            "with more positions"
+        )
+    return min(wanted, there)
 
 
 def make_model(plan: Plan, before: Path | None = None) -> Any:
@@ -142,12 +156,15 @@ def make_model(plan: Plan, before: Path | None = None) -> Any:
     seed = plan.recipe.training.seed if wanted is None else wanted
     size = make_objective(plan, stage).vocabulary.size
     if before is None:
+        spec = model_spec(plan.recipe)
+        if spec.name != ModelSettings.name:  # by default a name contradicts nothing
+            check_label(spec)
         keep = keeps_words(plan.recipe) and kind(stage.wanted.objective).words == "elements"
-        return build(model_spec(plan.recipe), size, max_length(task), seed, keep)
+        return build(spec, size, max_length(plan.recipe, task), seed, keep)
     names = [one.wanted.objective for one in plan.recipe.stages]
     if kind(names[stage.number - 1]).words == kind(names[stage.number]).words:
         return load_checkpoint(before)
-    return load_pretrained(str(before), size, seed=seed, max_length=max_length(task), scale=1.0)
+    return load_pretrained(str(before), size, seed=seed, scale=1.0)
 
 
 def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:

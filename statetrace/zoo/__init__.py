@@ -56,6 +56,7 @@ def adopt(name: str, out: Path) -> Run:
         "folder": str(folder),
     }
     run = Run(out)
+    run.check_new()
     if not run.exists():
         run.write_info({"format": 1, "foreign": foreign, "zoo": name})
     elif run.info.get("zoo") != name:

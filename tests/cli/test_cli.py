@@ -13,6 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from statetrace.cli import app
+from tests.studies.conftest import study_file
 from tests.training.conftest import TOY, flags
 
 
@@ -133,6 +134,36 @@ def test_bad_input_is_one_sentence_that_quotes_it(tmp_path, monkeypatch, words, 
     assert list(tmp_path.iterdir()) == []  # nothing is begun that cannot be done
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", *flags(TOY)],
+        ["data", "--sequences", "10"],
+        ["compile", "--length", "4"],
+        ["study", "FILE"],
+        ["analyze", "zoo:s3-associative", "--only", "generalization"],
+        ["report", "RUN"],
+        ["figures", "RUN"],
+        ["signatures", "--group", "S3", "--length", "4"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_empty_out_is_not_the_current_directory(run, tmp_path, monkeypatch, words):
+    named = {"RUN": str(run[0]), "FILE": str(study_file(tmp_path / "files"))}
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    words = [named.get(word, word) for word in words]
+    done = CliRunner().invoke(app, [*words, "--out", ""], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert "Invalid value for '--out': '' is no name" in done.output
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_help_loses_no_word():
+    shown = CliRunner().invoke(app, ["analyze", "--help"], env={"COLUMNS": "200"})
+    assert "for text <start>, if there is one" in " ".join(shown.output.replace("│", " ").split())
+
+
 def test_an_error_is_printed_without_a_traceback(tmp_path):
     done = statetrace("train", "--out", tmp_path / "x", "--group", "Q7")
     assert done.returncode == 1
@@ -182,6 +213,16 @@ def test_data_can_be_trained_on(tmp_path):
     assert done.returncode == 0, done.stderr
     wrong = statetrace("train", "--out", tmp_path / "other", *flags(settings | {"group": "S4"}))
     assert "holds sequences of S3" in wrong.stderr
+
+
+def test_damaged_data_are_one_sentence(tmp_path):
+    words = ["--group", "S3", "--length", 6, "--sequences", 300, "--out", tmp_path / "data"]
+    assert statetrace("data", *words).returncode == 0
+    os.truncate(tmp_path / "data" / "states.npy", 200)
+    done = statetrace("train", "--out", tmp_path / "x", "--data", tmp_path / "data", *flags(TOY))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {tmp_path}/data/states.npy is damaged")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_ctrl_c_leaves_a_checkpoint_to_resume_from(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
+from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
 from statetrace.studies.slurm import SlurmSpec, script
 from tests.studies.conftest import study_file
@@ -75,6 +76,35 @@ def test_slurm_script_is_bash_and_names_every_cell(prepared):
         assert said.stdout.strip() == f"study work {prepared} --cell {name} --then-others"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gpus", "-1"], "gpus -1 is too small; use 0 or more"),
+        (["--jobs", "0"], "jobs 0 is too small; use 1 or more"),
+        (["--time", "abc"], "time 'abc' is none"),
+        (["--time", "1:2:3:4"], "time '1:2:3:4' is none"),
+        (["--memory", "-3"], "memory '-3' is none"),
+        (["--memory", "16 apples"], "memory '16 apples' is none"),
+        (["--directive=partition=gpu"], "directive 'partition=gpu' is no option"),
+        (["--directive=--partition=gpu\nrm -r ."], "is no option"),
+    ],
+    ids=" ".join,
+)
+def test_slurm_refuses_what_sbatch_would(prepared, words, said):
+    done = statetrace("study", "slurm", prepared, *words)
+    assert said in str(done.exception)
+    assert not (prepared / "slurm.sh").exists()
+
+
+@pytest.mark.parametrize("time", ["90", "90:30", "1:00:00", "2-12", "2-12:30:00", "UNLIMITED"])
+@pytest.mark.parametrize("memory", ["0", "4000", "500m", "1T"])
+def test_slurm_takes_what_sbatch_does(prepared, time, memory):
+    done = statetrace("study", "slurm", prepared, "--time", time, "--memory", memory)
+    assert done.exit_code == 0, done.output
+    text = (prepared / "slurm.sh").read_text()
+    assert f"#SBATCH --time={time}\n#SBATCH --mem={memory}\n" in text
+
+
 def test_the_largest_arrays_take_several_cells_a_task(tmp_path):
     file = study_file(tmp_path, seeds=2500, rules='work = "nothing"')
     assert statetrace("study", file, "--out", tmp_path / "s", "--prepare").exit_code == 0
@@ -102,3 +132,11 @@ def test_refused_in_a_sentence(tmp_path):
     assert "holds no study" in str(done.exception)
     done = statetrace("study", tmp_path / "none.toml", "--out", tmp_path / "s")
     assert "there is no study" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("statsu", r"did you mean 'status'\?"), ("x", "there are run, status, ")]
+)
+def test_a_misspelt_command_is_quoted(tmp_path, word, hint):
+    with pytest.raises(StatetraceError, match=f"'{word}' is neither a study file nor .*{hint}"):
+        raise statetrace("study", word, tmp_path).exception

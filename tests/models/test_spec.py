@@ -25,6 +25,7 @@ REFUSED = [
     ({"name": "gpt2", "dropout": float("nan")}, "dropout = nan"),
     ({"name": "gpt2", "dropout": "0.1"}, r"dropout = '0\.1'"),
     ({"name": "gpt2", "pretrained": ""}, "pretrained = ''"),
+    ({"name": "gpt3", "pretrained": "a/b"}, "unknown model 'gpt3': leave it out.*'a/b'"),
     ({"name": "gpt2", "pretrained": "a/b", "width": 64}, "width = 64.*pretrained = 'a/b'"),
     ({"name": "gpt2", "pretrained": "a/b", "layers": 2, "heads": 2}, "layers = 2, heads = 2"),
 ]
@@ -61,7 +62,7 @@ def test_overrides():
     assert ModelSpec("mamba", layers=2, width=32, dropout=0.0).size.width == 32
 
 
-def test_pretrained_takes_any_label_and_has_no_size():
+def test_pretrained_takes_its_own_name_as_label_and_has_no_size():
     spec = ModelSpec("facebook/opt-125m", pretrained="facebook/opt-125m")
     with pytest.raises(StatetraceError, match="in its checkpoint"):
         _ = spec.size

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from statetrace.cli import app
 from statetrace.errors import StatetraceError
+from tests.studies.conftest import prepared
 
 runner = CliRunner()
 
@@ -61,3 +62,7 @@ def test_what_cannot_be_done_is_one_sentence(run, tmp_path):
     shutil.copy(run / "run.json", bare)
     with pytest.raises(StatetraceError, match="nothing to draw yet"):
         typed("figures", bare)
+    study = prepared(tmp_path).path
+    words = r"nothing to draw yet; `statetrace study FILE --out .*study` trains"
+    with pytest.raises(StatetraceError, match=words):
+        typed("figures", study)

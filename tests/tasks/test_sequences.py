@@ -94,6 +94,33 @@ def test_disk_round_trip(tmp_path):
         Sequences.load(tmp_path / "data", group("S3"))
 
 
+def cut_off(file):
+    file.write_bytes(file.read_bytes()[:200])
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "why"),
+    [
+        ("states.npy", cut_off, "length"),
+        ("states.npy", lambda file: file.write_bytes(b""), "EOF"),
+        ("actions.npy", lambda file: file.write_bytes(b"PK\3\4 not at all"), "magic"),
+        ("states.npy", lambda file: np.save(file, np.zeros((4, 7), np.uint8)), "4 x 7, but .* 20"),
+        ("actions.npy", lambda file: np.save(file, np.zeros(9, np.uint8)), r"shape \(9,\)"),
+        ("actions.npy", lambda file: np.save(file, np.zeros((20, 7))), "float64"),
+        ("actions.npy", lambda file: np.save(file, np.full((20, 7), 6, np.uint8)), "6 is no elem"),
+        ("sequences.json", lambda file: file.write_text('{"group"'), "delimiter"),
+        ("sequences.json", lambda file: file.write_text("{}"), "group"),
+        ("sequences.json", lambda file: file.write_text("[]"), "list"),
+    ],
+)
+def test_damaged_data_is_named(tmp_path, name, damage, why):
+    s3 = group("S3")
+    unique_sequences(s3, 20, 7, seed=4).save(tmp_path, s3)
+    damage(tmp_path / name)
+    with pytest.raises(StatetraceError, match=rf"{name} is damaged \(.*{why}.*`statetrace data`"):
+        Sequences.load(tmp_path, s3)
+
+
 def test_cut_drops_rows_that_became_equal():
     made = unique_sequences(group("S3"), 1000, 6, seed=0)
     short = made.cut(2)

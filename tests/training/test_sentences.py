@@ -137,9 +137,8 @@ def test_a_pretrained_model_keeps_its_words(pretrained, tmp_path):
         min(vocabulary.elements)
         >= Tokenizer.from_file(f"{pretrained}/tokenizer.json").get_vocab_size()
     )
-    counted = parameter_count(
-        setup.model_spec(recipe), vocabulary.size, setup.max_length(plan.task), keep_words=True
-    )
+    longest = setup.max_length(recipe, plan.task)
+    counted = parameter_count(setup.model_spec(recipe), vocabulary.size, longest, keep_words=True)
     assert counted.total == sum(parameter.numel() for parameter in model.parameters())
     run = Run(tmp_path / "run")
     assert train(recipe, run, Recorder()).finished
@@ -173,7 +172,14 @@ def test_stages_before_it_are_told_in_words_too(first, tmp_path):
         ({"tokenizer": "somewhere"}, "tokenizer somewhere means nothing to form 'tokens'"),
         ({"form": "text", "paraphrases": 9}, "paraphrases 9 cannot be had; use a number from 1"),
         ({"form": "text", "group": "Z6"}, "Z6 cannot be told as text"),
-        ({"form": "text", "tokenizer": "/nowhere"}, "there is no folder '/nowhere'"),
+        (
+            {"form": "text", "tokenizer": "/nowhere"},
+            r"there is no folder '/nowhere': give one with tokenizer\.json, or",
+        ),
+        (
+            {"form": "text", "tokenizer": "nowhere"},
+            r"'nowhere' is no folder here.*, put tokenizer\.json of that model into a folder",
+        ),
     ],
 )
 def test_nonsense_is_refused(changes, message):

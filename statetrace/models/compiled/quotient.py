@@ -64,9 +64,10 @@ def parity_only(spec: CompileSpec, group: Group) -> Draft:
 
 def _check_parity(spec: CompileSpec, group: Group) -> None:
     if group.parity is None or group.order == 2:
+        others = "sequential, parallel or" if group.is_solvable() else "sequential or"
         raise StatetraceError(
             f"{group.name} has no parity of its own to compute first, so there is no "
-            f"{spec.algorithm} algorithm for it: use sequential or associative"
+            f"{spec.algorithm} algorithm for it: use {others} associative"
         )
 
 

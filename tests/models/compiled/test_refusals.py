@@ -23,13 +23,16 @@ SPECS = [
     ({"noise": 1.0}, r"noise 1\.0 should be from 0 up to 1"),
     ({"noise": -0.1}, r"noise -0\.1"),
     ({"noise": float("nan")}, "noise nan"),
-    ({"sharpness": 0.0}, r"sharpness 0\.0"),
+    ({"sharpness": 0.0}, r"sharpness 0\.0 should be above 0 and up to 1000"),
     ({"algorithm": "parallel", "parity": "hidden"}, "parity 'hidden' is for sequential and assoc"),
     ({"algorithm": "parity-associative", "parity": "hidden"}, "parity-associative computes parity"),
 ]
 
 GROUPS = [
-    ({"group": "A5", "algorithm": "parity-associative"}, "A5 has no parity of its own"),
+    ({"group": "A5", "algorithm": "parity-associative"},
+     "A5 has no parity of its own.*: use sequential or associative"),
+    ({"group": "A4", "algorithm": "parity-associative"},
+     "A4 has no parity of its own.*: use sequential, parallel or associative"),
     ({"group": "S2", "algorithm": "parity-associative"}, "S2 has no parity of its own"),
     ({"group": "A5", "algorithm": "parity-only"}, "A5 has no parity.*no parity-only algorithm"),
     ({"group": "S5", "algorithm": "parallel"}, "S5 is not solvable.*perfect subgroup of 60"),

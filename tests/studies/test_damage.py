@@ -1,0 +1,125 @@
+"""Damaged files of a study: said, left out of the tables, and made anew when it is run again."""
+
+import json
+import os
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from statetrace.cli import app
+from statetrace.errors import StatetraceError
+from statetrace.runs import Run
+from statetrace.studies import claims
+from statetrace.studies.folder import Study
+from statetrace.studies.grid import read_study
+from statetrace.studies.survey import Survey
+from statetrace.studies.table import results
+from statetrace.studies.worker import work
+from statetrace.training.listener import Quiet
+from statetrace.training.loop import train
+from statetrace.training.recipe import Recipe
+from tests.studies.conftest import contents, prepared, study_file, undisturbed
+
+DAMAGES = {"empty": "", "cut": '{"state": "fin', "hollow": "{}", "bytes": "\xff\xfe", "list": "[1]"}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    return undisturbed(tmp_path_factory.mktemp("done"))
+
+
+@pytest.fixture
+def study(done, tmp_path):
+    shutil.copytree(done.path, tmp_path / "study")
+    return Study.existing(tmp_path / "study")
+
+
+def damage(study, folder, words):
+    file = study.path / folder / f"{study.plan.cells[0].name}.json"
+    file.write_bytes(words.encode("latin-1"))
+    return file
+
+
+@pytest.mark.parametrize("words", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_outcome_is_made_anew(study, done, words):
+    file = damage(study, "outcomes", words)
+    first, second = Survey(study).look()
+    assert (first.state, second.state) == ("to be retried", "finished")
+    assert first.why.startswith(f"{file} is damaged; ")
+    assert [row["accuracy"] is None for row in results(study)] == [True, False]
+    assert work(Study.existing(study.path)) == 1
+    assert contents(study) == contents(done)
+    assert [one.state for one in Survey(study).look()] == ["finished", "finished"]
+    assert study.damages() == []
+
+
+@pytest.mark.parametrize("command", ["study status", "study table", "study look", "figures"])
+def test_every_command_says_which_file_it_is(study, command):
+    file = damage(study, "outcomes", "{")
+    said = CliRunner().invoke(app, [*command.split(), str(study.path)], env={"COLUMNS": "400"})
+    assert said.exit_code == 0, said.output
+    assert said.output.count(f"{file} is damaged; the study, run again, makes it anew") == 1
+
+
+@pytest.mark.parametrize("words", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_early_look_is_made_anew(study, done, words):
+    (study.path / "outcomes" / f"{study.plan.cells[0].name}.json").unlink()
+    file = damage(study, "early", words)
+    first, _ = Survey(study).look()
+    assert (first.why, first.early) == (
+        f"{file} is damaged; the study, run again, measures anew",
+        None,
+    )
+    work(study)
+    assert contents(study) == contents(done)
+
+
+@pytest.mark.parametrize("words", ["", "{}", '[{"why": "cut off"}]', "[3]"])
+def test_damaged_failures_are_not_counted(study, words):
+    (study.path / "outcomes" / f"{study.plan.cells[0].name}.json").unlink()
+    damage(study, "failures", words)
+    (cell, _), (first, _) = study.plan.cells, Survey(study).look()
+    assert "earlier failures are not counted" in first.why
+    assert not study.gave_up(cell)
+    study.add_failure(cell, "it rained", "a worker")
+    assert [failure["why"] for failure in study.failures(cell)] == ["it rained"]
+
+
+def test_a_damaged_claim_is_open_once_it_is_stale(study, done):
+    cell = study.plan.cells[0]
+    (study.path / "outcomes" / f"{cell.name}.json").unlink()
+    file = claims.latest(study.path / "claims", cell.name).file
+    file.write_text('{"owner": {"host"')
+    assert claims.take(study.path / "claims", cell.name) is None
+    os.utime(file, (0, 0))
+    assert "damaged claim" in Survey(study).look()[0].why
+    work(study)
+    assert contents(study) == contents(done)
+
+
+def test_a_study_and_a_run_do_not_share_a_folder(tmp_path):
+    study = prepared(tmp_path)
+    recipe = Recipe.of(dict(study.plan.cells[0].recipe))
+    before = sorted(study.path.rglob("*"))
+    for resume in (False, True):
+        with pytest.raises(StatetraceError, match=r"study' already holds a study"):
+            train(recipe, Run(study.path), Quiet(), resume)
+    assert sorted(study.path.rglob("*")) == before
+
+    run = Run(tmp_path / "run")
+    run.write_info({"format": 1, "recipe": recipe.to_dict()})
+    with pytest.raises(StatetraceError, match=r"run' already holds a run"):
+        Study.prepare(run.path, read_study(study_file(tmp_path)))
+    assert [file.name for file in run.path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.parametrize("words", ["zoo:s3-associative", "--model MODEL --group S3 --length 4"])
+def test_nor_do_a_study_and_a_checkpoint_from_elsewhere(study, words):
+    model = study.run(study.plan.cells[0]).checkpoint(30)
+    said = CliRunner().invoke(
+        app, ["analyze", *words.replace("MODEL", str(model)).split(), "--out", str(study.path)]
+    )
+    assert "already holds a study; choose another --out" in str(said.exception)
+    assert not (study.path / "run.json").exists()
+    assert json.loads((study.path / "study.json").read_text())["cells"]
