@@ -1,13 +1,17 @@
-"""The two streams people read: results on stdout, progress and complaints on stderr."""
+"""The two streams people read: results on stdout, progress and complaints on stderr. On a terminal
+lines are broken between words; elsewhere a sentence stays on one line, so that it can be searched
+for."""
 
 from __future__ import annotations
+
+import sys
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def complain(sentence: str) -> None:

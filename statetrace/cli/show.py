@@ -25,10 +25,13 @@ def show(
 
     found = Run.existing(run)
     measured = AccuracyTable.of(found)
-    table = Table(
-        title=f"Share of right answers on held-out sequences: {measured.title}, "
-        f"after {measured.steps[-1]:,} steps"
+    out.print(
+        f"Share of right answers on held-out sequences: {measured.title}, "
+        f"after {measured.steps[-1]:,} steps",
+        style="italic",
+        markup=False,
     )
+    table = Table()
     table.add_column("length", justify="right")
     for what in measured.by_length:
         table.add_column(what, justify="right")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -18,6 +18,10 @@ WIDE = 1000
 WHYS = 3
 """Lines on what went wrong that fit a screen beside the table."""
 
+LETTERS = {"associative": "AA", "parity-associative": "PAA"}
+ROOMY = 110
+"""Columns from which on mechanisms are written out."""
+
 STYLES = {"finished": "green", "failed": "bold red", "running": "cyan", "waiting": "dim"}
 FIRST = ("failed", "running", "to be retried", "interrupted", "finished", "waiting")
 
@@ -25,12 +29,12 @@ FIRST = ("failed", "running", "to be retried", "interrupted", "finished", "waiti
 def show(states: tuple[CellState, ...]) -> None:
     """The whole table on stdout; in a file or a pipe, as wide as it needs to be."""
     where = out if out.is_terminal else Console(width=WIDE, highlight=False)
-    where.print(table(states))
+    where.print(table(states, width=where.width))
 
 
-def table(states: Sequence[CellState], most: int | None = None) -> Group:
+def table(states: Sequence[CellState], most: int | None = None, width: int = WIDE) -> Group:
     """A row per cell, those that want attention first where there are too many for a screen; below
-    them what went wrong."""
+    them what went wrong. Where there is little width, mechanisms go by the paper's letters."""
     made = Table(title=None, pad_edge=False, box=None)
     for name in ("cell", "state", "step", "accuracy", "early", "verdict"):
         right = name in ("step", "accuracy")
@@ -39,22 +43,26 @@ def table(states: Sequence[CellState], most: int | None = None) -> Group:
     shown = list(states)
     if most is not None and len(shown) > most:
         shown = sorted(shown, key=lambda one: FIRST.index(one.state))[:most]
+    letters = LETTERS if width < ROOMY else {}
     for one in shown:
-        made.add_row(*_row(one))
+        made.add_row(*_row(one, letters))
+    captions = [f"{short}: {name}" for name, short in letters.items()]
     if len(shown) < len(states):
-        made.caption = f"{len(states) - len(shown):,} more cells not shown"
+        captions.append(f"{len(states) - len(shown):,} more cells not shown")
+    made.caption = "; ".join(captions) or None
     wrong = [f"{one.cell.name}: {one.why}" for one in shown if one.why]
     if most is None:
         return Group(made, *map(Text, wrong))
     return Group(made, *(Text(why, no_wrap=True, overflow="ellipsis") for why in wrong[:WHYS]))
 
 
-def _row(one: CellState) -> list[Text]:
+def _row(one: CellState, letters: Mapping[str, str]) -> list[Text]:
     outcome = one.outcome or {}
     final, early = outcome.get("final") or {}, one.early or {}
     step = "" if one.step is None else f"{one.step:,}"
     accuracy = f"{final['accuracy']:.1%}" if "accuracy" in final else ""
     verdict = str(final.get("mechanism", final.get("quick", "")))
+    verdict = letters.get(verdict, verdict)
     if final.get("confidence") is not None:
         verdict += f" ({final['confidence']:.0%})"
     words = [
@@ -62,7 +70,7 @@ def _row(one: CellState) -> list[Text]:
         one.state,
         step + (f" of {one.steps:,}" if one.steps and step else ""),
         accuracy,
-        str(early.get("quick", "")),
+        letters.get(quick := str(early.get("quick", "")), quick),
         verdict,
     ]
     style = STYLES.get(one.state, "yellow")
@@ -108,7 +116,8 @@ class Live:
     def draw(self, states: tuple[CellState, ...]) -> None:
         if err.is_terminal:
             most = max(5, min(MOST_ROWS, err.height - 4 - WHYS))
-            self._live.update(Group(table(states, most), summary(states)), refresh=True)
+            shown = Group(table(states, most, err.width), summary(states))
+            self._live.update(shown, refresh=True)
             return
         for one in states:
             if self._before.get(one.cell.name, "waiting") != one.state:

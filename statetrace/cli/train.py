@@ -85,7 +85,7 @@ def _resolve(recipe: Path | None, out: Path | None, resume: bool, given: dict[st
 def _show_cost(recipe: Recipe) -> None:
     from statetrace.training.cost import estimate
 
-    out.print(recipe.to_toml(), markup=False)
+    out.print(recipe.to_toml(), markup=False, soft_wrap=True)
     cost = estimate(recipe)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("parameters", f"{cost.parameters:,} ({cost.block_parameters:,} in the blocks)")

@@ -56,7 +56,8 @@ class Measured:
     def _number(self, value: float) -> str:
         if self.unit == "share":
             return f"{100 * value:.0f}%" if abs(value) >= 0.1 or value == 0 else f"{value:.1%}"
-        return f"{value:.3g}{'' if self.unit in ('', '°', '%') else ' '}{self.unit}"
+        unit = self.unit.removesuffix("s") if value == 1 else self.unit
+        return f"{value:.3g}{'' if unit in ('', '°', '%') else ' '}{unit}"
 
 
 Measure = Callable[[Results], Measured]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from statetrace.groups import Group, group
-from statetrace.mechanisms.signatures import signature
 from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.of_theory import GROUPS, KNOWN, LARGEST, SIGNATURES
+from statetrace.reproduction.predicted import predicted
 from statetrace.reproduction.results import Results
 
 
@@ -76,7 +76,7 @@ def more_layers(algorithm: str, target: str, lengths: tuple[int, int] = (8, 32))
 
 
 def _layers(algorithm: str, target: str, length: int) -> int:
-    made = signature(algorithm, "S3", length)
+    made = predicted(algorithm, length)
     if target == "patching":
         there = np.array([front == length for front in made.restores("opposite")])
     else:

@@ -14,9 +14,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
-from statetrace.reproduction.measured import Measure, Measured, resampled, share_of
+from statetrace.mechanisms.distances import HEAD
+from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.of_heads import NAMED, Extreme
 from statetrace.reproduction.of_studies import AA, FULL, PAA, judged, sizes
 from statetrace.reproduction.results import Results, Row, study_file
 
@@ -31,9 +31,6 @@ LEAD = 0.1
 TIED = 0.005
 """Distances no further apart than this are equal, as far as lenses can tell."""
 
-ALONE = 0.5
-"""What the calibration's file says of attention where no head stands out that is needed."""
-
 
 @dataclass(frozen=True)
 class Model:
@@ -44,7 +41,7 @@ class Model:
         patching, probing: algorithm -> distance.
         surplus: points by which the best parity head scores more than by chance; None where that
             was not kept.
-        needed: whether a head stands out whose loss costs parity; None where no one looked.
+        lost: points of parity lost with that head; None where that was not kept.
         lead: how far parity ran ahead of the state in training, of what it could; or None.
         taught: whether it was taught parity, before the state or beside it.
         about: its size, as a row of a study's table.
@@ -56,12 +53,17 @@ class Model:
     patching: dict[str, float]
     probing: dict[str, float]
     surplus: float | None
-    needed: bool | None
+    lost: float | None
     lead: float | None
     taught: bool
     about: Row
     source: str
     recipe: str
+
+    @property
+    def tied(self) -> bool:
+        """Whether one of the two lenses finds it as near to either mechanism."""
+        return any(abs(of[AA] - of[PAA]) < TIED for of in (self.patching, self.probing))
 
     @property
     def logged(self) -> bool:
@@ -97,46 +99,44 @@ def share(
 
 
 def lenses_agree(found: Results) -> Measured:
-    """Models of which patching and probes, each alone, find the same mechanism nearer. Of the
-    others: how many one of the two finds as near to either, and with which the training log
-    sides."""
-    rows = models(found)
+    """Of models of the two mechanisms, those of which patching and probes, each alone, find the
+    same nearer; without those of which one of the two cannot tell. Of the others: with which the
+    training log sides."""
+    every = [one for one in models(found) if one.mechanism in (AA, PAA)]
+    rows = [one for one in every if not one.tied]
     apart = [one for one in rows if nearest(one.patching) != nearest(one.probing)]
-    tied = sum(
-        any(abs(of[AA] - of[PAA]) < TIED for of in (one.patching, one.probing)) for one in apart
-    )
     told = [one for one in apart if one.logged]
     sides = sum((AA if one.together else PAA) == nearest(one.patching) for one in told)
     words = (
-        f"{tied} of the other {len(apart)} are as near to either by one lens (to {TIED:g}); the "
-        f"training log sides with patching in {sides} of {len(told)}"
+        f"{len(every) - len(rows)} more of {len(every)} are as near to either by one lens (to "
+        f"{TIED:g}); of those that disagree the training log sides with patching in {sides} of "
+        f"{len(told)}"
     )
     sources = tuple(dict.fromkeys(one.source for one in rows))
     size = sizes([one.about for one in rows]) if rows else ""
     return share_of(
-        len(rows) - len(apart), len(rows), "models", sources, words if apart else "", size
+        len(rows) - len(apart), len(rows), "models", sources, words if every else "", size
     )
 
 
-def head_surplus(mechanism: str) -> Measure:
-    """Points by which the best parity head scores more than by chance: the mean over models of a
-    mechanism, resampled for its interval."""
+def head_surplus(mechanism: str, extreme: Extreme) -> Measure:
+    """Points by which the best parity head scores more than by chance, of all models of a mechanism
+    in the one in which that is least or most."""
 
     def measure(found: Results) -> Measured:
         rows = [one for one in models(found) if one.mechanism == mechanism]
         rows = [one for one in rows if one.surplus is not None]
         if not rows:
             return Measured(None)
-        points = np.array([one.surplus for one in rows], dtype=float)
-        drawn = resampled(points, np.random.default_rng(0))
-        low, high = np.percentile(drawn, [2.5, 97.5])
-        above = int((points > 0).sum())
-        return Measured(
-            float(points.mean()), len(rows), "models", float(low), float(high), "points",
-            words=f"from {points.min():.0f} to {points.max():.0f}, more in {above} of {len(rows)}",
-            sources=tuple(dict.fromkeys(one.source for one in rows)),
-            size=sizes([one.about for one in rows]),
-        )  # fmt: skip
+        points = [float(one.surplus) for one in rows if one.surplus is not None]
+        above, clearly = (sum(point > bound for point in points) for bound in (0, HEAD))
+        words = (
+            f"{NAMED[extreme]}; above chance in {above} of {len(rows)}, by {HEAD:.0f} points, as "
+            f"the verdict asks, in {clearly}"
+        )
+        return Measured(float(extreme(points)), len(rows), "models", unit="points", words=words,
+                        sources=tuple(dict.fromkeys(one.source for one in rows)),
+                        size=sizes([one.about for one in rows]))  # fmt: skip
 
     return measure
 
@@ -159,9 +159,9 @@ def _studied(found: Results, study: str) -> list[Model]:
             lenses["patching"],
             lenses["probing"],
             head["score"] - head["by chance"] if head else None,
-            head["score"] > head["by chance"] and head["parity lost"] > 0 if head else None,
+            head["parity lost"] if head else None,
             lenses.get("dynamics", {}).get("parity lead"),
-            _taught(run),
+            taught(run),
             row,
             file,
             json.dumps(run["recipe"]),
@@ -185,14 +185,13 @@ def _calibrated(found: Results) -> list[Model]:
         task, model = (info["recipe"][section] for section in ("task", "model"))
         about = {"model": model["name"], "layers": model["layers"], "width": model["width"],
                  "group": task["group"], "length": task["length"], "step": None}  # fmt: skip
-        head = lenses.get("attention")
-        needed = None if head is None else head > ALONE
-        seen = (row["label"], lenses["patching"], lenses["probing"], None, needed)
-        taught, recipe = _taught(info), json.dumps(info["recipe"])
-        made.append(Model(*seen, lenses.get("dynamics"), taught, about, TRAINED, recipe))
+        seen = (row["label"], lenses["patching"], lenses["probing"], None, None)
+        recipe = json.dumps(info["recipe"])
+        made.append(Model(*seen, lenses.get("dynamics"), taught(info), about, TRAINED, recipe))
     return made
 
 
-def _taught(run: Row) -> bool:
+def taught(run: Row) -> bool:
+    """Whether a run was taught parity, before the state or beside it."""
     stages = run["recipe"].get("stage") or ()
     return any(one.get("objective") == "parity" or one.get("auxiliary") for one in stages)

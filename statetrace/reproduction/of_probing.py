@@ -5,14 +5,30 @@ Layers are counted as everywhere: 0 is the embedding, l the output of block l.
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
-from statetrace.lenses.parts.intervals import quantile, wilson
-from statetrace.reproduction.kept import looked_at, of_best, sized
-from statetrace.reproduction.measured import Measure, Measured, of_deviation
+from statetrace.lenses.parts.intervals import CONFIDENCE, quantile, wilson
+from statetrace.reproduction.kept import (
+    S5_A,
+    A,
+    candidates,
+    group_of,
+    large_ones,
+    looked_at,
+    of_best,
+    short,
+    sized,
+    zoo,
+)
+from statetrace.reproduction.measured import Measure, Measured
 from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
 
 Array = np.ndarray
+GUESSED, READ, LINEAR = 0.6, 0.9, 0.95
+"""Accuracies of a probe of parity: what up to the first is counted as guessing, from the second on
+as reading, and from the third on as parity being linear."""
 OVER_SEQUENCES = "interval over the sequences of each"
 """Said where few models are counted, each of which was asked many sequences."""
 
@@ -40,20 +56,69 @@ def curve(
 
 
 @of_best
-def probe(model: str, target: str, layer: int, metric: str = "accuracy") -> Measure:
-    """What a probe reads at one layer (negative ones count from the last). Of a probability the
-    interval is that of a share, which deviates most of all numbers from 0 to 1."""
+def best_before_last(model: str, target: str, ahead_of: str = "") -> Measure:
+    """What a probe reads at the best of all layers before the last; with another target, of those
+    at which that is not read yet. The interval holds for all of these layers at once."""
 
     def measure(found: Results) -> Measured:
-        values, n = curve(found, model, target, metric=metric)
-        low, high = wilson(np.array(values[layer] * n), n)
-        words = f"layer {layer % len(values)} of {len(values) - 1}; by layer " + " ".join(
-            f"{100 * value:.0f}" for value in values
-        )
-        return Measured(float(values[layer]), n, "sequences", float(low), float(high), "share",
-                        words, lens_files(model, "probing"))  # fmt: skip
+        values, n = curve(found, model, target)
+        words = f"by layer {_percents(values)}"
+        layers = np.arange(len(values) - 1)
+        if ahead_of:
+            other, _ = curve(found, model, ahead_of)
+            layers = layers[other[:-1] < READ]
+            words += f"; {ahead_of} {_percents(other)}"
+        sources = lens_files(model, "probing")
+        if not len(layers):
+            return Measured(None, words=words, sources=sources)
+        at = int(layers[values[layers].argmax()])
+        low, high = wilson(np.array(values[at] * n), n, 1 - (1 - CONFIDENCE) / len(layers))
+        return Measured(float(values[at]), n, "sequences", float(low), float(high), "share",
+                        f"layer {at} of {len(values) - 1}, the best of {len(layers)}; {words}",
+                        sources)  # fmt: skip
 
     return measure
+
+
+def _percents(values: Array) -> str:
+    return " ".join(f"{100 * value:.0f}" for value in values)
+
+
+def last_parity(found: Results, model: str) -> float:
+    """How often a probe reads parity from the last layer."""
+    return float(curve(found, model, "parity")[0][-1])
+
+
+def last_parities(found: Results) -> dict[str, float]:
+    """The same of all AA models, of S3 and S5, one for each run."""
+    read = {}
+    for name in (*large_ones(found, A, "probing.csv"), zoo(A), *candidates(found, S5_A)):
+        with contextlib.suppress(Missing):
+            read[name] = last_parity(found, name)
+    if not read:
+        raise Missing("no AA model was probed")
+    return read
+
+
+def parity_kinds(found: Results) -> Measured:
+    """How many of two kinds there are among AA models: parity is linear in the last layer, or a
+    probe can only guess it."""
+    read = last_parities(found)
+    values = read.values()
+    kinds = (max(values) >= LINEAR) + (min(values) <= GUESSED)
+    listed = ", ".join(
+        f"{value:.0%} ({group_of(found, name)}, {called(found, name)})"
+        for name, value in read.items()
+    )
+    words = f"linear from {LINEAR:.0%} on, not up to {GUESSED:.0%}; a probe reads {listed}"
+    made = Measured(kinds, len(read), "models", unit="kinds", words=words,
+                    sources=tuple(lens_file(name, "probing") for name in read))  # fmt: skip
+    return sized(found, made, list(read))
+
+
+def called(found: Results, name: str) -> str:
+    """A few words for a model, the zoo's as well."""
+    return short(found, name) or name.replace("zoo/", "zoo:")
 
 
 @of_best
@@ -69,8 +134,7 @@ def once_known(model: str, known: str, target: str, threshold: float = 0.98) -> 
         if not (sure >= threshold).any():
             return Measured(None, words=f"{known} is never known", sources=sources)
         layer = int((sure >= threshold).argmax())
-        listed = " ".join(f"{100 * value:.0f}" for value in values)
-        words = f"layer {layer} of {len(values) - 1}; by layer {listed}"
+        words = f"layer {layer} of {len(values) - 1}; by layer {_percents(values)}"
         low, high = wilson(np.array(values[layer] * n), n)
         return Measured(float(values[layer]), n, "sequences", float(low), float(high), "share",
                         words, sources)  # fmt: skip
@@ -89,7 +153,7 @@ def deeper_half(values: Array, n: int) -> tuple[float, float]:
 
 
 def percent_by_layer(values: Array) -> str:
-    return "percent right by layer " + " ".join(f"{100 * value:.0f}" for value in values)
+    return f"percent right by layer {_percents(values)}"
 
 
 @of_best
@@ -164,32 +228,6 @@ def _above_chance(found: Results, model: str, target: str) -> tuple[Array, Array
     )
     low, high = wilson(values * n, n)
     return (values - chance) / (1 - chance), (high - low) / 2 / (1 - chance)
-
-
-@of_best
-def largest_deviation(model: str, target: str) -> Measure:
-    """Of a probe's accuracies over training subsets, the largest deviation among layers, with the
-    larger subsets of the folder MODEL-wide where there is one; beside it that of smaller ones."""
-
-    def measure(found: Results) -> Measured:
-        wide = f"{model}-wide"
-        wider = found.exists(lens_file(wide, "probing"))
-        name = wide if wider else model
-        values, _ = curve(found, name, target, column="std")
-        about = found.json(lens_file(name, "probing", "json"))["summary"]
-        each = about["train"] // about["subsets"]
-        words = f"largest of all layers, subsets of {each:,} tried on {about['test']:,}"
-        sources = lens_files(name, "probing", "probing.json")
-        if wider:
-            other, _ = curve(found, model, target, column="std")
-            less = found.json(lens_file(model, "probing", "json"))["summary"]
-            words += f"; {other.max():.3g} with subsets of {less['train'] // less['subsets']:,}"
-            sources += lens_files(model, "probing")
-        value, n = float(values.max()), int(about["subsets"])
-        low, high = of_deviation(value, n)
-        return Measured(value, n, "subsets", low, high, words=words, sources=sources)
-
-    return measure
 
 
 @of_best

@@ -10,16 +10,15 @@ from collections.abc import Callable
 
 from statetrace.reproduction.kept import S5_A, S5_P, first, sized
 from statetrace.reproduction.measured import Measure, Measured, share_of
+from statetrace.reproduction.of_evidence import taught
 from statetrace.reproduction.of_models import cutoffs
 from statetrace.reproduction.of_patching import apart
-from statetrace.reproduction.of_probing import probe
+from statetrace.reproduction.of_probing import best_before_last
 from statetrace.reproduction.of_studies import AA, PAA, judged, sizes
 from statetrace.reproduction.results import Missing, Results, Row, lens_file, study_file
 
 ALIKE, UNLIKE = 0.1, 0.3
 """Distances of same- and opposite-parity maps, as for S3."""
-GUESSED, READ = 0.6, 0.9
-"""Accuracies of a parity probe."""
 LOCKSTEP = 0.1
 """How far parity may lead, of what it could, as for S3."""
 
@@ -29,11 +28,23 @@ Number = Callable[[Results, str], tuple[float, str]]
 """A model's number with words for it, from its folder."""
 
 
-def kinds(file: str, number: Number, aa: Test, paa: Test) -> Measure:
-    """How many of the two mechanisms show in a model that is said to have it."""
+def untaught(number: Number) -> Number:
+    """The same of models that were not taught parity: it is no wonder if others have it."""
+
+    def of(found: Results, name: str) -> tuple[float, str]:
+        if taught(found.json(f"results/{name}/run.json")):
+            raise Missing(f"'{name}' was taught parity")
+        return number(found, name)
+
+    return of
+
+
+def kinds(file: str, number: Number, aa: Test, paa: Test, among: str = "") -> Measure:
+    """How many of the two mechanisms show in a model that is said to have it; `among` says which
+    models the number asks for."""
 
     def measure(found: Results) -> Measured:
-        shown, names, words = _look(found, file, number, aa, paa)
+        shown, names, words = _look(found, number, aa, paa, among)
         if not names:
             return Measured(None)
         made = Measured(shown, len(names), "models", unit="mechanisms", words=words,
@@ -47,7 +58,7 @@ def share_of_kept(file: str, number: Number, aa: Test, paa: Test) -> Measure:
     """The share of kept models, at most one of each mechanism, that show it."""
 
     def measure(found: Results) -> Measured:
-        shown, names, words = _look(found, file, number, aa, paa)
+        shown, names, words = _look(found, number, aa, paa)
         if not names:
             return Measured(None)
         made = share_of(shown, len(names), "models", _files(names, file), words)
@@ -80,7 +91,7 @@ def share_of_studies(
 
 
 def _look(
-    found: Results, file: str, number: Number, aa: Test, paa: Test
+    found: Results, number: Number, aa: Test, paa: Test, among: str = ""
 ) -> tuple[int, list[str], str]:
     """How many of the best models of each mechanism pass its test, which those are, and words."""
     names, said, shown = [], [], 0
@@ -88,7 +99,7 @@ def _look(
         try:
             name, (value, words) = first(found, model, lambda name: number(found, name))
         except Missing:
-            said.append(f"no {called} model")
+            said.append(f"no {called} model{among}")
             continue
         names.append(name)
         shown += test(value)
@@ -106,8 +117,8 @@ def by_patching(found: Results, name: str) -> tuple[float, str]:
 
 
 def by_probing(found: Results, name: str) -> tuple[float, str]:
-    measured = probe(name, "parity", -2)(found)
-    return _value(measured), f"parity read {_value(measured):.0%} one layer before the last"
+    measured = best_before_last(name, "parity")(found)
+    return _value(measured), f"parity read {_value(measured):.0%} at the best layer before the last"
 
 
 def by_cutoffs(found: Results, name: str) -> tuple[float, str]:
@@ -123,8 +134,8 @@ def by_training(found: Results, name: str) -> tuple[float, str]:
 
 
 def clusters(found: Results) -> Measured:
-    """Of what separates the states of a PAA model, the largest share that goes with where one
-    object is, or what is in one place; deeper half alone."""
+    """Nothing that could be counted; in words, of what separates the states of a PAA model, the
+    largest share that goes with where one object is, or what is in one place; deeper half alone."""
     name, rows = first(found, S5_P, lambda name: found.table(lens_file(name, "geometry")))
     rows = [row for row in rows if row["value"] is not None]
     last = max((row["layer"] for row in rows), default=0)
@@ -132,9 +143,12 @@ def clusters(found: Results) -> Measured:
     if not rows:
         raise Missing(f"of '{name}' there are no shares of arrangements")
     most = max(rows, key=lambda row: float(row["value"]))
-    words = f"{most['name']}, layer {most['layer']} of {last}; {most['null']:.1%} by chance"
-    made = Measured(most["value"], most["n"], "states", unit="share", words=words,
-                    sources=(lens_file(name, "geometry"),))  # fmt: skip
+    words = (
+        f"not counted; {most['name']} explains {most['value']:.0%} of what separates {most['n']} "
+        f"states (layer {most['layer']} of {last}, {most['null']:.1%} by chance), more than any "
+        f"other object or place"
+    )
+    made = Measured(None, words=words, sources=(lens_file(name, "geometry"),))
     return sized(found, made, [name])
 
 

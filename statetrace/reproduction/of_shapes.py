@@ -1,124 +1,54 @@
-"""Numbers from the shape that the states of one model have: the prism, clusters, components
-(section 4.3, appendices C.3 and D).
-
-Caveat: activations are not kept, so intervals of a prism are drawn anew from its corners and their
-standard errors; where these were not kept either, from the most that they can be.
-"""
+"""Numbers from the last layer of AA models, and from the shape that the states of S5 have
+(appendices C.3 and D)."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from statetrace.groups import group
-from statetrace.lenses.parts import prism
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.reproduction.kept import S5_P, first, group_of, of_best, sized
 from statetrace.reproduction.measured import Measure, Measured, share_of
-from statetrace.reproduction.of_models import parity_is_linear
-from statetrace.reproduction.results import Missing, Results, lens_file, lens_files
+from statetrace.reproduction.of_prisms import Prism, drawn_file, odd_states
+from statetrace.reproduction.of_probing import GUESSED, LINEAR, last_parity
+from statetrace.reproduction.results import Missing, Results, Row, lens_file, lens_files
 
 Array = np.ndarray
-DRAWS = 1_000
-Prism = dict[str, Any]
-"""As in the geometry lens's summary, with `heights` [6]: the states' places along the parity
-direction, even ones first."""
 
 
 @of_best
-def shape(model: str, number: Callable[[Prism], tuple[float, str]], unit: str = "") -> Measure:
-    """A number of a model's clearest prism, with its interval over sequences."""
+def last_variance(model: str, linear: bool) -> Measure:
+    """What the principal components explain of the last layer, of a model in which parity is linear
+    there or is not."""
 
     def measure(found: Results) -> Measured:
+        read = read_as(found, model, linear)
         about = found.json(lens_file(model, "geometry", "json"))["summary"]
-        drawn = found.json(file) if found.exists(file := _drawn(model)) else {}
-        means = np.array(drawn.get("prism_means", np.empty((0, 3))), dtype=float)
-        try:
-            seen = about["prism"] | (_heights(means) if len(means) == 6 else {})
-            value, words = number(seen)
-        except (KeyError, TypeError) as error:  # as where not all states were visited
-            raise Missing(f"of '{model}' the geometry says nothing of {error}") from None
-        sources = lens_files(model, "geometry.json")
-        if len(means) != 6:
-            return Measured(value, about["sequences"], "sequences", unit=unit, words=words,
-                            sources=sources)  # fmt: skip
-        errors = corner_errors(found, model)
-        again = [number(one)[0] for one in _again(means.tobytes(), errors.tobytes())]
-        low, high = np.percentile([*again, value], [2.5, 97.5])
-        return Measured(value, about["sequences"], "sequences", min(value, float(low)),
-                        max(value, float(high)), unit, words,
-                        (*sources, *lens_files(model, "geometry"), _drawn(model)))  # fmt: skip
+        parts, n = about["explained_variance"], about["sequences"]
+        value = float(sum(parts))
+        sources = lens_files(model, "geometry.json", "probing")
+        words = "components " + " ".join(f"{100 * part:.1f}%" for part in parts)
+        if between(read):
+            said = f"{value:.0%} ({words}) in a model of which a probe reads parity in {read:.0%}"
+            return Measured(None, words=said, sources=sources)
+        off = float(quantile()) * value * (1 - value) * (2 / n) ** 0.5  # as of normal activations
+        return Measured(value, n, "sequences", value - off, value + off, "share",
+                        f"{words}; a probe reads parity in {read:.0%}", sources)  # fmt: skip
 
     return measure
 
 
-def corner_errors(found: Results, model: str) -> Array:
-    """Standard errors of a prism's corners along its three axes [6, 3]. If they were not kept, the
-    most that they can be: no direction has more variance than the first principal component, nor
-    more within states than all directions have together."""
-    drawn = found.json(_drawn(model))
-    if "prism_errors" in drawn:
-        return np.array(drawn["prism_errors"], dtype=float)
-    layer = found.json(lens_file(model, "geometry", "json"))["summary"]["best_layer"]
-    rows = {
-        (row["measure"], str(row["name"])): row
-        for row in found.table(lens_file(model, "geometry"))
-        if row["layer"] == layer and row["measure"] in ("between_share", "explained_variance")
-    }
-    share, n = (rows["between_share", "state"][name] for name in ("value", "n"))
-    means = np.array(drawn["prism_means"])
-    between = ((means - means.mean(0)) ** 2).sum(1).mean()
-    along = min(1 - share, rows["explained_variance", "1"]["value"]) * between / share
-    return np.full(means.shape, np.sqrt(along * len(means) / n))
+def read_as(found: Results, model: str, linear: bool) -> float:
+    """How often a probe reads parity from the last layer; refuses models of the other kind."""
+    read = last_parity(found, model)
+    if (read >= LINEAR) != linear:
+        raise Missing(f"in '{model}' parity is {'not ' * linear}linear in the last layer")
+    return read
 
 
-def _drawn(model: str) -> str:
-    return lens_file(model, "drawn", "json")
-
-
-@lru_cache(maxsize=64)
-def _again(corners: bytes, off_by: bytes) -> list[Prism]:
-    """Prisms of corners [6, 3] that are off at random, by their errors. Several rows ask for those
-    of one model, so that they are kept; arrays come as bytes for that."""
-    means, errors = (np.frombuffer(one).reshape(6, 3) for one in (corners, off_by))
-    among = prism.pairings(group("S3"))
-    off = np.random.default_rng(0).normal(size=(DRAWS, *means.shape)) * errors
-    grams = prism.gram(means + off)
-    scores = prism.score(grams, among)
-    assert scores.right_angle is not None
-    made = []
-    for i, gram in enumerate(grams):
-        seen = prism.shape(gram, among, int(scores.chosen[i]))
-        made.append(
-            _heights(means + off[i])
-            | {
-                "score": float(scores.score[i]),
-                "null": np.nan,
-                "right_angle": float(scores.right_angle[i]),
-                "additive": float(scores.additive[i]),
-                "line_angles": seen.line_angles[np.triu_indices(3, 1)].tolist(),
-                "within_distance": seen.within.tolist(),
-            }
-        )
-    return made
-
-
-def _heights(means: Array) -> Prism:
-    """Along the direction from the even states' mean to that of the odd ones."""
-    odd = _odd("S3")
-    direction = means[odd].mean(0) - means[~odd].mean(0)
-    along = means @ direction / np.linalg.norm(direction)
-    return {"heights": [*along[~odd].tolist(), *along[odd].tolist()]}
-
-
-def _odd(of: str) -> Array:
-    parity = group(of).parity
-    if parity is None:
-        raise Missing(f"{of} has no parity")
-    return np.asarray(parity == 1)
+def between(read: float) -> bool:
+    """Neither linear nor hidden from a linear probe."""
+    return GUESSED < read < LINEAR
 
 
 @of_best
@@ -127,15 +57,19 @@ def split_by_plane(model: str, linear: bool) -> Measure:
     puts on the side of its parity; of a model in which parity is linear there or is not."""
 
     def measure(found: Results) -> Measured:
-        if parity_is_linear(found, model) != linear:
-            raise Missing(f"in '{model}' parity is {'not ' * linear}linear in the last layer")
-        last = found.json(_drawn(model)).get("last")
+        read = read_as(found, model, linear)
+        last = found.json(drawn_file(model)).get("last")
         if not last:
             raise Missing(f"of '{model}' there are no points of the last layer")
-        odd = _odd(group_of(found, model))[np.array(last["states"])]
+        odd = odd_states(group_of(found, model))[np.array(last["states"])]
         right = best_plane(np.array(last["points"]), odd)
-        return share_of(right, len(odd), "sequences", (_drawn(model),),
-                        "along three principal components")  # fmt: skip
+        sources = (drawn_file(model), *lens_files(model, "probing"))
+        along = "along three principal components"
+        if between(read):
+            said = f"{right} of {len(odd)} {along}; a probe of all directions reads {read:.0%}"
+            return Measured(None, words=said, sources=sources)
+        return share_of(right, len(odd), "sequences", sources,
+                        f"{along}; a probe of all directions reads {read:.0%}")  # fmt: skip
 
     return measure
 
@@ -157,22 +91,55 @@ def best_plane(points: Array, odd: Array) -> int:
 def merged_clusters(found: Results) -> Measured:
     """Of the clusters that a PAA model of S5 has by what is where, the smallest distance between
     two, in units of the mean one; one layer before the last."""
-    name, rows = first(found, S5_P, lambda name: found.table(lens_file(name, "geometry")))
-    layer = max(row["layer"] for row in rows) - 1
-    here = {
-        row["name"]: row["value"]
-        for row in rows
-        if (row["measure"], row["layer"]) == ("cluster_distance", layer)
-    }
-    if not here:
-        raise Missing(f"of '{name}' there are no distances of clusters")
-    nearest = min(here, key=lambda pair: float(here[pair]))
+    name, (layer, here) = first(found, S5_P, lambda name: cluster_distances(found, name))
+    nearest = min(here, key=lambda pair: here[pair])
     words = f"{nearest}, layer {layer} of {layer + 1}; all " + " ".join(
         f"{value:.2f}" for value in sorted(here.values())
     )
     made = Measured(here[nearest], len(here), "pairs of clusters", words=words,
                     sources=(lens_file(name, "geometry"),))  # fmt: skip
     return sized(found, made, [name])
+
+
+def centre_and_prongs(found: Results) -> Measured:
+    """Of the same clusters, how far the one nearest the middle is from it, in units of how far the
+    others are on average: 0 for one in the very middle."""
+    name, (layer, here) = first(found, S5_P, lambda name: cluster_distances(found, name))
+    which, far = from_the_middle(here)
+    words = f"{which}, layer {layer} of {layer + 1}; from the middle " + " ".join(
+        f"{one:.2f}" for one in far
+    )
+    made = Measured(float(far[0] / far[1:].mean()), len(far), "clusters", words=words,
+                    sources=(lens_file(name, "geometry"),))  # fmt: skip
+    return sized(found, made, [name])
+
+
+def cluster_distances(found: Results, name: str) -> tuple[int, dict[str, float]]:
+    """The layer before the last, and distances of the clusters there: "object 2: 1-3" -> 0.6."""
+    rows: list[Row] = found.table(lens_file(name, "geometry"))
+    layer = max((row["layer"] for row in rows), default=0) - 1
+    here = {
+        row["name"]: float(row["value"])
+        for row in rows
+        if (row["measure"], row["layer"]) == ("cluster_distance", layer)
+    }
+    if not here:
+        raise Missing(f"of '{name}' there are no distances of clusters")
+    return layer, here
+
+
+def from_the_middle(distances: dict[str, float]) -> tuple[str, Array]:
+    """Of clusters known by their distances, the one nearest their mean, and how far all are from
+    it, the nearest first."""
+    pairs = {pair.rpartition(" ")[2]: value for pair, value in distances.items()}
+    places = sorted({place for pair in pairs for place in pair.split("-")})
+    squares = np.zeros((len(places), len(places)))
+    for pair, value in pairs.items():
+        i, j = (places.index(place) for place in pair.split("-"))
+        squares[i, j] = squares[j, i] = value**2
+    off = np.sqrt(np.maximum(squares.mean(1) - squares.mean() / 2, 0))
+    what = next(iter(distances)).partition(":")[0]
+    return f"{what}: {places[int(off.argmin())]}", np.sort(off)
 
 
 def three_components(found: Results) -> Measured:

@@ -11,8 +11,8 @@ import numpy as np
 from statetrace.groups import Group, arrange, group
 from statetrace.groups.notation import NOTATIONS
 from statetrace.lenses.parts.intervals import wilson
-from statetrace.mechanisms.signatures import signature
 from statetrace.reproduction.measured import Measure, Measured
+from statetrace.reproduction.predicted import predicted
 from statetrace.reproduction.results import Results
 
 COMPILED = "results/calibration/measures.jsonl"
@@ -152,7 +152,7 @@ def signature_fronts(algorithm: str, length: int) -> Measure:
     """Layers until the whole sequence is in its last token, by running the algorithm."""
 
     def measure(found: Results) -> Measured:
-        made = signature(algorithm, "S3", length)
+        made = predicted(algorithm, length)
         fronts = made.restores("opposite")
         layers = next(i for i, front in enumerate(fronts) if front == length)
         words = "actions to restore: " + " ".join(map(str, fronts[:6])) + (" …" * (len(fronts) > 6))
@@ -169,7 +169,7 @@ def probed_share(
     running the algorithm, is at most from a formula of the layer."""
 
     def measure(found: Results) -> Measured:
-        known = signature(algorithm, "S3", length).probes()[target] >= KNOWN  # [rows, lengths]
+        known = predicted(algorithm, length).probes()[target] >= KNOWN  # [rows, lengths]
         off = [abs(row.mean() - share(layer)) for layer, row in enumerate(known)]
         said = " ".join(str(row.sum()) for row in known[:6]) + " …" * (len(known) > 6)
         return Measured(float(max(off)), len(off), "layers", sources=(SIGNATURES,),
@@ -183,7 +183,7 @@ def complement_layers(length: int) -> Measure:
     settled those of opposite parity."""
 
     def measure(found: Results) -> Measured:
-        made = signature("parity-associative", "S3", length)
+        made = predicted("parity-associative", length)
         fronts = {split: made.restores(split) for split in ("same", "opposite")}
         parity, rest = (fronts[split].index(length) for split in ("opposite", "same"))
         words = ", ".join(
@@ -201,7 +201,7 @@ def plateau_in_theory(length: int, pairs: int = 1000, opposite_too: bool = False
     either kind."""
 
     def measure(found: Results) -> Measured:
-        made = signature("parity-associative", "S3", length, pairs=pairs)
+        made = predicted("parity-associative", length, pairs)
         whole, same, opposite = (
             made.patching["prefix", split] for split in ("all", "same", "opposite")
         )

@@ -16,6 +16,8 @@ from statetrace.reproduction.results import Missing, Results, lens_file
 
 Array = np.ndarray
 PARTS = ("first", "middle", "last")
+SETTINGS, PROMPTS = {"weight": 0.95, "top_target": 3, "top_source": 10}, 3
+"""The paper's, of Figure 16."""
 
 
 @of_best
@@ -122,5 +124,28 @@ def unclean(model: str) -> Measure:
         words = f"one sequence; {redundant} redundant edges, {crossing} pairs that cross"
         return Measured((redundant > 0) + (crossing > 0), len(moves), "edges", unit="kinds",
                         words=words, sources=(file,))  # fmt: skip
+
+    return measure
+
+
+@of_best
+def tree_settings(model: str) -> Measure:
+    """Of the paper's settings of attention trees, the share that ours have: an edge's least weight,
+    to how many targets and from how many sources, and at least as many prompts."""
+
+    def measure(found: Results) -> Measured:
+        file = lens_file(model, "attention", "json")
+        about = found.json(file)
+        spec = about["spec"]
+        if not about["summary"].get("tree_edges"):
+            raise Missing(f"of '{model}' there is no attention tree")
+        prompts = spec["tree_examples"] or spec["examples"]
+        same = [spec[name] == value for name, value in SETTINGS.items()] + [prompts >= PROMPTS]
+        words = (
+            f"weight {spec['weight']:g}, top {spec['top_target']} and top {spec['top_source']}, "
+            f"numbers over {prompts} prompts, of which one is drawn"
+        )
+        return Measured(sum(same) / len(same), len(same), "settings", unit="share", words=words,
+                        sources=(file,))  # fmt: skip
 
     return measure

@@ -42,31 +42,34 @@ The claims with a number of *(How) Do Language Models Track State?* (Li, Guo and
 our words, each beside our number. `make reproduce-report` builds this page from `results/`; it is
 not edited by hand. AA is the associative, PAA the parity-associative mechanism.
 
-**Smaller models stand in** where nothing of the paper's size has been trained yet; such rows say
-*small*, and how small. A difference there may be one between sizes until the paper's size has been
-run. As soon as there is such a number of the paper's size it is the row's, even of few models; what
-many smaller ones say is then quoted beside it. **The paper's size is not the paper's model**: the
-paper begins with Pythia-160M as pretrained on the Pile, except where it says so; pretrained weights
-were not at hand, and all of ours are from scratch, GPT-2 among them, with a start marker before the
-actions and a head for the task's words alone, computed in bfloat16, and stopped early ([what models
-were trained with](#what-models-were-trained-with-41)). Numbers come with 95% intervals where there
-are any (Wilson's for shares) and with what they were counted over. *Rule* is what decides, in the
-units of our number (a share of 1 is 100%): where an interval lies on both sides of a bound or is
-too wide to say, or there are too few observations, the claim is not reached yet. **Bounds that are
-ours**: where the paper gives no number to compare with, what counts as agreement is our choice, and
-the rule says *ours*; where it gives one, the margin (±) is still ours. Rows about one model count
-its sequences or pairs, not models. Which mechanism a model has is said by the verdict
-([how](docs/verdict.md)), which looks at cutoffs, among others: rows about cutoffs of "PAA models"
-or "AA models" are therefore less than independent evidence. The training log is independent of the
-verdicts of studies, which do not look at it. Known causes of differences, and what was tried, stand
-below each table.
+How to read it:
 
-Words of this project: a *lens* is one way to look into a model (patching, probing, depth,
-attention, geometry, generalization, dynamics); a *front* is how far a mechanism has come by a
-layer, the number of first actions that must be patched to bring the answer back; the *depth lens*
-asks after which layer an answer no longer changes; the *zoo* are small trained models that come
-with the package; a *cell* is one model of a study; the *log* of a run holds what it knew during
-training.
+- **Smaller models stand in** where nothing of the paper's size has been trained yet; such rows say
+  *small*, and how small. A difference there may be one between sizes. As soon as there is a number
+  of the paper's size it is the row's, even of few models; what many smaller ones say is then quoted
+  beside it.
+- **The paper's size is not the paper's model.** The paper begins with Pythia-160M as pretrained on
+  the Pile, except where it says so; pretrained weights were not at hand. All of ours are from
+  scratch, GPT-2 among them, with a start marker before the actions and a head for the task's words
+  alone, computed in bfloat16, and stopped early ([what models were trained
+  with](#what-models-were-trained-with-41)).
+- **Numbers** come with 95% intervals where there are any (Wilson's for shares) and with what they
+  were counted over. Rows about one model count its sequences or pairs, not models.
+- ***Rule*** is what decides, in the units of our number (a share of 1 is 100%). Where an interval
+  lies on both sides of a bound or is too wide to say, or there are too few observations, the claim
+  is not reached yet. Where the paper gives no number to compare with, what counts as agreement is
+  our choice, and the rule says *ours*; where it gives one, the margin (±) is still ours.
+- **Which mechanism a model has** is said by the verdict ([how](docs/verdict.md)), which looks at
+  cutoffs, among others: rows about cutoffs of "PAA models" or "AA models" are therefore less than
+  independent evidence. The training log is independent of the verdicts of studies, which do not
+  look at it.
+- **Causes** of differences as far as they are known, and what was tried, stand below each table.
+- **Words of this project**: a *lens* is one way to look into a model (patching, probing, depth,
+  attention, geometry, generalization, dynamics); a *front* is how far a mechanism has come by a
+  layer, the number of first actions that must be patched to bring the answer back; the *depth lens*
+  asks after which layer an answer no longer changes; the *zoo* are small trained models that come
+  with the package; a *cell* is one model of a study; the *log* of a run holds what it knew during
+  training.
 """
 
 
@@ -124,13 +127,13 @@ def _summary(parts: dict[str, list[Answer]]) -> list[str]:
     decided = [one for one in every if one.judgement != NOT_REACHED]
     small = sum(one.small for one in decided)
     differing = [one.claim.name for one in every if one.judgement == DIFFERS]
-    chosen = [one.claim.name for one in every if one.claim.ours]
+    chosen = sum(one.claim.ours for one in every)
     lines += [
         "",
         f"{small} of the {len(decided)} decided claims were decided by models smaller than the "
         "paper's.",
         "",
-        f"In {len(chosen)} rows the bound is ours: {_anchors(chosen)}.",
+        f"In {chosen} rows the bound is ours.",
         "",
         f"What differs: {_anchors(differing) or 'nothing'}.",
         "",

@@ -21,6 +21,7 @@ from statetrace.reproduction.pictures_of_appendices import (
     deviations,
     last_layer,
     last_layer_linear,
+    parity_last,
     patching_zoo,
     probes_by_length,
     tree,
@@ -64,6 +65,7 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
     "probes": probes,
     "probes-s5": probes_s5,
     "probes-by-length": probes_by_length,
+    "last-parity": parity_last,
     "lenses": lenses,
     "table-1": table_1,
     "prism": prism,
@@ -100,6 +102,7 @@ PICTURES: dict[str, Callable[[Results], Chart]] = {
 
 
 UNDRAWN = {
+    "tree-settings": "settings, which the row has in full",
     "swaps": "an exact count, in which all permutations are alike",
 }
 """Claims with a number and without a picture, and why."""

@@ -6,10 +6,10 @@ from typing import Any
 
 from statetrace.groups import group
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
-from statetrace.mechanisms.signatures import signature
 from statetrace.report.figures.chart import Chart, Dots, Heat, Line, Panel, grid, numbers
 from statetrace.report.figures.study_shares import style
 from statetrace.reproduction.of_theory import COMPILED, KNOWN
+from statetrace.reproduction.predicted import predicted
 from statetrace.reproduction.results import Missing, Results
 
 LENGTH = 32
@@ -23,7 +23,7 @@ def patched(found: Results) -> Chart:
     """Figure 1B: prefixes restored, by running the algorithms; the last one also by parity."""
     panels = []
     for name in ALGORITHMS:
-        made = signature(name, "S3", LENGTH, pairs=PAIRS.get(name, 200))
+        made = predicted(name, LENGTH, PAIRS.get(name, 200))
         for split in SPLITS if name == "parity-associative" else ("all",):
             z = made.patching["prefix", split]
             heat = Heat(list(range(1, LENGTH + 1)), list(range(len(z))), grid(z), "NLD")
@@ -39,7 +39,7 @@ def probed(found: Results) -> Chart:
     """Figure 1C: of how many lengths a layer's last token has the state, and the parity."""
     panels = []
     for name in ALGORITHMS:
-        made = signature(name, "S3", LENGTH)
+        made = predicted(name, LENGTH)
         layers = list(range(made.rows))
         marks: list[Any] = []
         expected = {"sequential": lambda at: at / LENGTH, "associative": lambda at: 2**at / LENGTH}

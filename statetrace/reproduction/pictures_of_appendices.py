@@ -11,10 +11,17 @@ import numpy as np
 
 from statetrace.groups import group
 from statetrace.report.figures.attention import tree_panel
-from statetrace.report.figures.chart import Chart, Cloud, Heat, Panel
+from statetrace.report.figures.chart import Chart, Cloud, Dots, Heat, Panel, Rule, numbers
 from statetrace.report.figures.layers_needed import by_split
 from statetrace.reproduction.kept import PAA_ZOO, A, first, group_of, looked_at, zoo
-from statetrace.reproduction.of_models import parity_is_linear
+from statetrace.reproduction.of_probing import (
+    GUESSED,
+    LINEAR,
+    called,
+    last_parities,
+    last_parity,
+)
+from statetrace.reproduction.of_shapes import read_as
 from statetrace.reproduction.pictures_of_models import (
     SPLITS,
     counted,
@@ -138,15 +145,14 @@ def last_layer_linear(found: Results) -> Chart:
 
 def _last_layer(found: Results, name: str, linear: bool) -> Chart:
     model, panel = first(found, A, lambda model: _components(found, model, linear))
-    said = "linear" if linear else "not linear"
-    title = f"Last layer of an AA model, parity is {said} (Figure {12 if linear else 11})"
+    read = f"a probe reads parity in {last_parity(found, model):.0%}"
+    title = f"Last layer of an AA model, {read} (Figure {12 if linear else 11})"
     return Chart(name, titled(title, found, {model: "AA"}), (panel,))
 
 
 def _components(found: Results, model: str, linear: bool) -> Panel:
     """The states along the first three principal components."""
-    if parity_is_linear(found, model) != linear:
-        raise Missing(f"in '{model}' parity is {'not ' * linear}linear in the last layer")
+    read_as(found, model, linear)
     drawn = found.json(lens_file(model, "drawn", "json")).get("last")
     if drawn is None:
         raise Missing(f"of '{model}' no points of the last layer were kept")
@@ -182,6 +188,23 @@ def _components(found: Results, model: str, linear: bool) -> Panel:
     x, y, z = (f"component {n + 1} ({100 * share:.0f}%)" for n, share in enumerate(shares[:3]))
     reach = 1.6 * float(np.abs([mean for mean in drawn["means"] if mean is not None]).max())
     return Panel(x, y, tuple(marks), z=z, box=((-reach, reach),) * 3, tall=1.6)
+
+
+def parity_last(found: Results) -> Chart:
+    """Appendix C.3: how often a probe reads parity from the last layer of each AA model."""
+    read = last_parities(found)
+    x = list(range(len(read)))
+    y = numbers(read.values())
+    names = [f"{group_of(found, name)}\n{called(found, name)}" for name in read]
+    marks = (
+        Rule("y", LINEAR, "from here on linear"),
+        Rule("y", GUESSED, "up to here guessed"),
+        Dots("a probe of the last layer", x, y, names, "parity", "square", 9),
+    )
+    ticks = tuple(zip(map(float, x), names, strict=True))
+    panel = Panel("AA model", "parity read (share)", marks, y_range=(0.4, 1.03), tall=1.2,
+                  x_range=(-1.0, len(x) - 0.4), ticks=ticks)  # fmt: skip
+    return Chart("last-parity", "Parity in the last layer of AA models (App. C.3)", (panel,))
 
 
 def tree(found: Results) -> Chart:

@@ -4,36 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
+from statetrace.mechanisms.distances import HEAD, LOST
 from statetrace.report.figures.chart import TURNS, Chart, Dots, Line, Panel, Rule, numbers
-from statetrace.report.figures.study_shares import order, style
+from statetrace.report.figures.study_shares import style
 from statetrace.reproduction import of_logs as logs
-from statetrace.reproduction.kept import A, P, large_ones, short
-from statetrace.reproduction.of_evidence import LEAD, Model, head_surplus, models
+from statetrace.reproduction.kept import A, P, short
+from statetrace.reproduction.of_evidence import LEAD, Model, models
+from statetrace.reproduction.of_heads import Head, best_heads
 from statetrace.reproduction.of_studies import AA, PAA
-from statetrace.reproduction.results import Missing, Results, lens_file
+from statetrace.reproduction.results import Missing, Results
 
 CALLED = {AA: "AA", PAA: "PAA"}
+TIES = "as near to either by one lens"
 WIDE = 0.6
 """How far a mechanism's models are spread, in order of their numbers."""
 
 
 def lenses(found: Results) -> Chart:
-    """Section 4.3: of every model which mechanism patching finds nearer, and which the probes."""
-    there = models(found)
+    """Section 4.3: of every model of the two mechanisms which of them patching finds nearer, and
+    which the probes; apart from those of which one of the two lenses cannot tell."""
+    there = [one for one in models(found) if one.mechanism in CALLED]
     if not there:
         raise Missing("no evidence of single lenses was kept")
     marks: list[Any] = [Rule("x", 0), Rule("y", 0)]
-    for mechanism in sorted({one.mechanism for one in there}, key=order):
-        mine = [one for one in there if one.mechanism == mechanism]
+    tied = [one for one in there if one.tied]
+    kinds = {mechanism: style(mechanism) for mechanism in CALLED}
+    groups = {name: [one for one in there if one.mechanism == name and not one.tied]
+              for name in kinds}  # fmt: skip
+    for name, mine, (colour, mark) in (
+        (f"{TIES} ({len(tied)})", tied, ("faint", "circle")),
+        *((f"{CALLED[name]} ({len(mine)})", mine, kinds[name]) for name, mine in groups.items()),
+    ):
         x, y = (
             numbers(of[AA] - of[PAA] for of in distances)
             for distances in ([one.patching for one in mine], [one.probing for one in mine])
         )
-        colour, mark = style(mechanism)
-        texts = [one.source for one in mine]
-        marks.append(Dots(f"{mechanism} ({len(mine)})", x, y, texts, colour, mark, 6))
-    panel = Panel("distances by patching", "distances by probes", tuple(marks), tall=1.5)
-    title = f"How much nearer to PAA than to AA (below 0: AA), {len(there)} models (§4.3)"
+        marks += [Dots(name, x, y, [one.source for one in mine], colour, mark, 6)] if mine else []
+    panel = Panel("by patching (below 0: nearer to AA)", "by probes", tuple(marks), tall=1.5)
+    title = f"How much nearer to PAA than to AA, {len(there)} models (§4.3)"
     return Chart("lenses", title, (panel,))
 
 
@@ -71,7 +79,7 @@ def _large_leads(found: Results, rules: list[Any]) -> list[Panel]:
 
 def needed_heads(found: Results) -> Chart:
     """Section 4.5: what the best parity head scores beyond chance, and what is lost with it."""
-    panels = [*_surplus(found), *_lost(found)]
+    panels = [*_at_size(found), *_surplus(found)]
     if not panels:
         raise Missing("no parity head was compared with chance")
     title = "The best parity head of each model, against chance and removed (§4.5)"
@@ -79,23 +87,22 @@ def needed_heads(found: Results) -> Chart:
 
 
 def _surplus(found: Results) -> list[Panel]:
-    """A mark for each model; the means as the row has them, resampled for their interval."""
+    """A mark for each small model: against chance, and what is lost with the head."""
     there = [one for one in models(found) if one.mechanism in CALLED]
-    values = [(one, float(one.surplus)) for one in there if one.surplus is not None]
-    if not values:
-        return []
-    marks: list[Any] = [Rule("y", 0, "chance")]
-    dots, ticks = _spread(values)
-    for at, mechanism in enumerate(CALLED):
-        mean = head_surplus(mechanism)(found)
-        if mean.value is not None:
-            x = at + WIDE / 2 + 0.12
-            ends = Line("95% interval", [x, x], numbers((mean.low, mean.high)), "grey", mark=None)
-            marks += [ends, Dots("mean", [x], numbers([mean.value]), (), "ink", "diamond", 7)]
-    return [
-        Panel("models, in order", "points above chance", (*marks, *dots), "models of studies",
-              x_range=(-0.5, 1.6), ticks=ticks, tall=1.1)
-    ]  # fmt: skip
+    panels = []
+    for values, label, bounds in (
+        ([(m, m.surplus) for m in there if m.surplus is not None], "points above chance",
+         (Rule("y", 0, "chance"), Rule("y", HEAD, "as the verdict asks"))),
+        ([(m, m.lost) for m in there if m.lost is not None], "points of parity lost",
+         (Rule("y", 100 * LOST, "as the verdict asks"),)),
+    ):  # fmt: skip
+        if values:
+            dots, ticks = _spread(values)
+            panels.append(
+                Panel("models, in order", label, (*bounds, *dots), "small models of studies",
+                      x_range=(-0.9, 1.5), ticks=ticks, tall=1.1)
+            )  # fmt: skip
+    return panels
 
 
 def _spread(values: list[tuple[Model, float]]) -> tuple[list[Dots], tuple[tuple[float, str], ...]]:
@@ -111,24 +118,22 @@ def _spread(values: list[tuple[Model, float]]) -> tuple[list[Dots], tuple[tuple[
     return dots, tuple(ticks)
 
 
-def _lost(found: Results) -> list[Panel]:
-    """Of PAA models of the paper's size: parity lost with the best head at its mean."""
-    names = large_ones(found, P, "attention.json")
-    marks: list[Any] = [Rule("y", 0), Rule("x", 0)]
-    for name, colour in zip(names, TURNS, strict=False):
-        about = found.json(lens_file(name, "attention", "json"))["summary"]
-        if not about.get("ablation"):
-            continue
-        lost = {(one["heads"], one["method"]): one["drop"] for one in about["ablation"]}
-        x = about["top_heads"][0]["score"] - about["top_score_by_chance"]
-        y = 100 * lost["top 1", "mean"][about["quotient"]]
-        marks.append(
-            Dots(short(found, name), numbers([x]), numbers([y]), [name], colour, "triangle-up", 9)
-        )
-    if len(marks) == 2:
+def _at_size(found: Results) -> list[Panel]:
+    """Of models of the paper's size: score beyond chance, and parity lost with the head."""
+    heads: dict[str, tuple[str, Head]] = {}
+    for model, called in ((A, "AA"), (P, "PAA")):
+        heads |= {name: (called, head) for name, head in best_heads(found, model).items()}
+    marks: list[Any] = [Rule("x", 0, "chance"), Rule("y", 100 * LOST, "as the verdict asks")]
+    for (name, (called, head)), colour in zip(heads.items(), TURNS, strict=False):
+        x, y = [head.surplus], [head.lost or 0.0]
+        ends = [head.low - head.chance, head.high - head.chance]
+        mark = "circle" if called == "AA" else "triangle-up"
+        marks.append(Line("", numbers(ends), numbers(y * 2), colour, mark=None))
+        said = f"{called}: {short(found, name)}"
+        marks.append(Dots(said, numbers(x), numbers(y), [name], colour, mark, 9))
+    if not heads:
         return []
-    title = f"PAA models of the paper's size ({len(marks) - 2})"
     return [
-        Panel("points above chance", "points of parity lost", tuple(marks), title,
-              tall=1.1)
+        Panel("points above chance, 95% intervals", "points of parity lost", tuple(marks),
+              f"models of the paper's size ({len(heads)})", y_range=(-5, 50), tall=1.1)
     ]  # fmt: skip

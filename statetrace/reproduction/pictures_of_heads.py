@@ -4,16 +4,27 @@ parity heads (Table 2)."""
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import math
 from typing import Any
+
+import numpy as np
 
 from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, Rule, numbers
 from statetrace.reproduction.kept import S5_A, S5_P, A, P, first, short
 from statetrace.reproduction.measured import of_deviation
+from statetrace.reproduction.of_deviations import FACTOR, TABLE_1, cells, widest
 from statetrace.reproduction.of_probing import curve
 from statetrace.reproduction.pictures_of_models import NAMES, of_both
 from statetrace.reproduction.results import Missing, Results, lens_file
 
+STYLES = {
+    (P, "state"): ("state", "circle"), (P, "parity"): ("parity", "square"),
+    (A, "state"): ("third", "diamond"), (A, "parity"): ("sixth", "triangle-up"),
+}  # fmt: skip
+LOWEST = -6.5
+"""Power of ten at which the axes begin."""
 LEAST = 0.001
 """What the paper's deviations are below."""
 PAPER = {
@@ -26,15 +37,37 @@ WELL = 50.0
 
 
 def table_1(found: Results) -> Chart:
-    """Deviation of probes over training subsets, layer by layer."""
+    """Deviation of probes over training subsets, layer by layer, and beside the paper's."""
     title = "Deviation of a probe's accuracy over training subsets (Table 1), 95% intervals"
-    return of_both(found, "table-1", title, _deviations)
+    chart = of_both(found, "table-1", title, _deviations)
+    with contextlib.suppress(Missing):
+        return dataclasses.replace(chart, panels=(*chart.panels, _cells(found)))
+    return chart
+
+
+def _cells(found: Results) -> Panel:
+    """All cells of the table, ours against the paper's, in powers of ten; at the lower edge those
+    that do not deviate at all."""
+    marks: list[Any] = []
+    for (model, target), (_, ours) in cells(found).items():
+        x = numbers(np.log10(TABLE_1[model, target]))
+        y = numbers(np.log10(np.maximum(ours, 10**LOWEST)))
+        texts = [f"layer {layer}" for layer in range(len(ours))]
+        colour, mark = STYLES[model, target]
+        marks.append(Dots(f"{NAMES[model]}, {target}", x, y, texts, colour, mark, 6))
+    ends = [LOWEST, -1.5]
+    marks.append(Line("the same", ends, ends, "grey", "dash", mark=None))
+    near = [end + math.log10(FACTOR) for end in ends]
+    marks.append(Line(f"{FACTOR:g} times as much", ends, near, "faint", mark=None))
+    return Panel(
+        "the paper's (power of ten)", "ours (power of ten)", tuple(marks), "all cells",
+        x_range=(LOWEST, -3), y_range=(LOWEST - 0.2, -1.5), tall=1.2,
+    )  # fmt: skip
 
 
 def _deviations(found: Results, called: str, model: str) -> list[Panel]:
     """With the larger subsets of MODEL-wide where there are any, as the rows have it."""
-    wide = f"{model}-wide"
-    name = wide if found.exists(lens_file(wide, "probing")) else model
+    name = widest(found, model)
     about = found.json(lens_file(name, "probing", "json"))["summary"]
     n = int(about["subsets"])
     marks: list[Any] = [Rule("y", LEAST, f"paper: below {LEAST}")]
@@ -46,8 +79,8 @@ def _deviations(found: Results, called: str, model: str) -> list[Panel]:
             Line(target, layers, numbers(values), target, mark=mark, low=numbers(low),
                  high=numbers(high))
         )  # fmt: skip
-    said = f"{n} subsets of {about['train'] // n:,}, tried on {about['test']:,}"
-    return [Panel("layer", "deviation", tuple(marks), f"{called}, {said}", whole="x")]
+    said, tried = f"{n} subsets of {about['train'] // n:,}", f"deviation, on {about['test']:,}"
+    return [Panel("layer", tried, tuple(marks), f"{called}, {said}", whole="x")]
 
 
 def table_2(found: Results) -> Chart:

@@ -5,60 +5,65 @@ from __future__ import annotations
 from typing import Any
 
 from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, Rule, numbers
-from statetrace.reproduction.kept import PAA_ZOO, S5_P, P, first, large_ones, short, zoo
+from statetrace.reproduction.kept import PAA_ZOO, S5_P, first
+from statetrace.reproduction.of_prisms import CLEAR, of_aa, of_paa
+from statetrace.reproduction.of_probing import called
 from statetrace.reproduction.pictures_of_models import titled
 from statetrace.reproduction.results import Missing, Results, lens_file
 
-MOST = 0.5
-"""What the row of S5's clusters asks for; the bound is ours."""
 OFF = 10.0
 """Degrees from 60 that the row of the spokes allows; the bound is ours."""
 
 
 def prisms(found: Results) -> Chart:
-    """How clear the prism of every PAA model is, which states it pairs, and its spokes."""
-    names = [*map(zoo, PAA_ZOO), *large_ones(found, P, "geometry.json")]
-    shapes = {}
-    for name in names:
-        file = lens_file(name, "geometry", "json")
-        about = found.json(file)["summary"].get("prism") if found.exists(file) else None
-        if about:
-            shapes[name] = about
+    """How clear the prism of every PAA model is, which states it pairs, and its angles; AA models
+    for contrast."""
+    shapes, others = of_paa(found, PAA_ZOO), of_aa(found)
     if not shapes:
         raise Missing("no PAA model has a prism")
-    x = list(range(len(shapes)))
-    scores, chance = (numbers(one[key] for one in shapes.values()) for key in ("score", "null"))
-    paired = ["\n".join("+".join(pair) for pair in one["pairs"]) for one in shapes.values()]
-    called = [_called(found, name) for name in shapes]
-    spokes = [(i, angle) for i, one in enumerate(shapes.values()) for angle in one["line_angles"]]
-    clear: tuple[Any, ...] = (
-        Bars("prism score (1: a perfect one)", x, scores, scores, scores, called, "state", 0.6),  # type: ignore[arg-type]
-        Dots("mean of permuted states", x, chance, (), "parity", "diamond", 7),
-    )
-    angles: tuple[Any, ...] = (
-        Rule("y", 60, "60°"),
-        Rule("y", 60 - OFF, "", "faint"),
-        Rule("y", 60 + OFF, "", "faint"),
-        Dots("angles between spokes", [i for i, _ in spokes], numbers(a for _, a in spokes), (),
-             "third", "circle", 6),
-    )  # fmt: skip
+    every = [*shapes.values(), *others.values()]
+    x = list(range(len(every)))
+    names = [called(found, name) for name in (*shapes, *others)]
+    paired = [one["by"].replace(" ", "\n") for one in every]
+    scores = numbers(one["score"] for one in every)
+    marks: list[Any] = [Rule("y", CLEAR, "ours")]
+    for kind, here, colour in (
+        ("PAA: prism score (1: a perfect one)", slice(len(shapes)), "state"),
+        ("AA, the same", slice(len(shapes), None), "third"),
+    ):
+        if x[here]:
+            tops: Any = scores[here]
+            marks.append(Bars(kind, x[here], tops, tops, tops, names[here], colour, 0.6))
+    chance = numbers(one["null"] for one in every)
+    marks.append(Dots("mean of permuted states", x, chance, (), "parity", "diamond", 7))
+    ends = (-1.2, len(x) - 0.4)
     most = max(one["p"] for one in shapes.values())
     panels = (
-        Panel("model, and which states are paired", "score", clear,
-              f"against permuted states p ≤ {most:.1g}",
-              x_range=(-0.6, len(x) - 0.4), y_range=(0, 1.03), bare=True, tall=1.3,
+        Panel("model, and which states are paired (a state, then the swap)", "score", tuple(marks),
+              f"PAA against permuted states p ≤ {most:.1g}",
+              x_range=ends, y_range=(0, 1.03), bare=True, tall=1.3,
               ticks=tuple((float(i), f"{i + 1}\n{text}") for i, text in enumerate(paired))),
-        Panel("model", "degrees", angles, "", x_range=(-0.6, len(x) - 0.4), y_range=(40, 80),
-              ticks=tuple((float(i), str(i + 1)) for i in x)),
+        Panel("model", "degrees", _angles(every), "angles between spokes", x_range=ends,
+              y_range=(20, 150), ticks=tuple((float(i), str(i + 1)) for i in x)),
     )  # fmt: skip
-    told = [f"{i}: {one}" for i, one in enumerate(called, start=1)]
-    lines = ["Prisms of all PAA models of S3 (App. D)"]
+    told = [f"{i}: {one}" for i, one in enumerate(names, start=1)]
+    lines = ["Prisms of all PAA models of S3, and AA models for contrast (App. D)"]
     lines += ["; ".join(told[i : i + 3]) for i in range(0, len(told), 3)]
     return Chart("prisms", "\n".join(lines), panels)
 
 
-def _called(found: Results, name: str) -> str:
-    return short(found, name) or name.replace("zoo/", "zoo:")
+def _angles(every: list[dict[str, Any]]) -> tuple[Any, ...]:
+    """Between spokes from the middle, and between the lines that they lie on."""
+    marks: list[Any] = [Rule("y", 120, "120°", "faint"), Rule("y", 60, "60°")]
+    marks += [Rule("y", 60 + off, "", "faint") for off in (-OFF, OFF)]
+    for name, key, colour, mark in (
+        ("spokes from the middle", "angles", "sixth", "diamond"),
+        ("the same as undirected lines", "line_angles", "third", "circle"),
+    ):
+        points = [(i, angle) for i, one in enumerate(every) for angle in one[key]]
+        y = numbers(angle for _, angle in points)
+        marks.append(Dots(name, [i for i, _ in points], y, (), colour, mark, 6))
+    return tuple(marks)
 
 
 def clusters(found: Results) -> Chart:
@@ -78,7 +83,7 @@ def _shares(found: Results, model: str) -> list[Panel]:
         raise Missing(f"of '{model}' there are no shares of arrangements")
     panels = []
     for kind, title in (("object", "where an object is"), ("position", "what is in a place")):
-        marks: list[Any] = [Rule("y", MOST, "most of it (ours)")]
+        marks: list[Any] = []
         named = sorted({row["name"] for row in rows if row["name"].startswith(kind)})
         colours = ("state", "parity", "third", "fourth", "fifth", "sixth")
         for one, colour in zip(named, colours, strict=False):

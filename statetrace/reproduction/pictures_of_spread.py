@@ -7,7 +7,7 @@ import numpy as np
 
 from statetrace.report.figures.chart import Chart, Dots, Line, Panel, Rule, numbers
 from statetrace.reproduction.kept import S5_P, A, first, looked_at
-from statetrace.reproduction.of_shapes import mirrored
+from statetrace.reproduction.of_shapes import cluster_distances, from_the_middle, mirrored
 from statetrace.reproduction.of_studies import judged
 from statetrace.reproduction.pictures_of_lengths import compared
 from statetrace.reproduction.pictures_of_models import titled
@@ -77,11 +77,19 @@ def _of_s5(found: Results, model: str) -> tuple[Panel, ...]:
                [row["name"] for row in apart], "state", "circle", 7)  # fmt: skip
     sums = np.cumsum([row["value"] for row in held[:3]])
     parts = Line("variance up to this one", [1, 2, 3][: len(sums)], numbers(sums), "third")
+    _, middle = from_the_middle(cluster_distances(found, model)[1])
+    off = Dots("a cluster", list(range(1, len(middle) + 1)), numbers(middle), (), "sixth", "circle",
+               7)  # fmt: skip
+    others = float(middle[1:].mean())
     share = Dots("shared", [1], [shared], (), "parity", "diamond", 9)
     return (
         Panel("pairs of clusters, the nearest first", "distance by the mean one",
               (Rule("y", APART, "ours"), far),
               f"clusters, layer {layer}", y_range=(0, 1.05 * float(apart[-1]["value"])), whole="x"),
+        Panel("clusters, the nearest first", "distance from their middle",
+              (Rule("y", APART * others, "ours"), Rule("y", others, "mean of the others", "faint"),
+               off), f"clusters around the middle, layer {layer}", whole="x",
+              y_range=(0, 1.2 * float(middle.max()))),
         Panel("principal components", "share of the variance", (Rule("y", HELD, "ours"), parts),
               f"n = {held[0]['n']} sequences, layer {layer}", y_range=(0, 1.03), whole="x"),
         Panel("", "share in common", (Rule("y", SHARED, "ours"), Rule("y", 0.5, "none", "faint"),

@@ -6,9 +6,14 @@ import json
 import pytest
 
 from statetrace.reproduction import of_evidence as evidence
+from statetrace.reproduction.claim import answer
+from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.results import Results
+from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
+from tests.reproduction.made import write_csv, write_json
 
 AA, PAA = "associative", "parity-associative"
+NAMED = {claim.name: claim for claim in CLAIMS}
 
 
 def run_of(width, **stage):
@@ -58,7 +63,7 @@ def found(tmp_path):
     cells = {
         "a": (AA, run_of(1), seen()),
         "b": (AA, run_of(2), seen(score=60.0, lead=0.3)),
-        "c": (PAA, run_of(3), seen(PAA, PAA, score=90.0, lost=12.0, lead=0.5)),
+        "c": (PAA, run_of(3), seen(PAA, PAA, score=90.0, lost=30.0, lead=0.5)),
         "d": (PAA, run_of(4), seen(PAA, AA, score=90.0, lead=0.5, close=0.001)),
         "e": (PAA, taught, seen(PAA, PAA, lead=0.9)),
     }
@@ -85,25 +90,43 @@ def test_a_model_counts_once_and_only_with_its_run(found):
     }  # fmt: skip
 
 
-def test_lenses_agree_but_for_one_that_is_as_near_to_either(found):
+def test_lenses_agree_where_both_can_tell(found):
+    """The one that is as near to either is not counted, nor is a parallel model."""
     said = evidence.lenses_agree(found)
-    assert (said.value, said.n) == (pytest.approx(5 / 6), 6)
-    assert "1 of the other 1 are as near to either" in said.words
-    assert "sides with patching in 1 of 1" in said.words
+    assert (said.value, said.n) == (1, 5)
+    assert "1 more of 6 are as near to either" in said.words
+
+
+def test_lenses_that_do_not_agree(tmp_path):
+    cells = {
+        "a": (AA, run_of(1), seen()),
+        "b": (PAA, run_of(2), seen(PAA, AA, lead=0.5)),
+        "c": ("parallel", run_of(3), seen(PAA, AA, lead=0.5)),
+    }
+    add_study(tmp_path, "tiny", cells)
+    said = evidence.lenses_agree(Results(tmp_path))
+    assert (said.value, said.n) == (0.5, 2)
+    assert "0 more of 2" in said.words
+    assert said.words.endswith("sides with patching in 1 of 1")
 
 
 def test_heads_by_what_they_score_beyond_chance(found):
-    said = evidence.head_surplus(AA)(found)
-    assert said.value == pytest.approx((-5 + 15) / 2)
-    assert said.low <= said.value <= said.high
-    assert said.n == 2
-    assert "from -5 to 15, more in 1 of 2" in said.words
-    assert evidence.head_surplus("sequential")(found).value is None
+    """A claim about all models hangs on the one that fits it least."""
+    most, least = (evidence.head_surplus(AA, extreme)(found) for extreme in (max, min))
+    assert (most.value, least.value, most.n) == (15, -5, 2)
+    assert "above chance in 1 of 2, by 30 points, as the verdict asks, in 0" in most.words
+    assert judge(NAMED["aa-no-heads"].rule, most) == DIFFERS
+    assert judge(NAMED["aa-no-heads"].rule, least) == AGREES
+    assert judge(NAMED["paa-heads"].rule, evidence.head_surplus(PAA, min)(found)) == DIFFERS  # e's
+    assert evidence.head_surplus("sequential", max)(found).value is None
 
 
 def test_heads_that_are_needed(found):
-    said = evidence.share(lambda one: bool(one.needed), lambda one: one.needed is not None, PAA)
-    assert (said(found).value, said(found).n) == (0.5, 4)  # c and the calibration's; not d, not e
+    """The paper removes none, so that nothing is judged."""
+    claim = NAMED["heads-needed"]
+    said = claim.measure(found)
+    assert (said.value, said.n) == (pytest.approx(1 / 3), 3)  # c; not d, not e
+    assert judge(claim.rule, said) == NOT_REACHED
 
 
 def test_the_log_of_those_that_were_not_taught_parity(found):
@@ -116,3 +139,24 @@ def test_the_log_of_those_that_were_not_taught_parity(found):
 def test_nothing_kept_is_nothing_measured(tmp_path):
     assert evidence.models(Results(tmp_path)) == []
     assert evidence.lenses_agree(Results(tmp_path)).value is None
+
+
+def test_heads_of_the_papers_size_model_by_model(tmp_path):
+    """Of two PAA models the one with less counts; one of them loses parity with its head."""
+    for name, score, chance, lost in (
+        ("gpt2-parity-associative", 60.0, 45.0, 0.3),
+        ("pythia-160m-parity-associative", 90.0, 45.0, 0.01),
+    ):
+        head = {"measure": "head score", "name": "parity", "layer": 1, "head": 0, "mean": score,
+                "std": 1.0, "low": score - 2, "high": score + 2, "n": 100}  # fmt: skip
+        write_csv(tmp_path / "results" / name / "attention.csv", [head])
+        ablation = [{"heads": "top 1", "method": "mean", "drop": {"parity": lost}}]
+        summary = {"top_score_by_chance": chance, "quotient": "parity", "ablation": ablation}
+        write_json(tmp_path / "results" / name / "attention.json", {"summary": summary})
+    found = Results(tmp_path)
+    one = answer(NAMED["paa-heads"], found)
+    assert (one.found.value, one.found.low, one.found.n) == (15, 13, 2)
+    assert (one.found.at_size, one.judgement) == (True, AGREES)
+    assert one.found.words.endswith("60.0 (45.0), 90.0 (45.0)")
+    assert answer(NAMED["heads-needed"], found).found.value == 0.5
+    assert answer(NAMED["aa-no-heads"], found).found.value is None

@@ -10,6 +10,7 @@ from statetrace.reproduction.claim import answer
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.of_studies import AA
 from statetrace.reproduction.pictures import PICTURES
+from statetrace.reproduction.pictures_of_evidence import TIES
 from statetrace.reproduction.results import Results
 
 NAMED = {claim.name: claim for claim in CLAIMS}
@@ -114,14 +115,46 @@ def gap(chart, number):
 
 
 def agreeing(chart):
-    """Both numbers at most 0, or both above."""
+    """Both numbers at most 0, or both above, of models of which both lenses can tell."""
     sides = [
         (x > 0) == (y > 0)
         for mark in chart.panels[0].marks
-        if hasattr(mark, "texts")
+        if hasattr(mark, "texts") and not mark.name.startswith(TIES)
         for x, y in zip(mark.x, mark.y, strict=True)
     ]
     return np.mean(sides)
+
+
+def at_size(chart, kind):
+    """Points above chance, and points of parity lost, of models of the paper's size."""
+    marks = [m for m in chart.panels[0].marks if getattr(m, "name", "").startswith(f"{kind}: ")]
+    return [m.x[0] for m in marks], [m.y[0] for m in marks]
+
+
+def prisms_of(chart):
+    return mark_of(chart.panels[0], "PAA: prism score (1: a perfect one)")
+
+
+def off_60(chart, name):
+    """Of one model's lines, by its place in the title."""
+    at = prisms_of(chart).texts.index(name)
+    lines = mark_of(chart.panels[1], "the same as undirected lines")
+    return max(abs(y - 60) for x, y in zip(lines.x, lines.y, strict=True) if x == at)
+
+
+def kinds(shares):
+    return (max(shares) >= 0.95) + (min(shares) <= 0.6)
+
+
+def alike_cells(chart):
+    """Cells less than ten times apart."""
+    marks = [m for m in panel_of(chart, "all cells").marks if hasattr(m, "texts")]
+    apart = np.concatenate([np.subtract(m.x, m.y) for m in marks])
+    return (np.abs(apart) < 1).mean()
+
+
+def nearest_by_others(distances):
+    return distances[0] / np.mean(distances[1:])
 
 
 def tall(panel, mechanism, begins):
@@ -172,13 +205,20 @@ READ = {
     "table-1-aa-parity": lambda chart: max(last(chart, "AA", "parity")),
     "lenses-agree": agreeing,
     "prism-pairings": lambda chart: len(
-        {text.split("\n", 1)[1] for _, text in chart.panels[0].ticks}
+        {text.split("\n", 1)[1] for at, text in chart.panels[0].ticks if at in prisms_of(chart).x}
     ),
+    "prism-all": lambda chart: np.mean(np.array(prisms_of(chart).y) >= 0.5),
+    "prism-angles": lambda chart: off_60(chart, "pythia-160m, step 20,000"),
+    "aa-parity-last": lambda chart: kinds(last(chart, "", "a probe of the last layer")),
+    "table-1-cells": alike_cells,
+    "s5-prongs": lambda chart: nearest_by_others(last(chart, "clusters around", "a cluster")),
     "table-2-s3-paa-1": lambda chart: last(chart, "S3, PAA", "ours")[0],
     "table-2-s3-aa-2": lambda chart: last(chart, "S3, AA", "ours")[1],
     "table-2-s5-paa-3": lambda chart: last(chart, "S5, PAA", "ours")[2],
     "table-2-s5-aa-1": lambda chart: last(chart, "S5, AA", "ours")[0],
-    "aa-no-heads": lambda chart: mark_of(chart.panels[0], "mean").y[0],
+    "aa-no-heads": lambda chart: max(at_size(chart, "AA")[0]),
+    "paa-heads": lambda chart: min(at_size(chart, "PAA")[0]),
+    "heads-needed": lambda chart: np.mean(np.array(at_size(chart, "PAA")[1]) >= 25),
     "aa-further": lambda chart: gap(chart, 0),
     "aa-converges": lambda chart: gap(chart, 1),
     "lockstep-logs": lambda chart: np.mean(np.array(last(chart, "the paper", "associative")) < 0.1),

@@ -10,7 +10,7 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.signatures import signature
-from statetrace.reproduction import of_maps, of_models, of_patching, of_probing, of_studies
+from statetrace.reproduction import of_heads, of_maps, of_patching, of_probing, of_studies
 from statetrace.reproduction.claim import Claim, answer, settings, size
 from statetrace.reproduction.keep import keep
 from statetrace.reproduction.measured import Measured, of_correlation, of_deviation, share_of
@@ -335,7 +335,7 @@ def test_probes_and_heads_of_made_tables(tmp_path):
         zoo / "attention.json", {"summary": {"top_score_by_chance": 40.0, "score_ceiling": 105.0}}
     )
     found = Results(tmp_path)
-    assert of_probing.probe("m", "parity", -2)(found).value == 0.95
+    assert of_probing.best_before_last("m", "parity")(found).value == 0.95
     assert of_probing.read_depth("m", "parity")(found).value == 0.5
     assert of_probing.read_depth("m", "state", 1.1)(found).value is None
     assert of_probing.late_gain("m")(found).value == 1.0
@@ -349,7 +349,7 @@ def test_probes_and_heads_of_made_tables(tmp_path):
     write_csv(tmp_path / "results/m-second/probing.csv", close)
     both = of_probing.parity_ahead("m")(Results(tmp_path))  # the one where parity gets furthest
     assert (both.value, both.low, both.n) == (ahead.value, ahead.low, 2)
-    assert [of_models.head_score("m", rank)(found).value for rank in (1, 2, 3)] == [90, 60, 10]
+    assert [of_heads.head_score("m", rank)(found).value for rank in (1, 2, 3)] == [90, 60, 10]
 
 
 def test_odd_attention_counts_attention(tmp_path):
@@ -360,7 +360,7 @@ def test_odd_attention_counts_attention(tmp_path):
     for maps, share in (([uniform], 14 / 27 + 0.0), ([uniform, only], 1.0)):
         drawn = {"maps": maps, "odd": odd, "heads": [[1, 0]] * len(maps)}
         write_json(tmp_path / "results/m/drawn.json", drawn)
-        found = of_models.odd_attention("m")(Results(tmp_path))
+        found = of_heads.odd_attention("m")(Results(tmp_path))
         expected = np.mean([1 / 2, 2 / 3, 1 / 2]) if share < 1 else 1.0
         assert found.value == pytest.approx(expected)
         assert found.n == 3

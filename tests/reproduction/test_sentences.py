@@ -9,7 +9,7 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.reproduction import of_algorithms as algorithms
-from statetrace.reproduction import of_models, of_probing, of_seeds, of_text
+from statetrace.reproduction import of_heads, of_models, of_probing, of_seeds, of_text
 from statetrace.reproduction import of_theory as theory
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.kept import A, P
@@ -134,13 +134,13 @@ def write_heads(root, scores):
 def test_where_parity_heads_lie(tmp_path):
     """The second of those that are surely above one half; a head at the bound is not."""
     write_heads(tmp_path, {(1, 0): 50.5, (2, 0): 90, (3, 1): 70, (6, 0): 99, (6, 1): 3})
-    found = of_models.heads_depth(P)(Results(tmp_path))
+    found = of_heads.heads_depth(P)(Results(tmp_path))
     assert found.value == pytest.approx(3 / 6)
     assert judge(RULES["heads-early"], found) == DIFFERS
     write_heads(tmp_path, {(1, 0): 60, (1, 1): 61, (6, 0): 2})
-    assert judge(RULES["heads-early"], of_models.heads_depth(P)(Results(tmp_path))) == AGREES
+    assert judge(RULES["heads-early"], of_heads.heads_depth(P)(Results(tmp_path))) == AGREES
     write_heads(tmp_path, {(1, 0): 60, (6, 0): 2})
-    assert judge(RULES["heads-early"], of_models.heads_depth(P)(Results(tmp_path))) == NOT_REACHED
+    assert judge(RULES["heads-early"], of_heads.heads_depth(P)(Results(tmp_path))) == NOT_REACHED
 
 
 def write_known(root, known):

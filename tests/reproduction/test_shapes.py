@@ -7,7 +7,7 @@ from statetrace.groups import group
 from statetrace.lenses.parts.geometry_rows import Rows
 from statetrace.lenses.parts.layer_geometry import Setting, look_at_layer
 from statetrace.lenses.parts.prism import pairings
-from statetrace.reproduction import of_shapes
+from statetrace.reproduction import of_prisms, of_shapes
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.kept import A, P
 from statetrace.reproduction.results import Results
@@ -25,7 +25,7 @@ def write_shape(root, means, each, noise, errors=True, seed=0):
     states = np.repeat(np.arange(6), each)
     points = means[states] + noise * rng.standard_normal((len(states), means.shape[1]))
     s3, rows = group("S3"), Rows()
-    setting = Setting(s3, states, among=pairings(s3), permutations=2)
+    setting = Setting(s3, states, among=pairings(s3), permutations=40)
     found = look_at_layer(points, 3, setting, rows)
     folder = root / "results/zoo" / P
     columns = rows.columns
@@ -43,7 +43,7 @@ def write_shape(root, means, each, noise, errors=True, seed=0):
 @pytest.mark.parametrize("errors", [True, False])
 def test_a_prism_is_as_sure_as_its_corners(tmp_path, errors):
     """Spokes that are 60° apart: with few points they may be anything, with many they are not."""
-    for each, noise, judgement in ((400, 0.05, AGREES), (10, 2.0, NOT_REACHED)):
+    for each, noise, judgement in ((400, 0.05, AGREES), (10, 0.8, NOT_REACHED)):
         found = ANGLES.measure(write_shape(tmp_path, prism(0, 1.5), each, noise, errors))
         assert found.low <= found.value <= found.high
         assert judge(ANGLES.rule, found) == judgement
@@ -54,7 +54,7 @@ def test_errors_that_were_not_kept_are_no_smaller(tmp_path):
     for width in (3, 20):
         means = prism(1, 1.5, width)
         exact, bound = (
-            of_shapes.corner_errors(write_shape(tmp_path, means, 100, 0.5, kept), f"zoo/{P}")
+            of_prisms.corner_errors(write_shape(tmp_path, means, 100, 0.5, kept), f"zoo/{P}")
             for kept in (True, False)
         )
         assert exact == pytest.approx(np.full((6, 3), 0.5 / 10), rel=0.4)
@@ -86,6 +86,46 @@ def test_the_best_plane():
     assert of_shapes.best_plane(points, np.arange(400) < 380) >= 380  # or all are called alike
 
 
+def test_right_angles_are_no_prism(tmp_path):
+    """Spokes as a prism's, but states of one parity no nearer to each other: angles do not count,
+    nor does such a model among those with a prism; that it is not additive is a difference."""
+    means = prism(0, 1.5, 8) + 1.5 * np.random.default_rng(1).standard_normal((6, 8))
+    found = write_shape(tmp_path, means, 100, 0.01)
+    about = found.json(f"results/zoo/{P}/geometry.json")["summary"]["prism"]
+    assert not of_prisms.is_prism(about)
+    for name in ("angles", "orthogonal", "equidistant", "planes"):
+        measured = BY_NAME[f"prism-{name}"].measure(found)
+        assert (measured.value, measured.words[:8]) == (None, "no prism")
+    assert judge(ADDITIVE.rule, ADDITIVE.measure(found)) == DIFFERS
+    assert BY_NAME["prism-all"].measure(found).value == 0
+
+
+@pytest.mark.parametrize(
+    ("score", "p", "shown"), [(0.29, 0.034, False), (0.9, 0.2, False), (0.6, 0.01, True)]
+)
+def test_a_prism_needs_its_score_and_its_p(score, p, shown):
+    """The first is what an AA model of the paper's size has."""
+    assert of_prisms.is_prism({"score": score, "p": p}) == shown
+
+
+def test_prisms_of_aa_models_stand_beside(tmp_path):
+    found = write_shape(tmp_path, prism(0, 1.5), 100, 0.01)
+    other = {"score": 0.31, "p": 0.04, "pairs": [], "by": "then 213"}
+    write_json(tmp_path / "results/zoo" / A / "geometry.json", {"summary": {"prism": other}})
+    rows = [
+        {"measure": "line_angle", "layer": 6, "name": "a", "value": 61.0, "p": None},
+        {"measure": "prism", "layer": 6, "name": "score", "value": 0.1, "p": 0.9},
+    ]
+    write_csv(tmp_path / "results/zoo" / A / "geometry.csv", rows)
+    every = BY_NAME["prism-all"].measure(found)
+    assert (every.value, every.n) == (1, 1)
+    assert every.words.endswith("of AA models 0 of 1, scores 0.31")
+    words = ANGLES.measure(found).words
+    assert "undirected lines 6" in words
+    assert "spokes from the middle 1" in words
+    assert words.endswith("lines 61.0, no prism (score 0.10, p = 0.9)")
+
+
 @pytest.mark.parametrize(("read", "name"), [(1.0, "aa-plane"), (0.6, "aa-no-plane")])
 def test_points_that_a_plane_parts_or_does_not(tmp_path, read, name):
     """Which row a model answers is for its probe to say."""
@@ -105,6 +145,42 @@ def test_points_that_a_plane_parts_or_does_not(tmp_path, read, name):
         claim = BY_NAME[name]
         met = parted if name == "aa-plane" else not parted
         assert judge(claim.rule, claim.measure(Results(tmp_path))) == (AGREES if met else DIFFERS)
+
+
+def test_parity_between_linear_and_hidden_is_no_case(tmp_path):
+    """As of a probe that is right in most cases: the rows say so, and decide nothing."""
+    folder = tmp_path / "results/zoo" / A
+    rows = [
+        {"target": "parity", "position": "last", "length": 8, "layer": layer, "metric": "accuracy",
+         "mean": value, "std": 0.0, "n": 100, "chance": 0.5}
+        for layer, value in enumerate((0.5, 0.87))
+    ]  # fmt: skip
+    write_csv(folder / "probing.csv", rows)
+    write_json(
+        folder / "geometry.json",
+        {"summary": {"explained_variance": [0.2, 0.1, 0.1], "sequences": 100}},
+    )
+    last = {"points": np.eye(6, 3).tolist(), "states": list(range(6))}
+    write_json(folder / "drawn.json", {"last": last})
+    for name in ("aa-variance", "aa-no-plane"):
+        claim = BY_NAME[name]
+        found = claim.measure(Results(tmp_path))
+        assert judge(claim.rule, found) == NOT_REACHED
+        assert "87%" in found.words
+
+
+def test_how_far_clusters_are_from_their_middle():
+    """One in the middle of four corners of a square of side 2."""
+    corners = {"1": (1, 1), "2": (1, -1), "3": (-1, -1), "4": (-1, 1), "5": (0, 0)}
+    distances = {
+        f"object 2: {a}-{b}": float(np.hypot(*np.subtract(corners[a], corners[b])))
+        for a in corners
+        for b in corners
+        if a < b
+    }
+    which, far = of_shapes.from_the_middle(distances)
+    assert which == "object 2: 5"
+    assert far == pytest.approx([0, *[2**0.5] * 4], abs=1e-6)
 
 
 def test_clusters_and_components_of_s5(tmp_path):

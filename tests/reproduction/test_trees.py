@@ -51,6 +51,21 @@ def test_trees_that_thin_out(tmp_path):
         assert judged("tree-thins", tmp_path) == judgement
 
 
+def test_settings_of_trees(tmp_path):
+    """Each that is not the paper's costs a quarter."""
+    paper = {"weight": 0.95, "top_target": 3, "top_source": 10, "examples": 50}
+    for changed, share in (
+        ({}, 1),
+        ({"tree_examples": 2}, 3 / 4),
+        ({"weight": 0.5, "top_target": 4}, 2 / 4),
+    ):
+        spec = paper | {"tree_examples": None} | changed
+        file = tmp_path / "results/zoo" / A / "attention.json"
+        write_json(file, {"spec": spec, "summary": {"tree_edges": [3, 2, 1]}})
+        assert of_trees.tree_settings(A)(Results(tmp_path)).value == share
+        assert judged("tree-settings", tmp_path) == (AGREES if share == 1 else DIFFERS)
+
+
 def test_clean_trees_and_others(tmp_path):
     clean = [(1, 0, 1), (1, 2, 3), (2, 1, 3), (2, 3, 3)]  # ((0 1) (2 3))
     for edges, kinds in (

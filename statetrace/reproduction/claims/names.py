@@ -19,6 +19,14 @@ SAME_START = (
     "nothing else can bring a difference about."
 )
 
+TAUGHT = (
+    "The model is PAA by its verdict and its probes, but it was taught parity before the state, on "
+    "four actions of S5 alone, and its patching and its cutoffs do not look PAA (rows s5-patching "
+    "and s5-generalization). A PAA model of S5 that found parity by itself is not in results/."
+)
+"""What there is of S5."""
+TAUGHT_TOO = "The model was taught parity first (note on s5-clusters)."
+
 FEW = (
     "Six models of each family were trained at the paper's size, to a fourteenth of its steps; "
     "more would decide, and take GPU hours that were not at hand ([how many](docs/scale.md))."
