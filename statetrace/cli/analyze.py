@@ -313,9 +313,8 @@ def _show(subject: Subject, names: list[str], specs: dict[str, Any], folder: Pat
             for sentence in result.notes:
                 out.print(f"{name}: {sentence}", markup=False)
     table = Table(show_header=False, box=None, padding=(0, 1, 1, 0))
-    for name, sentence in headlines(folder).items():
-        if name in done:
-            table.add_row(Text(name, style="bold"), Text(sentence))
+    for name, sentence in headlines(folder, done).items():
+        table.add_row(Text(name, style="bold"), Text(sentence))
     out.print(table)
     note(f"tables: {folder}")
     return failures

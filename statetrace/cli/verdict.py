@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +18,9 @@ from statetrace.runs import Run
 if TYPE_CHECKING:
     from statetrace.groups import Group
     from statetrace.lenses.result import LensResult
+
+READ = ("generalization", "probing", "patching", "depth", "attention", "dynamics")
+"""Lenses that a verdict reads."""
 
 
 def verdict(
@@ -34,7 +38,8 @@ def verdict(
 ) -> None:
     """Say which algorithm a model runs, how sure that is, and what each lens contributed.
 
-    Weighs the results of `statetrace analyze` in RUN/lenses and makes those that are missing. The
+    Weighs the results of `statetrace analyze` in RUN/lenses and makes those that are missing, are
+    about other weights, or were made with settings under which its question cannot be asked. The
     mechanism is sequential, parallel, associative, parity-associative, mixed (no algorithm explains
     what the lenses show) or unlearned. Writes RUN/verdict.json.
     """
@@ -55,15 +60,18 @@ def _full(run: Run, device: str) -> dict[str, Any]:
     from statetrace.mechanisms.learned import enough
     from statetrace.mechanisms.verdict import verdict as judge
 
-    have = _results(run, None if "foreign" in run.info else _newest(run))
-    if enough(have):
-        return judge(have, _group(run)).as_json()  # the model is not needed
+    kept = _kept(run, None if "foreign" in run.info else _newest(run))
+    if enough(kept.usable) and "dynamics" not in kept.unfit:  # the model is not needed
+        _tell_unused(kept)
+        return _about(judge(kept.usable, _group(run)).as_json(), kept.weights)
     from statetrace.lenses.registry import LENSES, make_spec
     from statetrace.lenses.subject import from_run
     from statetrace.mechanisms.gather import gather
 
     subject = from_run(run, None, device, note)
-    have = _results(run, subject.step)
+    kept = _kept(run, subject.step)
+    _tell_unused(kept)
+    have = dict(kept.usable)
     if "foreign" not in run.info and "dynamics" not in have:
         spec = make_spec("dynamics", {"run": str(run.path)})
         have["dynamics"] = LENSES["dynamics"].look(subject.model, subject.task, spec)
@@ -78,41 +86,97 @@ def _full(run: Run, device: str) -> dict[str, Any]:
         results = gather(subject.model, subject.task, have, tell)
     if "patching" in results and results["patching"].summary["length"] == subject.task.length:
         for lens, result in results.items():
-            if lens not in have:  # at another length they would be taken for the task's own
+            # at another length they would be taken for the task's own
+            if lens not in have and lens not in kept.unfit:
                 replace(result, subject=subject.about()).save(run.path / "lenses")
-    return judge(results, subject.task.group).as_json()
+    return _about(judge(results, subject.task.group).as_json(), subject.weights)
 
 
-def _results(run: Run, step: int | None) -> dict[str, LensResult]:
-    """What `analyze` left, as far as it is about the same checkpoint."""
-    from statetrace.lenses.result import LensResult
+@dataclass
+class _Kept:
+    """Results in a run folder about one checkpoint.
 
-    found = {}
-    for file in sorted((run.path / "lenses").glob("*.json")):
-        result = LensResult.load(file.parent, file.stem)
-        if result.subject.get("step") == step:
-            found[file.stem] = result
+    Attributes:
+        usable: those that a verdict can use, all made at the length to look at.
+        unfit: lens -> why it cannot use what somebody made; that is left as it is.
+        outdated: lenses that looked at other weights than are there now.
+        weights: fingerprint of those, of a checkpoint from elsewhere; where it is gone, that of
+            the first result.
+    """
+
+    weights: str | None
+    usable: dict[str, LensResult] = field(default_factory=dict)
+    unfit: dict[str, str] = field(default_factory=dict)
+    outdated: list[str] = field(default_factory=list)
+
+
+def _kept(run: Run, step: int | None, lenses: Sequence[str] = READ) -> _Kept:
+    """What `analyze` left, generalization first, as it tells the length: of a model that fails at
+    its own length, what was seen at the length that it masters (`--at-length able`)."""
+    from statetrace.lenses.result import WHOLE, LensResult
+    from statetrace.lenses.weights import differ, weights_of
+    from statetrace.mechanisms.learned import able
+    from statetrace.mechanisms.usable import unfit
+
+    found, group = _Kept(weights_of(run)), _group(run)
+    own = length = int(_task(run)["length"])
+    for lens in lenses:
+        shorter = lens not in WHOLE and length != own
+        folder = run.path / "lenses" / (f"length-{length}" if shorter else "")
+        if not (folder / f"{lens}.json").is_file():
+            continue
+        result = LensResult.load(folder, lens)
+        if result.subject.get("step") != step:
+            continue
+        found.weights = found.weights or result.subject.get("weights")
+        why = unfit(result, group, length)
+        if differ(result.subject.get("weights"), found.weights):
+            found.outdated.append(lens)
+        elif why is not None:
+            found.unfit[lens] = why
+        else:
+            found.usable[lens] = result
+            length = able(result) if lens == "generalization" else length
     return found
+
+
+def _tell_unused(kept: _Kept) -> None:
+    reasons = [f"{lens} ({why})" for lens, why in kept.unfit.items()]
+    if kept.outdated:
+        reasons.append(f"{', '.join(kept.outdated)} (of other weights than the model has now)")
+    if reasons:
+        note(f"not used, and made anew where needed: {'; '.join(reasons)}")
+
+
+def _about(found: dict[str, Any], weights: str | None) -> dict[str, Any]:
+    return found if weights is None else found | {"weights": weights}
 
 
 def _quick(run: Run, device: str) -> dict[str, Any]:
     from statetrace.mechanisms.fast import quick_verdict
 
-    have = _results(run, None if "foreign" in run.info else _newest(run))
-    if "generalization" not in have:
+    kept = _kept(run, None if "foreign" in run.info else _newest(run), ["generalization"])
+    general = kept.usable.get("generalization")
+    if general is None:
         from statetrace.lenses.generalization import generalization
         from statetrace.lenses.subject import from_run
 
+        _tell_unused(kept)
         subject = from_run(run, None, device, note)
-        have["generalization"] = generalization(subject.model, subject.task)
-    return quick_verdict(have["generalization"])
+        general = generalization(subject.model, subject.task)
+    return quick_verdict(general)
 
 
 def _group(run: Run) -> Group:
     from statetrace.groups import group
 
-    about = run.info["foreign"] if "foreign" in run.info else run.recipe["task"]
-    return group(about["group"], about["notation"])
+    return group(_task(run)["group"], _task(run)["notation"])
+
+
+def _task(run: Run) -> dict[str, Any]:
+    info = run.info
+    about: dict[str, Any] = info["foreign"] if "foreign" in info else run.recipe["task"]
+    return about
 
 
 def _newest(run: Run) -> int | None:

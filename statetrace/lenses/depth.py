@@ -23,6 +23,7 @@ from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec
 from statetrace.lenses.parts.answers import check_fits, unlearned
 from statetrace.lenses.parts.intervals import quantile
+from statetrace.lenses.parts.lengths import usual_lengths
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.tasks.word_problem import WordProblem
@@ -49,13 +50,6 @@ class DepthSpec:
             raise StatetraceError(
                 f"lengths {self.lengths} will not do: give at least one, and each at least 2"
             )
-
-
-def usual_lengths(longest: int) -> tuple[int, ...]:
-    """2, 3, 4, 6, 8, 12, 16, ... and the longest one."""
-    powers = range(1, max(2, longest.bit_length()))
-    both = {2**k for k in powers} | {3 * 2**k for k in range(longest.bit_length())}
-    return tuple(sorted({n for n in both if n < longest} | {max(longest, 2)}))
 
 
 def depth(

@@ -94,6 +94,7 @@ def generalization(
         summary={
             "training_length": task.length,
             "longest": int(longest),
+            "readable": _readable(model, task),
             "accuracy": {
                 what: float(np.mean([share.mean() for share in shares[: task.length]]))
                 for what, shares in right.items()
@@ -110,12 +111,19 @@ def _longest(model: Any, task: WordProblem, spec: GeneralizationSpec) -> tuple[i
         check_fits(model, task, spec.longest)
         return spec.longest, []
     wanted = 2 * task.length
-    positions = anatomy(model).max_length
-    most = wanted if positions is None else task.vocabulary.fitting(positions)
+    readable = _readable(model, task)
+    most = wanted if readable is None else readable
     check_fits(model, task, min(task.length, max(most, 1)))
     if most < wanted:
+        positions = anatomy(model).max_length
         return most, [f"measured up to length {most}: the model has {positions} positions"]
     return wanted, []
+
+
+def _readable(model: Any, task: WordProblem) -> int | None:
+    """Actions that the model has positions for; None where it has no end of them."""
+    positions = anatomy(model).max_length
+    return None if positions is None else task.vocabulary.fitting(positions)
 
 
 def _table(

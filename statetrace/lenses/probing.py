@@ -38,12 +38,12 @@ from statetrace.errors import StatetraceError
 from statetrace.interventions.capture import evaluating
 from statetrace.lenses.parts import probes
 from statetrace.lenses.parts.answers import answers, check_fits, unlearned
+from statetrace.lenses.parts.lengths import choose_lengths
 from statetrace.lenses.parts.probing_data import (
     Data,
     Part,
     Place,
     Target,
-    choose_lengths,
     choose_places,
     choose_sequences,
     choose_targets,

@@ -8,10 +8,11 @@ RUN/lenses/NAME.json          the spec that was used, single numbers, and senten
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -92,17 +93,55 @@ class LensResult:
         file = folder / f"{lens}.json"
         if not file.is_file():
             raise StatetraceError(
-                f"'{folder}' has no result of the lens '{lens}'; "
-                f"`statetrace analyze {folder.parent} --only {lens}` makes it"
+                f"'{folder}' has no result of the lens '{lens}'; `{command(folder, lens)}` makes it"
             )
-        about = json.loads(file.read_text())
-        table = pq.read_table(folder / f"{lens}.parquet")
+        about = _read(file, _about)
+        table = _read(file.with_suffix(".parquet"), pq.read_table)
         return LensResult(
             lens=lens,
             spec=about["spec"],
             columns=table.to_pydict(),
-            arrays=load_file(folder / f"{lens}.safetensors"),
+            arrays=_read(file.with_suffix(".safetensors"), load_file),
             summary=about["summary"],
             notes=tuple(about["notes"]),
             subject=about["subject"],
         )
+
+
+def command(folder: Path, lens: str) -> str:
+    """What makes a lens's result in a folder: RUN/lenses, or one below it (step-N, length-N)."""
+    parts = folder.parts
+    at = len(parts) - 1 - parts[::-1].index("lenses") if "lenses" in parts else len(parts) - 1
+    words = ["statetrace", "analyze", str(Path(*parts[:at])), "--only", lens]
+    for part in parts[at + 1 :]:
+        kind, _, number = part.partition("-")
+        words += {"step": ["--checkpoint", number], "length": ["--at-length", number]}.get(kind, [])
+    return shlex.join(words)
+
+
+def _about(file: Path) -> dict[str, Any]:
+    """The summary's file, checked as far as everyone relies on it."""
+    found = json.loads(file.read_text())
+    if not isinstance(found, dict):
+        raise ValueError("no JSON object")
+    for name, kind in _PARTS.items():
+        if not isinstance(found.get(name), kind):
+            raise ValueError(f"it has no '{name}'")
+    return found
+
+
+_PARTS = {"spec": dict, "summary": dict, "notes": list, "subject": dict}
+
+T = TypeVar("T")
+
+
+def _read(file: Path, read: Callable[[Path], T]) -> T:
+    """What is in one of a result's files; what is wrong with it in one sentence."""
+    again = f"`{command(file.parent, file.stem)}` makes it anew"
+    if not file.is_file():
+        raise StatetraceError(f"'{file}' is missing; {again}")
+    try:
+        return read(file)
+    except Exception as error:  # json, arrow and safetensors each have errors of their own
+        first = str(error).strip().split("\n")[0].split(". ")[0] or type(error).__name__
+    raise StatetraceError(f"'{file}' is damaged ({first}); {again}")

@@ -13,6 +13,7 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.parts.answers import check_fits
 from statetrace.lenses.parts.hidden_padding import HiddenPadding, check_hidden
+from statetrace.lenses.weights import fingerprint
 from statetrace.models import load_checkpoint, locate_tokenizer
 from statetrace.runs import Run
 from statetrace.tasks import phrases, tokenizer
@@ -36,6 +37,7 @@ class Subject:
     Attributes:
         step: of the run's training; None for a checkpoint from elsewhere.
         threads: CPU threads the run was trained with, where its recipe says so.
+        weights: fingerprint of a checkpoint from elsewhere, which has no step to tell it by.
     """
 
     model: Any
@@ -43,10 +45,12 @@ class Subject:
     folder: Path
     step: int | None = None
     threads: int | None = None
+    weights: str | None = None
 
     def about(self) -> dict[str, Any]:
         """For a result to say whom it is about."""
-        return {"step": self.step, "checkpoint": self.folder.name}
+        found = {"step": self.step, "checkpoint": self.folder.name}
+        return found if self.weights is None else found | {"weights": self.weights}
 
 
 @dataclass(frozen=True)
@@ -128,9 +132,14 @@ def _checkpoint(run: Run, step: int | None, tell: Callable[[str], None]) -> tupl
 def from_checkpoint(folder: Path, reading: Foreign, device: str = "auto") -> Subject:
     """Any Hugging Face causal language model whose vocabulary holds the actions, or that was told
     them in words."""
+    weights = fingerprint(folder)
     model = load_checkpoint(folder).to(pick_device(device))
-    if reading.form == "text":
-        return _in_words(model, folder, reading)
+    read = _in_words if reading.form == "text" else _in_tokens
+    return replace(read(model, folder, reading), weights=weights)
+
+
+def _in_tokens(model: Any, folder: Path, reading: Foreign) -> Subject:
+    """A model with a token for each action."""
     of = group(reading.group, reading.notation)
     elements = reading.tokens or tuple(range(of.order))
     known_tokens = int(model.get_input_embeddings().weight.shape[0])

@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 NEEDED = ("generalization", "probing", "patching", "depth")
 """Lenses without which there is no verdict."""
 
+PREFIX_GRID = "prefix-substitution-resid"
+"""The heat map of the patching lens that a verdict reads."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -42,8 +45,9 @@ class Evidence:
     sequences: how many sequences that is measured on.
     trained: the length of training.
     head: score of the best parity head, what arbitrary sets of actions score, and how much parity
-        accuracy is lost without it; or None.
+        accuracy is lost with its output set to its mean; or None.
     ahead: how far parity ran ahead of the state in training, as a share; or None.
+    ceiling: the highest score that a head can have, in percent.
     """
 
     order: int
@@ -62,6 +66,7 @@ class Evidence:
     trained: int
     head: tuple[float, float, float] | None
     ahead: float | None
+    ceiling: float = 100.0
 
     @property
     def layers(self) -> int:
@@ -98,6 +103,7 @@ class Evidence:
             trained=int(general.summary["training_length"]),
             head=_head(results.get("attention"), name),
             ahead=_ahead(results.get("dynamics"), name),
+            ceiling=_ceiling(results.get("attention")),
         )
 
 
@@ -122,13 +128,13 @@ def _restored(patching: LensResult, quotient: str | None) -> dict[str, Array]:
     ]
     if not kept:
         raise StatetraceError(
-            "the patching result has no grid 'prefix-substitution-resid'; make it with "
-            "`statetrace analyze RUN --only patching`"
+            f"the patching result has no grid '{PREFIX_GRID}', which a verdict reads; look again "
+            "with that among its grids"
         )
     layer, position, split, mean = (
         [columns[name][i] for i in kept] for name in ("layer", "position", "split", "mean")
     )
-    wanted = {"all": "all"} if quotient is None else _splits(quotient)
+    wanted = {"all": "all"} if quotient is None else splits_of(quotient)
     found = {}
     for short, name in wanted.items():
         grid = np.full((max(layer) + 1, max(position) + 1), np.nan)
@@ -143,7 +149,7 @@ def _restored(patching: LensResult, quotient: str | None) -> dict[str, Array]:
 
 def _settled(depth: LensResult, quotient: str | None) -> dict[str, Array]:
     lengths = depth.summary["lengths"]
-    wanted = {"all": "all"} if quotient is None else _splits(quotient)
+    wanted = {"all": "all"} if quotient is None else splits_of(quotient)
     found = {}
     for short, name in wanted.items():
         rows = [row for row in depth.rows() if row["split"] == name and row["mean"] is not None]
@@ -162,7 +168,8 @@ def by_length(general: LensResult, kind: str) -> Array:
     return np.array([share for _, share in sorted((n, a) for what, n, a in rows if what == kind)])
 
 
-def _splits(quotient: str) -> dict[str, str]:
+def splits_of(quotient: str) -> dict[str, str]:
+    """Pairs by a quotient, as lenses call them."""
     if quotient == "parity":
         return {"same": "same parity", "opposite": "opposite parity"}
     return {"same": f"same {quotient}", "opposite": f"different {quotient}"}
@@ -181,6 +188,10 @@ def _head(attention: LensResult | None, quotient: str | None) -> tuple[float, fl
     if not heads or chance is None or not lost:
         return None
     return float(heads[0]["score"]), float(chance), float(lost[0])
+
+
+def _ceiling(attention: LensResult | None) -> float:
+    return 100.0 if attention is None else float(attention.summary.get("score_ceiling", 100.0))
 
 
 def _ahead(dynamics: LensResult | None, quotient: str | None) -> float | None:

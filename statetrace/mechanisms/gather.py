@@ -18,9 +18,10 @@ from statetrace.lenses.generalization import GeneralizationSpec
 from statetrace.lenses.patching import PatchingSpec
 from statetrace.lenses.probing import ProbingSpec
 from statetrace.lenses.registry import LENSES
-from statetrace.lenses.result import LensResult
+from statetrace.lenses.result import WHOLE, LensResult
 from statetrace.mechanisms.evidence import NEEDED, first_quotient
 from statetrace.mechanisms.learned import LEARNED, LOOKED_THROUGH, able
+from statetrace.mechanisms.usable import unfit
 from statetrace.tasks.word_problem import WordProblem
 
 QUICK: dict[str, Any] = {
@@ -38,7 +39,8 @@ def gather(
     have: Mapping[str, LensResult] | None = None,
     tell: Callable[[str, float], None] = lambda lens, share: None,
 ) -> dict[str, LensResult]:
-    """Results by lens; `have` are those made at the task's own length. `tell` hears of progress.
+    """Results by lens; those of `have` that looked at something else than a verdict asks about are
+    made again, generalization excepted. `tell` hears of progress.
 
     Of a model that has not learned the task there is only generalization.
     """
@@ -57,10 +59,14 @@ def gather(
         look("generalization", task)
     length = able(found["generalization"])
     if length < min(LEARNED, task.length):
-        return {k: result for k, result in found.items() if k in ("generalization", "dynamics")}
+        return {lens: result for lens, result in found.items() if lens in WHOLE}
     if length != task.length:
         task = task.at_length(length)
-        found = {k: result for k, result in found.items() if k in ("generalization", "dynamics")}
+    found = {
+        lens: result
+        for lens, result in found.items()
+        if lens in WHOLE or unfit(result, task.group, length) is None
+    }
     for lens in LOOKED_THROUGH:
         if lens not in found:
             look(lens, task)

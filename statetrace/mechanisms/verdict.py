@@ -232,10 +232,20 @@ def _generalization(apart: float, evidence: Evidence) -> str:
 def _attention(apart: float, evidence: Evidence) -> str:
     assert evidence.head is not None
     score, chance, lost = evidence.head
-    stands = "stands out" if score > chance else "does not stand out"
+    most = f" of at most {evidence.ceiling:.0f}%" if round(evidence.ceiling) > 100 else ""
+    above = score - chance
+    if above >= distances.HEAD:
+        stands = f" and stands out (by chance {chance:.0f}%)"
+    elif above > 0:
+        stands = (
+            f", {above:.0f} points above chance ({chance:.0f}%), where one that stands out has "
+            f"{distances.HEAD:.0f}"
+        )
+    else:
+        stands = f" and does not stand out (by chance {chance:.0f}%)"
     return (
-        f"the best {evidence.quotient} head scores {score:.0f}% and {stands} (by chance "
-        f"{chance:.0f}%); without it {evidence.quotient} loses {100 * lost:.0f} points"
+        f"the best {evidence.quotient} head scores {score:.0f}%{most}{stands}; with its output set "
+        f"to its mean {evidence.quotient} loses {100 * lost:.0f} points"
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,14 +124,14 @@ class AccuracyTable:
 
 def _beyond(run: Run, length: int, step: int) -> dict[str, list[float]]:
     """What the generalization lens measured at lengths beyond `length`, if it was at that step."""
-    file = run.path / "lenses" / "generalization.parquet"
-    about = file.with_suffix(".json")
-    if not about.is_file() or json.loads(about.read_text())["subject"].get("step") != step:
+    folder = run.path / "lenses"
+    if not (folder / "generalization.json").is_file():
         return {}
-    import pyarrow.parquet as pq
+    from statetrace.lenses.result import LensResult
 
+    result = LensResult.load(folder, "generalization")
     found: dict[str, list[float]] = {}
-    for row in pq.read_table(file).to_pylist():
+    for row in result.rows() if result.subject.get("step") == step else ():
         if row["length"] > length:
             found.setdefault(row["what"], []).append(row["accuracy"])
     return found

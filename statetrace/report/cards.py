@@ -171,7 +171,7 @@ def _brief(look: Look) -> dict[str, str]:
     for name in NAMES:
         place = look.place(name)
         try:
-            said.update({name: headlines(place[1])[name]} if place else {})
+            said.update({name: headlines(place[1], [name])[name]} if place else {})
         except Exception:  # a damaged result is named in the notes, and one may have nothing to say
             continue
     return said

@@ -47,7 +47,9 @@ def write_figures(
                 made.append(_written(chart, folder / f"{called}.{kind.lower()}"))
         except StatetraceError as reason:
             missing.append(f"{name}: {reason}")
-    return made, missing + look.trouble
+    if only is None:
+        missing += [s for s in look.trouble if not any(s in told for told in missing)]
+    return made, missing
 
 
 def _written(chart: Chart, path: Path) -> Path:

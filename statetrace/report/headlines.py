@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
+from statetrace.lenses.result import NAMES
+
 HALF = 0.5
 """A patch has restored the answer when it brings back half of the logit difference."""
 
 
-def headlines(folder: Path) -> dict[str, str]:
-    """Lens name -> sentence, for the lenses that have left something to say in RUN/lenses."""
+def headlines(folder: Path, names: Iterable[str] = NAMES) -> dict[str, str]:
+    """Lens name -> sentence, for those of the lenses that left something to say in RUN/lenses."""
     found = {}
-    for lens, write in _WRITERS.items():
-        file = folder / f"{lens}.json"
+    for lens in names:
+        file, write = folder / f"{lens}.json", _WRITERS[lens]
         if file.is_file():
             sentence = write(folder, json.loads(file.read_text())["summary"])
             if sentence:
@@ -89,16 +91,18 @@ def _attention(folder: Path, summary: dict[str, Any]) -> str:
         return ""
     best, quotient = heads[0], summary["quotient"]
     said = f"best {quotient} head, layer {best['layer']} head {best['head']}: {best['score']:.0f}%"
+    most = round(summary.get("score_ceiling", 100))
+    said += f" of at most {most}%" if most > 100 else ""
     chance = summary.get("top_score_by_chance")
     if chance is not None:
         said += f" (for other sets of actions {chance:.0f}%)"
     drops = {(a["heads"], a["method"]): a["drop"] for a in summary.get("ablation", [])}
-    cost = drops.get(("top 1", "zero"), {}).get(quotient)
+    cost = drops.get(("top 1", "mean"), {}).get(quotient)
     if cost is not None:
-        said += f"; without it {quotient} loses {100 * cost:.0f} points"
-        control = drops.get(("control 1", "zero"), {}).get(quotient)
+        said += f"; with its output set to its mean {quotient} loses {100 * cost:.0f} points"
+        control = drops.get(("control 1", "mean"), {}).get(quotient)
         if control is not None:
-            said += f", without another {100 * control:.0f}"
+            said += f", with another's {100 * control:.0f}"
     return said
 
 

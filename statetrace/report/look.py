@@ -22,7 +22,8 @@ from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group
-from statetrace.lenses.result import NAMES, LensResult
+from statetrace.lenses.result import NAMES, LensResult, command
+from statetrace.lenses.weights import differ, weights_of
 from statetrace.runs import Run
 
 
@@ -40,6 +41,7 @@ class Look:
     folder: Path
     step: int | None = None
     _read: dict[str, LensResult | None] = field(default_factory=dict, compare=False, repr=False)
+    _damage: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     trouble: list[str] = field(default_factory=list, compare=False, repr=False)
     kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -55,11 +57,30 @@ class Look:
             raise StatetraceError(
                 f"'{self.run.path}' was not trained here, so there is no log of its training"
             )
+        if found is None and name in self._damage:
+            raise StatetraceError(self._damage[name])
+        if found is None and name in self.outdated:
+            raise StatetraceError(
+                f"the '{name}' in '{self.folder}' is about other weights than the model has now; "
+                f"`{self.command(name)}` makes it anew"
+            )
         if found is None:
             raise StatetraceError(
                 f"'{self.folder}' has no '{name}'; `{self.command(name)}` makes it"
             )
         return found
+
+    @cached_property
+    def weights(self) -> str | None:
+        """Fingerprint of a checkpoint from elsewhere, as it is now."""
+        return weights_of(self.run)
+
+    @cached_property
+    def outdated(self) -> list[str]:
+        """Lenses that looked at other weights than are there now; they count as not there."""
+        files = _results(self.folder)
+        found = {file.stem for file in files if differ(_subject(file).get("weights"), self.weights)}
+        return [name for name in NAMES if name in found]
 
     @property
     def logless(self) -> bool:
@@ -68,24 +89,26 @@ class Look:
 
     def command(self, name: str) -> str:
         """What makes a missing result."""
-        asked = f"statetrace analyze {shlex.quote(str(self.run.path))} --only {name}"
-        late = self.folder.parent.name == "lenses" and self.step is not None
-        return f"{asked} --checkpoint {self.step}" if late else asked
+        return command(self.folder, name)
 
     def place(self, name: str) -> tuple[int | None, Path] | None:
         """The folder with a lens's result, and the length it looked at if it is a shorter one. What
         is about a newer checkpoint goes first; then what looked at whole sequences, or at longer
         ones."""
         whole = self.folder / f"{name}.json"
-        found = [(_step_of(whole) or 0, True, 0, self.folder)] if whole.is_file() else []
+        found = [(_step_of(whole) or 0, True, 0, self.folder)] if self._counts(whole) else []
         for path in self.folder.glob("length-*"):
             match, file = re.fullmatch(r"length-(\d+)", path.name), path / f"{name}.json"
-            if match and file.is_file() and _step_of(file) == self.step:
+            if match and self._counts(file) and _step_of(file) == self.step:
                 found.append((self.step or 0, False, int(match[1]), path))
         if not found:
             return None
         _, at_whole, length, folder = max(found)
         return None if at_whole else length, folder
+
+    def _counts(self, file: Path) -> bool:
+        """Whether it is there, and about the weights that are."""
+        return file.is_file() and not differ(_subject(file).get("weights"), self.weights)
 
     @cached_property
     def shorter(self) -> int | None:
@@ -104,14 +127,9 @@ class Look:
             return None
         try:
             return LensResult.load(place[1], name)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            first = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self.trouble.append(f"the {name} result in '{place[1]}' cannot be read ({first})")
-            return None
-        except Exception as error:  # safetensors and arrow have errors of their own
-            self.trouble.append(
-                f"the {name} result in '{place[1]}' cannot be read ({type(error).__name__})"
-            )
+        except StatetraceError as damage:
+            self.trouble.append(str(damage))
+            self._damage[name] = str(damage)
             return None
 
     @cached_property
@@ -146,6 +164,12 @@ class Look:
                 raise ValueError("it names no mechanism")
         except (OSError, ValueError) as error:
             self.trouble.append(f"'{file}' cannot be read ({error})")
+            return None
+        if differ(found.get("weights"), self.weights):
+            asked = shlex.join(["statetrace", "verdict", str(self.run.path)])
+            self.trouble.append(
+                f"'{file}' is about other weights than the model has now; `{asked}` makes it anew"
+            )
             return None
         return found
 
@@ -187,6 +211,12 @@ def looks(run: Run) -> list[Look]:
     if not _results(folder) and early:
         return early
     newest = Look(run, folder, _newest_step(folder))
+    if newest.outdated:
+        asked = shlex.join(["statetrace", "analyze", str(run.path)])
+        newest.trouble.append(
+            f"{', '.join(newest.outdated)}: about other weights than the model has now, and left "
+            f"out; `{asked}` makes them anew"
+        )
     return [look for look in early if look.step != newest.step] + [newest]
 
 
@@ -207,11 +237,17 @@ def _newest_step(folder: Path) -> int | None:
 
 
 def _step_of(file: Path) -> int | None:
-    try:
-        step = json.loads(file.read_text()).get("subject", {}).get("step")
-    except (OSError, ValueError, AttributeError):
-        return None
+    step = _subject(file).get("step")
     return step if isinstance(step, int) else None
+
+
+def _subject(file: Path) -> dict[str, Any]:
+    """Whom a result is about, as it says itself; nothing where it cannot be read."""
+    try:
+        found = json.loads(file.read_text())["subject"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def stage_names(chain: Sequence[dict[str, Any]], longest: int) -> list[str]:

@@ -1,14 +1,21 @@
 """`statetrace verdict`: from folders to a sentence, JSON, and clear refusals."""
 
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
 from statetrace.compile_spec import CompileSpec
+from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import save_compiled
+from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import compile_model
+from statetrace.report.look import newest
+from statetrace.report.page import report
+
+READ = "generalization,probing,patching,depth,attention"
 
 
 def said(*words):
@@ -44,8 +51,7 @@ def test_json_and_the_file(compiled):
 def test_results_that_are_there_are_used(compiled):
     """After `analyze`, a verdict gives the same answer without looking at the model again."""
     runner = CliRunner()
-    names = "generalization,probing,patching,depth,attention"
-    done = runner.invoke(app, ["analyze", str(compiled), "--only", names])
+    done = runner.invoke(app, ["analyze", str(compiled), "--only", READ])
     assert done.exit_code == 0, done.exception
     weights = compiled / "model.safetensors"
     hidden = weights.rename(compiled / "hidden")
@@ -65,3 +71,146 @@ def test_fast(compiled):
 def test_bad_words(tmp_path):
     assert f"'{tmp_path}' holds no run" in str(said(tmp_path).exception)
     assert "the zoo has no model 'nobody'" in str(said("zoo:nobody").exception)
+
+
+def analyzed(*words):
+    done = CliRunner().invoke(app, ["analyze", *map(str, words), "--device", "cpu"])
+    assert done.exit_code == 0, done.exception
+
+
+def put(spec, folder):
+    """Weights as somebody else would leave them: no run.json."""
+    folder.mkdir(exist_ok=True)
+    with quiet():
+        compile_model(spec).save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory):
+    """An associative model from elsewhere, looked at by the lenses of a verdict."""
+    folder = tmp_path_factory.mktemp("foreign")
+    put(CompileSpec(algorithm="associative", length=6), folder / "hf")
+    foreign = ["--model", folder / "hf", "--group", "S3", "--length", 6]
+    analyzed(*foreign, "--out", folder / "run", "--only", READ)
+    return folder
+
+
+@pytest.fixture
+def theirs(looked_at, tmp_path):
+    """A copy of it."""
+    shutil.copytree(looked_at, tmp_path, dirs_exist_ok=True)
+    info = json.loads((tmp_path / "run" / "run.json").read_text())
+    info["foreign"]["folder"] = str(tmp_path / "hf")
+    (tmp_path / "run" / "run.json").write_text(json.dumps(info))
+    return tmp_path
+
+
+def test_results_of_other_weights_are_made_anew(theirs):
+    run = theirs / "run"
+    before = json.loads(said(run, "--json").stdout)
+    assert before["mechanism"] == "associative"
+    put(CompileSpec(algorithm="parallel", length=6), theirs / "hf")
+    analyzed(run, "--only", "depth")
+    done = said(run, "--json")
+    assert json.loads(done.stdout)["mechanism"] == "parallel"
+    others = "generalization, probing, patching, attention"
+    assert f"made anew where needed: {others} (of other weights" in done.stderr
+    again = said(run, "--json")
+    assert (again.stdout, again.stderr) == (done.stdout, "")  # they are kept
+
+
+def test_report_and_figures_leave_results_of_other_weights_out(theirs):
+    run = theirs / "run"
+    said(run)
+    assert newest(run).outdated == []
+    assert newest(run).verdict is not None
+    put(CompileSpec(algorithm="parallel", length=6), theirs / "hf")
+    analyzed(run, "--only", "depth")
+    look = newest(run)
+    assert look.outdated == ["generalization", "probing", "patching", "attention"]
+    assert look.lens("depth") is not None
+    assert look.lens("patching") is None
+    with pytest.raises(StatetraceError, match=r"'patching' in .* other weights .*--only patching`"):
+        look.need("patching")
+    assert look.verdict is None
+    page = report([run])
+    assert "generalization, probing, patching, attention: about other weights than" in page
+    assert "verdict.json&#x27; is about other weights" in page
+    done = CliRunner().invoke(app, ["figures", str(run), "--only", "patching"])
+    assert str(done.exception).count("other weights") == 1
+
+
+def test_results_without_a_fingerprint_still_count(theirs):
+    for file in (theirs / "run" / "lenses").glob("*.json"):
+        about = json.loads(file.read_text())
+        del about["subject"]["weights"]
+        file.write_text(json.dumps(about))
+    put(CompileSpec(algorithm="parallel", length=6), theirs / "hf")
+    assert json.loads(said(theirs / "run", "--json").stdout)["mechanism"] == "associative"
+
+
+@pytest.mark.parametrize(
+    ("lens", "settings", "words"),
+    [
+        ("depth", ["lengths=3"], "depth (lengths 3 instead of 2 3 4 6)"),
+        ("patching", ["length=4", "pairs=30"], "patching (length 4 instead of 6)"),
+        ("attention", ["first=100"], "attention (first 100 instead of 5)"),
+        (
+            "patching",
+            ["grids=prefix-substitution-head", "pairs=30"],
+            "patching (grids prefix-substitution-head without prefix-substitution-resid)",
+        ),
+    ],
+)
+def test_exploratory_results_are_not_taken_for_the_standard_ones(theirs, lens, settings, words):
+    run = theirs / "run"
+    chosen = [word for one in settings for word in ("--set", f"{lens}.{one}")]
+    analyzed(run, "--only", lens, *chosen)
+    mine = (run / "lenses" / f"{lens}.json").read_text()
+    done = said(run, "--json")
+    assert done.exit_code == 0, done.exception
+    found = json.loads(done.stdout)
+    assert found["says"] == "it runs the associative algorithm, at length 6"
+    assert set(found["evidence"]) == {"patching", "depth", "probing", "attention"}
+    assert f"not used, and made anew where needed: {words}\n" in done.stderr
+    assert (run / "lenses" / f"{lens}.json").read_text() == mine
+
+
+def test_other_seeds_and_fewer_pairs_are_used(theirs):
+    analyzed(theirs / "run", "--only", "patching", "--set", "patching.pairs=50")
+    analyzed(theirs / "run", "--only", "depth", "--set", "depth.seed=7")
+    (theirs / "hf" / "model.safetensors").unlink()
+    done = said(theirs / "run")
+    assert done.exit_code == 0, done.exception
+    assert not done.stderr
+
+
+def test_what_lenses_saw_at_the_length_it_masters_is_used(theirs):
+    """It was made for 6 actions and is asked about 12: they must all look at the same ones."""
+    foreign = ["--model", theirs / "hf", "--group", "S3", "--length", 12, "--out", theirs / "long"]
+    analyzed(*foreign, "--only", READ, "--at-length", "able")
+    (shorter,) = (theirs / "long" / "lenses").glob("length-*")
+    length = int(shorter.name.removeprefix("length-"))
+    assert 6 <= length < 12
+    afresh = shutil.copytree(theirs / "long", theirs / "afresh")
+    shutil.rmtree(afresh / "lenses" / shorter.name)
+    found = json.loads(said(afresh, "--json").stdout)
+    hidden = (theirs / "hf" / "model.safetensors").rename(theirs / "hidden")
+    used = json.loads(said(theirs / "long", "--json").stdout)  # the model is not needed
+    hidden.rename(theirs / "hf" / "model.safetensors")
+    assert used["says"] == found["says"] == f"it runs the associative algorithm, at length {length}"
+    analyzed(theirs / "long", "--only", "depth", "--at-length", 6)
+    analyzed(theirs / "long", "--only", "depth,patching")
+    assert json.loads(said(theirs / "long", "--json").stdout) == used
+
+
+def test_a_damaged_result_is_named(theirs):
+    run = theirs / "run"
+    (run / "lenses" / "geometry.json").write_text("{}")  # not read for a verdict
+    assert said(run).exit_code == 0
+    (run / "lenses" / "depth.parquet").unlink()
+    sentence = f"'{run}/lenses/depth.parquet' is missing; `statetrace analyze {run} --only depth`"
+    assert str(said(run).exception).startswith(sentence)
+    assert said(run, "--fast").exit_code == 0
+    analyzed(run, "--only", "depth")
+    assert said(run).exit_code == 0

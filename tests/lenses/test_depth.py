@@ -6,7 +6,8 @@ import pytest
 from statetrace.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import task_of
-from statetrace.lenses.depth import DepthSpec, depth, usual_lengths
+from statetrace.lenses.depth import DepthSpec, depth
+from statetrace.lenses.parts.lengths import usual_lengths
 from statetrace.models import ModelSpec, build
 from statetrace.models.compiled import compile_model
 from statetrace.tasks.word_problem import word_problem

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts import probes, probing_data
 from statetrace.lenses.parts.activations import residuals
+from statetrace.lenses.parts.lengths import choose_lengths
 from statetrace.lenses.parts.probing_data import (
-    choose_lengths,
     choose_places,
     choose_sequences,
     choose_targets,

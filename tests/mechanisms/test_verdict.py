@@ -223,3 +223,27 @@ def test_what_is_said_and_scored_of_training(lead, says, for_parity):
     assert says in found["says"]
     scores = found["scores"]
     assert np.sign(scores["parity-associative"] - scores["associative"]) == for_parity
+
+
+@pytest.mark.parametrize(
+    ("score", "ceiling", "words"),
+    [
+        (85.0, 100.4, "scores 85% and stands out (by chance 42%)"),
+        (72.0, 200.0, "scores 72% of at most 200% and stands out (by chance 42%)"),
+        (48.0, 109.1, "scores 48% of at most 109%, 6 points above chance (42%), where one that"),
+        (40.0, 100.0, "scores 40% and does not stand out (by chance 42%)"),
+    ],
+)
+def test_a_head_stands_out_by_the_same_bound_in_words_as_in_numbers(score, ceiling, words):
+    results, group = looked_at(CASES[0])
+    about = dict(results["attention"].summary)
+    about |= {"top_heads": [{"layer": 1, "head": 0, "score": score}], "score_ceiling": ceiling}
+    about["top_score_by_chance"] = 42.0
+    about["ablation"] = [
+        {"heads": "top 1", "method": "zero", "drop": {"parity": 0.16}},
+        {"heads": "top 1", "method": "mean", "drop": {"parity": 0.09}},
+    ]
+    results = {**results, "attention": dataclasses.replace(results["attention"], summary=about)}
+    says = verdict(results, group).evidence["attention"]["says"]
+    assert words in says
+    assert says.endswith("with its output set to its mean parity loses 9 points")

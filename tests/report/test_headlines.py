@@ -43,3 +43,26 @@ def test_lenses_with_nothing_to_say_are_left_out(tmp_path):
     LensResult("geometry", {}, {"measure": []}, summary={"states_visited": 59}).save(tmp_path)
     LensResult("dynamics", {}, {"measure": []}, summary={"evaluations": 1}).save(tmp_path)
     assert headlines(tmp_path) == {}
+
+
+def test_only_what_is_asked_for_is_read(tmp_path):
+    patching({"all": [1, 2, 4]}).save(tmp_path)
+    (tmp_path / "geometry.json").write_text("{}")
+    assert list(headlines(tmp_path, ["patching"])) == ["patching"]
+
+
+def test_attention_says_how_a_head_was_taken_out_and_what_it_could_score(tmp_path):
+    """The same number as the verdict's: the mean, not zeros."""
+    summary = {"quotient": "parity", "score_ceiling": 200.0, "top_score_by_chance": 42.0}
+    summary["top_heads"] = [{"layer": 2, "head": 1, "score": 97.0}]
+    drops = {"zero": 0.16, "mean": 0.09}
+    summary["ablation"] = [
+        {"heads": heads, "method": method, "drop": {"parity": lost - (heads != "top 1") * 0.05}}
+        for heads in ("top 1", "control 1")
+        for method, lost in drops.items()
+    ]
+    LensResult("attention", {}, {"measure": []}, summary=summary).save(tmp_path)
+    assert headlines(tmp_path)["attention"] == (
+        "best parity head, layer 2 head 1: 97% of at most 200% (for other sets of actions 42%); "
+        "with its output set to its mean parity loses 9 points, with another's 4"
+    )

@@ -132,7 +132,7 @@ def test_a_damaged_result_does_not_spoil_the_rest(run, tmp_path):
     (bad / "lenses" / "patching.parquet").write_bytes(b"nothing")
     (bad / "verdict.json").write_text("{")
     html = report([bad])
-    assert "the patching result in" in visible(html)
+    assert f"{bad}/lenses/patching.parquet&#x27; is damaged (" in visible(html)
     plates = {plate["name"]: plate for plate in numbers(html)["figures"]}
     assert not plates["patching"]["cells"][0]["shots"][-1]["views"]
     assert plates["probes"]["cells"][0]["shots"][-1]["views"]

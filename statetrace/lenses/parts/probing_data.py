@@ -30,9 +30,6 @@ from statetrace.lenses.result import Progress
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
-SHORTEST = 5
-"""The paper's shortest length."""
-
 FEWEST = 40
 """Rows that a subset must have, and sequences that there must be at all."""
 
@@ -110,20 +107,6 @@ def choose_targets(task: WordProblem, names: tuple[str, ...] | None) -> list[Tar
             image = torch.from_numpy(quotient.map.astype(np.int64))
             found[quotient.name] = Target(quotient.name, quotient.image.order, image)
     return list(found.values())
-
-
-def choose_lengths(longest: int, lengths: tuple[int, ...] | None, most: int) -> tuple[int, ...]:
-    """Ascending, the whole length last; None for at most `most` of them from 5 on."""
-    if lengths is None:
-        step = max(1, -(-(longest - SHORTEST + 1) // most))
-        return tuple(range(longest, min(SHORTEST, longest) - 1, -step))[::-1]
-    for length in lengths:
-        if not 1 <= length <= longest:
-            raise StatetraceError(
-                f"length {length} cannot be probed in sequences of length {longest}; "
-                f"use lengths from 1 to {longest}"
-            )
-    return tuple(sorted({*lengths, longest}))
 
 
 def choose_sequences(

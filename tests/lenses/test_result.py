@@ -1,0 +1,68 @@
+"""Results that come back as they were saved, and sentences about those that do not."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses.result import LensResult, command
+
+
+@pytest.fixture
+def lenses(tmp_path):
+    folder = tmp_path / "run" / "lenses"
+    made = LensResult("depth", {"pairs": 3}, {"n": [1, 2]}, {"a": np.arange(3)}, {"x": 1}, ("ho",))
+    made.save(folder)
+    return folder
+
+
+def test_it_comes_back(lenses):
+    found = LensResult.load(lenses, "depth")
+    assert (found.spec, found.summary, found.notes) == ({"pairs": 3}, {"x": 1}, ("ho",))
+    assert found.rows() == [{"n": 1}, {"n": 2}]
+    assert found.arrays["a"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "trouble"),
+    [
+        ("depth.json", b'{"lens": "dep', r"is damaged \(Unterminated string"),
+        ("depth.json", b"{}", r"is damaged \(it has no 'spec'\)"),
+        ("depth.json", b"[]", r"is damaged \(no JSON object\)"),
+        ("depth.json", b"\xff\xfe", r"is damaged \(.*decode"),
+        ("depth.parquet", b"PAR1", r"is damaged \(.*Parquet"),
+        ("depth.parquet", None, "is missing"),
+        ("depth.safetensors", b"\0", r"is damaged \(.*header"),
+        ("depth.safetensors", None, "is missing"),
+    ],
+)
+def test_damage_is_one_sentence(lenses, file, content, trouble):
+    if content is None:
+        (lenses / file).unlink()
+    else:
+        (lenses / file).write_bytes(content)
+    with pytest.raises(StatetraceError, match=trouble) as caught:
+        LensResult.load(lenses, "depth")
+    said = str(caught.value)
+    assert said.startswith(f"'{lenses / file}' ")
+    assert said.endswith(f"; `statetrace analyze {lenses.parent} --only depth` makes it anew")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("folder", "words"),
+    [
+        ("runs/a/lenses", "statetrace analyze runs/a --only depth"),
+        ("runs/a b/lenses", "statetrace analyze 'runs/a b' --only depth"),
+        ("r/lenses/step-8", "statetrace analyze r --only depth --checkpoint 8"),
+        ("r/lenses/length-4", "statetrace analyze r --only depth --at-length 4"),
+        (
+            "lenses/r/lenses/step-8/length-4",
+            "statetrace analyze lenses/r --only depth --checkpoint 8 --at-length 4",
+        ),
+        ("lenses", "statetrace analyze . --only depth"),
+    ],
+)
+def test_what_makes_a_result(folder, words):
+    assert command(Path(folder), "depth") == words
