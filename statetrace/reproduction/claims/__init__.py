@@ -13,7 +13,9 @@ from statetrace.reproduction.claims import (
     losses,
     patching,
     probing,
+    reaching,
     shapes,
+    stages,
     text,
     theory,
     trees,
@@ -25,8 +27,8 @@ PARTS: dict[str, tuple[Claim, ...]] = {
     probing.TITLE: probing.CLAIMS,
     geometry.TITLE: geometry.CLAIMS + text.CLAIMS + shapes.CLAIMS,
     attention.TITLE: attention.CLAIMS + trees.CLAIMS,
-    learning.TITLE: learning.CLAIMS + losses.CLAIMS,
+    learning.TITLE: reaching.CLAIMS + learning.CLAIMS + losses.CLAIMS,
     choice.TITLE: choice.CLAIMS,
-    curricula.TITLE: curricula.CLAIMS,
+    curricula.TITLE: curricula.CLAIMS + stages.CLAIMS,
 }
 CLAIMS = tuple(claim for claims in PARTS.values() for claim in claims)

@@ -31,12 +31,6 @@ LEFT_OUT = (
     "Left out are pairs of which the model answers both sequences alike, since NLD would be 0/0; "
     "rows about all pairs say of how many theirs are."
 )
-WINDOWS = (
-    "By medians, the place of a single action counts in the first layers alone. Deeper, what a "
-    "layer has of an action may lie in several places, so that deleting one costs less than half "
-    "of the answer."
-)
-
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="aa-patching",
@@ -258,92 +252,6 @@ CLAIMS: tuple[Claim, ...] = (
         noted=NOT_REACHED,
         general=True,
         picture="patching",
-    ),
-    Claim(
-        name="aa-suffix",
-        where="Figure 8C, App. B",
-        says=(
-            "In AA models exponentially longer suffixes can be deleted: nearly half of the "
-            "sequence one layer before the last"
-        ),
-        paper="“exponentially longer”",
-        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(A, "suffix", "all", maps.ignored_suffix, "share"),
-        rule=AtLeast(0.4),
-        ours=True,
-        stand_in=ZOO_A,
-        note=(
-            "Judged by medians: deletion divides by how clear an answer was, and single pairs "
-            "rule the means. By substitution, what the last but one layer still needs of the "
-            "first action lies in the last few positions, so deleting just those loses it: this "
-            "model takes its short steps last, where the paper's algorithm takes them first."
-        ),
-        note_at_size=(
-            "Over the deeper half the suffixes do grow with every layer, the last two times more "
-            "than doubling (picture). One layer before the last they stop short of the bound, "
-            "since the last step is longer than a doubling: by substitution, too, more than half "
-            "of the prefix has to be restored there ([aa-patching](#aa-patching))."
-        ),
-        picture="deletions",
-    ),
-    Claim(
-        name="paa-suffix",
-        where="Figure 8C, App. B",
-        says=(
-            "In PAA models exponentially longer suffixes can be deleted: nearly half of the "
-            "sequence one layer before the last"
-        ),
-        paper="“exponentially longer”",
-        recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-        measure=lens.of_grid(P, "suffix", "all", maps.ignored_suffix, "share"),
-        rule=AtLeast(0.4),
-        ours=True,
-        stand_in=ZOO_P,
-        note=(
-            "Judged by medians over pairs, which one layer before the last are not far below the "
-            "bound of one half."
-        ),
-        noted="",
-        note_at_size=(
-            "In its deeper half this model's front moves on by about as many actions in every "
-            "layer ([bend-parity-associative](#bend-parity-associative)), not by more and more, so "
-            "its last step is short, and what can be deleted is what lies behind the front. Its "
-            "reach still grew when it was looked at. The two others of this size, on shorter "
-            "sequences, do not show suffixes that grow either: GPT-2 keeps about half of the "
-            "answer in its deeper layers whatever is deleted, and a second Pythia goes from next "
-            "to nothing to everything in one layer."
-        ),
-        picture="deletions",
-    ),
-    *(
-        Claim(
-            name=f"{kind}-window",
-            where="Figure 8D, App. B",
-            says=(
-                f"In {kind.upper()} models the single actions that count get sparser layer by "
-                "layer: layers in which some do, and fewer than before"
-            ),
-            paper="“the spacing of important tokens gets sparser as we go down the layers”",
-            recipe=f"{PAPER}/figure-8-patching-kinds.toml",
-            measure=lens.of_grid(model, "window", "all", maps.thinning_layers, "layers"),
-            rule=AtLeast(3),
-            ours=True,
-            stand_in=recipe,
-            note=WINDOWS,
-            general=True,
-            note_at_size=further and f"{WINDOWS} {further}",
-            picture="deletions",
-        )
-        for kind, model, recipe, further in (
-            ("aa", A, ZOO_A, ""),
-            (
-                "paa",
-                P,
-                ZOO_P,
-                "So it is in a second Pythia; in GPT-2, earlier in training and on short "
-                "sequences, they get sparser over several layers, as the paper says.",
-            ),
-        )
     ),
     Claim(
         name="aa-deviation",
