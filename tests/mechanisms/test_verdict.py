@@ -14,7 +14,14 @@ from statetrace.mechanisms.evidence import Evidence
 from statetrace.mechanisms.fast import quick_verdict, read_cutoffs
 from statetrace.mechanisms.gather import gather
 from statetrace.mechanisms.signatures import signature
-from statetrace.mechanisms.verdict import MECHANISMS, calibrated, verdict
+from statetrace.mechanisms.verdict import (
+    MECHANISMS,
+    _dissent,
+    calibrated,
+    probable,
+    score,
+    verdict,
+)
 from statetrace.models import ModelSpec, build
 from statetrace.models.compiled import compile_model
 from statetrace.tasks.word_problem import word_problem
@@ -247,3 +254,22 @@ def test_a_head_stands_out_by_the_same_bound_in_words_as_in_numbers(score, ceili
     says = verdict(results, group).evidence["attention"]["says"]
     assert words in says
     assert says.endswith("with its output set to its mean parity loses 9 points")
+
+
+def test_lenses_that_say_something_else_are_named():
+    """Depth outweighs two lenses that see parity stand apart; they are not passed over."""
+    apart = {"generalization": 1.0, "dynamics": 0.4}
+    near = dict.fromkeys(("sequential", "parallel", "associative", "parity-associative"), 2.0)
+    measured = {"algorithms": list(near), "depth": near | {"associative": 0.05}, **apart}
+    weights = calibrated()[0]
+    scores = score(measured, weights)
+    probabilities = probable(scores, weights.lapse)
+    assert max(probabilities, key=probabilities.get) == "associative"
+    said = "; but generalization and dynamics alone would say parity-associative"
+    assert _dissent(scores, probabilities) == said
+    scores = score(measured | {"generalization": 0.0, "dynamics": 0.0}, weights)
+    assert _dissent(scores, probable(scores, weights.lapse)) == ""
+    # generalization cannot tell the sequential from the associative algorithm
+    near = near | {"associative": 1.0, "parity-associative": 0.05}
+    scores = score(measured | {"depth": near, "generalization": 0.0, "dynamics": 1.0}, weights)
+    assert _dissent(scores, probable(scores, weights.lapse)).endswith("would say associative")
