@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable
 from statetrace.reproduction.claim import Answer, answer, size
 from statetrace.reproduction.claims import PARTS
 from statetrace.reproduction.kept import recipe_of
+from statetrace.reproduction.looked_with import looked_with
 from statetrace.reproduction.measured import share_of
 from statetrace.reproduction.of_studies import sizes
 from statetrace.reproduction.pictures import FOLDER, charts
@@ -30,7 +31,12 @@ def page(found: Results) -> str:
         lines += _part(title, answers, found, drawn, shown)
     return (
         "\n".join(
-            lines + trained_with(found, _link) + _beyond(found) + speed(found) + [HOW]
+            lines
+            + trained_with(found, _link)
+            + looked_with(found)
+            + _beyond(found)
+            + speed(found)
+            + [HOW]
         ).rstrip()
         + "\n"
     )

@@ -10,11 +10,14 @@ from statetrace.reproduction.claim import settings
 from statetrace.reproduction.kept import LARGE, steps_of
 from statetrace.reproduction.results import Results
 from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS
+from statetrace.training.stages import usual_layer
 
 PAPER_RECIPE, SMALL_RECIPE = "recipes/paper/s3-gpt2.toml", "recipes/studies/small.toml"
 STUDIES = ("scratch", "small")
 """Of the paper's size, and smaller."""
 PLANNED = 20 * 900_000 // 128
+PUBLISHED = 12
+"""Layers of GPT-2 and of Pythia-160M."""
 SETTINGS = (
     ("actions per sequence", "length", 100),
     ("held out for analysis", "analysis_fraction", 0.1),
@@ -46,6 +49,8 @@ def trained_with(found: Results, link: Callable[[str], str]) -> list[str]:
         )
     ]
     rows += _ran(found)
+    at_block, small_block = _classified(found)
+    rows.append(("layer that a classifier reads (App. H)", "e.g. 3", at_block, small_block))
     rows.append(("lengths of the length curriculum (App. H)", LENGTHS, lengths, None))
     lines = [
         "## What models were trained with (§4.1)",
@@ -80,6 +85,20 @@ def _ran(found: Results) -> list[tuple[str, Any, Any, Any]]:
         ("a marker before the first action, as runs had", "not said", *marked),
         ("steps of the longest run", PLANNED, *(max(of, default=None) for of in steps)),
     ]
+
+
+def _classified(found: Results) -> list[str | None]:
+    """Of runs of the paper's size, and of small ones: behind which block, of how many."""
+    told = []
+    for study in ("auxiliary", "small-regimes"):
+        read = set()
+        for run in _runs(found, study):
+            stages = run["recipe"].get("stage") or ()
+            layers = run["recipe"]["model"]["layers"] or PUBLISHED
+            for one in (one for one in stages if one.get("auxiliary")):
+                read.add(f"{one.get('auxiliary_layer') or usual_layer(layers)} of {layers}")
+        told.append(_one(read))
+    return told
 
 
 def _runs(found: Results, study: str) -> list[dict[str, Any]]:

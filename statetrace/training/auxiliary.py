@@ -26,6 +26,7 @@ from statetrace.groups import Group, Quotient
 from statetrace.models import anatomy
 from statetrace.tasks.batch import UNSUPERVISED, Batch
 from statetrace.tasks.vocabulary import Vocabulary
+from statetrace.training.stages import usual_layer
 
 ACTION = "action"
 
@@ -57,7 +58,7 @@ class Auxiliary:
     def layer_of(self, layers: int) -> int:
         """The block, from 1, in a model of so many."""
         if self.layer is None:
-            return -(-layers // 4)
+            return usual_layer(layers)
         if self.layer > layers:
             raise StatetraceError(
                 f"auxiliary_layer {self.layer} was asked for, but the model has {layers} layers; "

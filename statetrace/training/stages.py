@@ -32,6 +32,11 @@ MOST_STAGES = 16
 """The number of the stage is mixed with seed and step into one 64-bit seed."""
 
 
+def usual_layer(layers: int) -> int:
+    """The block that a classifier reads where no other is named: a quarter of the depth."""
+    return -(-layers // 4)
+
+
 @dataclass(frozen=True)
 class StageSettings:
     """One stage. All but the objective may be left out; those of [training] are then taken."""

@@ -13,6 +13,7 @@ from statetrace.reproduction import of_heads, of_models, of_probing, of_seeds, o
 from statetrace.reproduction import of_theory as theory
 from statetrace.reproduction.claims import CLAIMS
 from statetrace.reproduction.kept import A, P
+from statetrace.reproduction.looked_with import looked_with
 from statetrace.reproduction.losses import rows as losses_of
 from statetrace.reproduction.results import Missing, Results
 from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
@@ -354,3 +355,24 @@ def test_settings_are_compared_with_the_papers(tmp_path, request):
     assert "| of the Pile, except where noted | random | other | random |" in said()
     assert "| not said | yes | other | no |" in said()
     assert "steps of the longest run | 140,625 | – | not run yet | – |" in said()
+    recipe |= {"stage": [{"objective": "state", "auxiliary": "parity"}]}
+    recipe |= {"model": {"pretrained": None, "layers": 6}}
+    run = {"training_sequences": 900_000, "recipe": recipe}
+    write_json(tmp_path / "results/small-regimes/runs/0.json", run)
+    assert "classifier reads (App. H) | e.g. 3 | – | not run yet | 2 of 6 |" in said()
+
+
+def test_what_models_were_looked_at_with_is_for_the_results_to_say(tmp_path):
+    def said():
+        return "\n".join(looked_with(Results(tmp_path)))
+
+    assert said().count("not looked at yet") == 8
+    folder = tmp_path / "results/zoo/s3-associative"
+    grids = [{"where": "prefix", "window": 1}, {"where": "window", "window": 3}]
+    write_json(folder / "patching.json", {"spec": {"grids": grids}, "summary": {}})
+    write_json(folder / "attention.json", {"spec": {"first": 5, "last": 24}, "summary": {}})
+    write_json(folder / "probing.json", {"spec": {}, "summary": {"lengths": [6, 8, 24]}})
+    assert "| 1 | **3**, zoo/s3-associative | not looked at yet |" in said()
+    assert "| 5 to 100 | **6 to 24**, zoo/s3-associative | not looked at yet |" in said()
+    assert "| 5 to 80 | **5 to 24**, zoo/s3-associative | not looked at yet |" in said()
+    assert "| 5 to 50 | not looked at yet | not looked at yet |" in said()

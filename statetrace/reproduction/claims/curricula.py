@@ -174,7 +174,8 @@ CLAIMS: tuple[Claim, ...] = (
         note=(
             "All exceptions come after the first topic model; the second makes every one of them "
             "AA, though none of them has learned the whole task. With GPT-2 of this size, too, the "
-            "second does more."
+            "second does more, and with more Pythias from one start "
+            "([start-topic-1](#start-topic-1), [start-topic-2](#start-topic-2))."
         ),
         picture="regimes",
     ),
@@ -200,7 +201,8 @@ CLAIMS: tuple[Claim, ...] = (
         stand_in=TINY_PYTHIA,
         note=(
             "The exception is read by the lenses as counting, hardly more surely than as PAA, and "
-            "as PAA by its cutoffs, which is what the paper goes by."
+            "as PAA by its cutoffs, which is what the paper goes by. More Pythias, from one start, "
+            "are in [start-parity](#start-parity): none of them is AA, and one counts."
         ),
         picture="regimes",
     ),

@@ -14,17 +14,16 @@ from statetrace.reproduction.claims.names import (
     PAPER,
     REGIMES,
     S5_STUDIES,
-    SAME_START,
     SCRATCH,
     ZOO_A,
     ZOO_P,
 )
-from statetrace.reproduction.claims.reaching import same
+from statetrace.reproduction.claims.reaching import aa_ahead, same
 from statetrace.reproduction.kept import A, P
 from statetrace.reproduction.measured import first_of
 from statetrace.reproduction.of_studies import AA, PAA, UNLEARNED
 from statetrace.reproduction.results import Row
-from statetrace.reproduction.rules import NOT_REACHED, AtLeast, Inside
+from statetrace.reproduction.rules import AtLeast, Inside
 
 TITLE = "Generalization and training (§4.4, §5.1, Figures 5 and 6, App. G)"
 
@@ -159,20 +158,13 @@ CLAIMS: tuple[Claim, ...] = (
         picture="leads",
         note_at_size=FEW,
     ),
-    Claim(
+    aa_ahead(
+        "accuracy",
         name="aa-converges",
         where="Figure 6, §4.4, §6",
         says="AA models converge faster: more states right after equal steps",
         paper="higher accuracy",
         recipe=f"{PAPER}/figure-6-training.toml",
-        measure=study.ahead("accuracy", "tiny-split"),
-        at_size=study.ahead("accuracy", SCRATCH, model="gpt2"),
-        rule=AtLeast(0, least=12),
-        stand_in="recipes/studies/tiny-split.toml",
-        picture="further",
-        note=SAME_START,
-        noted=NOT_REACHED,
-        note_at_size=FEW,
     ),
     *(
         Claim(
