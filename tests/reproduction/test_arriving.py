@@ -7,17 +7,17 @@ import shutil
 
 import pytest
 
+from reproduction import of_probing
+from reproduction.claim import answer, unmeasured
+from reproduction.claims import CLAIMS
+from reproduction.keep import keep
+from reproduction.kept import A, P, about, first, steps_of
+from reproduction.page import page
+from reproduction.pictures import FOLDER, PICTURES, charts, draw_all
+from reproduction.results import Missing, Results
+from reproduction.rules import AGREES, DIFFERS, NOT_REACHED
 from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.lenses.subject import from_run
-from statetrace.reproduction import of_probing
-from statetrace.reproduction.claim import answer, unmeasured
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.keep import keep
-from statetrace.reproduction.kept import A, P, about, first, steps_of
-from statetrace.reproduction.page import page
-from statetrace.reproduction.pictures import FOLDER, PICTURES, charts, draw_all
-from statetrace.reproduction.results import Missing, Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED
 from statetrace.runs import Run
 from statetrace.studies.table import results as study_rows
 from statetrace.training.listener import Quiet

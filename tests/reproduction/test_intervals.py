@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from reproduction import of_maps, of_patching, of_probing, of_text
+from reproduction import of_theory as theory
+from reproduction.keep import keep
+from reproduction.results import Results
 from statetrace.lenses.parts.intervals import median_interval, wilson
 from statetrace.lenses.result import LensResult
-from statetrace.reproduction import of_maps, of_patching, of_probing, of_text
-from statetrace.reproduction import of_theory as theory
-from statetrace.reproduction.keep import keep
-from statetrace.reproduction.results import Results
 from statetrace.runs import Run
 from tests.reproduction.made import write_csv, write_patching
 

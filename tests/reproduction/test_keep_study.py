@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 
-from statetrace.reproduction.keep_study import keep_study
+from reproduction.keep_study import keep_study
 from statetrace.studies.table import results
 from tests.studies.conftest import undisturbed
 
@@ -44,7 +44,7 @@ def test_what_is_kept_of_a_study(tmp_path):
 
 def test_the_command_takes_runs_and_studies(tmp_path):
     study = undisturbed(tmp_path, seeds=1)
-    command = [sys.executable, "-m", "statetrace.reproduction.keep"]
+    command = [sys.executable, "-m", "reproduction.keep"]
     subprocess.run([*command, study.path, "--out", tmp_path / "kept"], check=True, timeout=120)
     assert (tmp_path / "kept" / "results.csv").is_file()
     nothing = [*command, tmp_path / "nothing", "--out", tmp_path / "kept"]

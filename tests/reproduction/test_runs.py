@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from statetrace.reproduction.results import Results
+from reproduction.results import Results
 from statetrace.studies.folder import FINISHED
 from statetrace.training.recipe import Recipe
 

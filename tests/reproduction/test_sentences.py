@@ -6,18 +6,18 @@ from importlib.resources import files
 
 import pytest
 
+from reproduction import of_algorithms as algorithms
+from reproduction import of_heads, of_models, of_probing, of_seeds, of_text
+from reproduction import of_theory as theory
+from reproduction.claims import CLAIMS
+from reproduction.kept import A, P
+from reproduction.looked_with import looked_with
+from reproduction.losses import rows as losses_of
+from reproduction.results import Missing, Results
+from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
+from reproduction.trained_with import trained_with
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
-from statetrace.reproduction import of_algorithms as algorithms
-from statetrace.reproduction import of_heads, of_models, of_probing, of_seeds, of_text
-from statetrace.reproduction import of_theory as theory
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.kept import A, P
-from statetrace.reproduction.looked_with import looked_with
-from statetrace.reproduction.losses import rows as losses_of
-from statetrace.reproduction.results import Missing, Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
-from statetrace.reproduction.trained_with import trained_with
 from statetrace.training.recipe import Recipe
 from tests.reproduction.made import CELL, write_csv, write_json, write_patching
 
