@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 
 LENGTHS = (8, 12, 16)
 PER_CELL = 17
@@ -104,7 +104,7 @@ def measured(spec: CompileSpec) -> dict[str, Any]:
     import torch
 
     from statetrace.lenses.compiled import check_compiled, task_of
-    from statetrace.mechanisms.gather import gather
+    from statetrace.mechanisms.collect_evidence import gather
     from statetrace.models.compiled import compile_model
 
     torch.set_num_threads(1)
@@ -121,8 +121,8 @@ def measured(spec: CompileSpec) -> dict[str, Any]:
 
 def summarised(results: Any, group: Any) -> dict[str, Any]:
     """The numbers of a verdict without its weights: what weights are fitted to."""
+    from statetrace.mechanisms.cutoff_verdict import read_cutoffs
     from statetrace.mechanisms.evidence import NEEDED, Evidence
-    from statetrace.mechanisms.fast import read_cutoffs
     from statetrace.mechanisms.verdict import measure
 
     fast = read_cutoffs(results["generalization"])

@@ -41,7 +41,7 @@ for actions, states in zip(drawn.actions, drawn.states, strict=True):
 # are computed from the algorithms themselves; no model has been looked at yet.
 
 # %%
-from statetrace.report.figures import signatures
+from statetrace.report.figures.predicted import signatures
 
 signatures("S3", length=24, pairs="opposite parity")
 
@@ -53,7 +53,7 @@ signatures("S3", length=24, pairs="opposite parity")
 # %%
 from pathlib import Path
 
-from statetrace.lenses.subject import from_run
+from statetrace.lenses.loading import from_run
 from statetrace.zoo import adopt
 
 run = adopt("s3-parity-associative", Path("runs/tour"))
@@ -71,9 +71,9 @@ print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
 from dataclasses import replace
 
 from statetrace.lenses.registry import LENSES
-from statetrace.mechanisms.gather import QUICK
-from statetrace.report.figures import generalization
-from statetrace.report.look import newest
+from statetrace.mechanisms.collect_evidence import QUICK
+from statetrace.report.figures.generalization import generalization
+from statetrace.report.run_results import newest
 
 results = {}
 
@@ -94,7 +94,7 @@ generalization(look_through("generalization"))
 # layers, whatever the prefix: parity is counted early, and on its own.
 
 # %%
-from statetrace.report.figures import patching
+from statetrace.report.figures.patching import patching
 
 patching(look_through("patching"), pairs="opposite parity")
 
@@ -104,7 +104,7 @@ patching(look_through("patching"), pairs="opposite parity")
 # those that the parity-associative algorithm predicts.
 
 # %%
-from statetrace.report.figures import probes
+from statetrace.report.figures.probing import probes
 
 probes(look_through("probing"), predicted_by="parity-associative")
 
@@ -114,7 +114,7 @@ probes(look_through("probing"), predicted_by="parity-associative")
 
 # %%
 from statetrace.lenses.geometry import GeometrySpec
-from statetrace.report.figures import geometry
+from statetrace.report.figures.geometry import geometry
 
 geometry(look_through("geometry", GeometrySpec(sequences=2000, permutations=100)))
 
@@ -124,8 +124,8 @@ geometry(look_through("geometry", GeometrySpec(sequences=2000, permutations=100)
 # runs the associative algorithm. The verdict should say so.
 
 # %%
-from statetrace.compile_spec import CompileSpec
-from statetrace.mechanisms.gather import gather
+from statetrace.config.compile_spec import CompileSpec
+from statetrace.mechanisms.collect_evidence import gather
 from statetrace.mechanisms.verdict import verdict
 from statetrace.models.compiled import compile_model
 

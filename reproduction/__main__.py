@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from reproduction.figures.build import draw_all, drawn_last, fingerprints
 from reproduction.page import page
-from reproduction.pictures import draw_all, drawn_last, fingerprints
 from reproduction.results import Results
 from statetrace.errors import StatetraceError
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
-from statetrace.training.recipe import Recipe
 
 DIGITS = 4
 COLUMNS = ("cell", "step", "loss", "least_step", "least")

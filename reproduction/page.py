@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable
 
+from reproduction.analysis_settings import looked_with
 from reproduction.claim import Answer, answer, size
 from reproduction.claims import PARTS
-from reproduction.kept import recipe_of
-from reproduction.looked_with import looked_with
+from reproduction.figures.build import FOLDER, charts
 from reproduction.measured import share_of
-from reproduction.of_studies import sizes
-from reproduction.pictures import FOLDER, charts
+from reproduction.measures.studies import sizes
+from reproduction.model_selection import recipe_of
 from reproduction.results import Results, Row, study_file
 from reproduction.rules import AGREES, DIFFERS, JUDGEMENTS, NOT_REACHED
 from reproduction.speed import speed
-from reproduction.trained_with import trained_with
+from reproduction.training_settings import trained_with
 from statetrace.studies.folder import FINISHED
 
 MARKS = {AGREES: "✅ agrees", DIFFERS: "❌ differs", NOT_REACHED: "… not reached yet"}
@@ -83,7 +83,7 @@ HOW = """## Adding results
 
 What came of a study, whether all of its cells have ended or not, is kept by
 
-    python -m reproduction.keep runs/STUDY --out results/STUDY
+    python -m reproduction.export runs/STUDY --out results/STUDY
 
 Rows read `small`, `small-regimes`, `small-groups`, `scratch` (of the paper's size; as soon as a
 model of it has a verdict it goes before the small ones), `small-s5`, and those that begin with
@@ -92,7 +92,7 @@ model of it has a verdict it goes before the small ones), `small-s5`, and those 
 What the lenses saw of one model is kept by
 
     statetrace analyze zoo:s3-rotary --out runs/zoo/s3-rotary
-    python -m reproduction.keep runs/zoo/s3-rotary --out results/zoo/s3-rotary
+    python -m reproduction.export runs/zoo/s3-rotary --out results/zoo/s3-rotary
 
 and the same with any run folder. Models of the paper's size go before the zoo's, the one trained
 longest first; they lie in `results/gpt2-associative`, `results/gpt2-parity-associative`, or the
@@ -102,7 +102,7 @@ those from scratch that read sentences in `results/text-scratch-...`. A model th
 state up to length 30 is looked at and kept with
 
     statetrace analyze RUN --at-length 30     # or able, which finds the length
-    python -m reproduction.keep RUN --length 30 --out results/gpt2-associative
+    python -m reproduction.export RUN --length 30 --out results/gpt2-associative
 
 Folders that end in `-wide` were analyzed with
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
-from statetrace.training.recipe import Recipe
 
 COLUMNS = ("cell", "stage", "length", "state", "parity", "next", "next_state", "next_parity")
 

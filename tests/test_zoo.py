@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 
 from statetrace import zoo
 from statetrace.cli import app
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
-from statetrace.lenses.subject import from_run
-from statetrace.training.recipe import Recipe
+from statetrace.lenses.loading import from_run
 
 NAMES = list(zoo.catalogue())
 

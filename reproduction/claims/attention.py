@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reproduction import of_evidence as evidence
-from reproduction import of_heads as lens
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, TAUGHT_TOO, ZOO_A, ZOO_P
-from reproduction.kept import S5_A, S5_P, A, P
-from reproduction.of_studies import AA, PAA
+from reproduction.measures import evidence
+from reproduction.measures import heads as lens
+from reproduction.measures.studies import AA, PAA
+from reproduction.model_selection import S5_A, S5_P, A, P
 from reproduction.rules import NOT_REACHED, AtLeast, AtMost, Near, Unmeasured
 from statetrace.mechanisms.distances import LOST
 

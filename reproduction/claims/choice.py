@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from reproduction import of_seeds as seeds
-from reproduction import of_studies as study
 from reproduction.claim import Claim
 from reproduction.claims.names import (
     BOTH,
@@ -15,8 +13,10 @@ from reproduction.claims.names import (
     SMALL,
 )
 from reproduction.measured import first_of
-from reproduction.of_pushes import by_width
-from reproduction.of_studies import AA, EARLY, FULL, PAA
+from reproduction.measures import seeds
+from reproduction.measures import studies as study
+from reproduction.measures.regime_effects import by_width
+from reproduction.measures.studies import AA, EARLY, FULL, PAA
 from reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside
 
 TITLE = "Which mechanism is learned (§5.2, Figures 7 and 17)"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from reproduction import of_studies as study
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, PRETRAINED, REGIMES
 from reproduction.measured import Measure, first_of
-from reproduction.of_pushes import FEWER, MORE, moved, pushed
-from reproduction.of_studies import AA, PAA
-from reproduction.of_theory import topic_tables
+from reproduction.measures import studies as study
+from reproduction.measures.regime_effects import FEWER, MORE, moved, pushed
+from reproduction.measures.studies import AA, PAA
+from reproduction.measures.theory import topic_tables
 from reproduction.results import Row
 from reproduction.rules import AtLeast, AtMost, Inside
 

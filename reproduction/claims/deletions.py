@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reproduction import of_maps as maps
-from reproduction import of_patching as lens
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, ZOO_A, ZOO_P
 from reproduction.claims.patching import DOUBLING, GROWS
-from reproduction.kept import A, P
+from reproduction.measures import heat_maps as maps
+from reproduction.measures import patching as lens
+from reproduction.model_selection import A, P
 from reproduction.rules import AtLeast, AtMost
 
 KINDS = (("aa", A, ZOO_A), ("paa", P, ZOO_P))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from reproduction import of_prisms as prisms
-from reproduction import of_s5 as s5
-from reproduction import of_shapes as shapes
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, TAUGHT, ZOO_A, ZOO_P
-from reproduction.kept import PAA_ZOO, A, P
+from reproduction.measures import geometry as shapes
+from reproduction.measures import prisms, s5
+from reproduction.model_selection import PAA_ZOO, A, P
 from reproduction.rules import AtLeast, AtMost, Inside, Near
 
 TITLE = "Geometry and natural language (§4.3, Figures 4 and 11 to 14, App. C to E)"

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from reproduction import of_evidence as evidence
-from reproduction import of_logs as logs
-from reproduction import of_models as lens
-from reproduction import of_s5 as s5
-from reproduction import of_studies as study
 from reproduction.claim import Claim
 from reproduction.claims.names import (
     BOTH,
@@ -19,9 +14,12 @@ from reproduction.claims.names import (
     ZOO_P,
 )
 from reproduction.claims.reaching import aa_ahead, same
-from reproduction.kept import A, P
 from reproduction.measured import first_of
-from reproduction.of_studies import AA, PAA, UNLEARNED
+from reproduction.measures import evidence, logs, s5
+from reproduction.measures import models as lens
+from reproduction.measures import studies as study
+from reproduction.measures.studies import AA, PAA, UNLEARNED
+from reproduction.model_selection import A, P
 from reproduction.results import Row
 from reproduction.rules import AtLeast, Inside
 

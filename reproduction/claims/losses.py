@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from reproduction import of_seeds as seeds
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, SAME_START, SCRATCH
+from reproduction.measures import seeds
 from reproduction.rules import AtMost
 
 CLAIMS: tuple[Claim, ...] = (

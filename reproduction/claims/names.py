@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reproduction.kept import A, P
+from reproduction.model_selection import A, P
 
 PAPER = "recipes/paper"
 ZOO_A, ZOO_P = (f"recipes/zoo/{name}.toml" for name in (A, P))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reproduction import of_maps as maps
-from reproduction import of_patching as lens
-from reproduction import of_s5 as s5
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, ZOO_A, ZOO_P
-from reproduction.kept import PAA_ZOO, A, P, zoo
+from reproduction.measures import heat_maps as maps
+from reproduction.measures import patching as lens
+from reproduction.measures import s5
+from reproduction.model_selection import PAA_ZOO, A, P, zoo
 from reproduction.rules import AGREES, NOT_REACHED, AtLeast, AtMost, Near
 
 TITLE = "Activation patching (§4.2, Figures 2, 8 and 9, App. B)"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from reproduction import of_deviations as deviations
-from reproduction import of_evidence as evidence
-from reproduction import of_probing as lens
-from reproduction import of_s5 as s5
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, ZOO_A, ZOO_P
-from reproduction.kept import A, P
+from reproduction.measures import deviations, evidence, s5
+from reproduction.measures import probing as lens
+from reproduction.model_selection import A, P
 from reproduction.rules import AtLeast, AtMost, Inside, Near
 
 TITLE = "Probes (§4.3, Figures 3 and 10, Table 1, App. C)"

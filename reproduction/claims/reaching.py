@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from reproduction import of_models as lens
-from reproduction import of_s5 as s5
-from reproduction import of_studies as study
 from reproduction.claim import Claim
 from reproduction.claims.names import (
     BOTH,
@@ -17,9 +14,12 @@ from reproduction.claims.names import (
     ZOO_A,
     ZOO_P,
 )
-from reproduction.kept import A, P, zoo
 from reproduction.measured import first_of
-from reproduction.of_studies import AA, PAA
+from reproduction.measures import models as lens
+from reproduction.measures import s5
+from reproduction.measures import studies as study
+from reproduction.measures.studies import AA, PAA
+from reproduction.model_selection import A, P, zoo
 from reproduction.results import Row
 from reproduction.rules import NOT_REACHED, AtLeast, AtMost, Inside, Near
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from reproduction import of_shapes as lens
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, TAUGHT_TOO, ZOO_A, ZOO_P
-from reproduction.kept import A, P
-from reproduction.of_prisms import Prism, shape
+from reproduction.measures import geometry as lens
+from reproduction.measures.prisms import Prism, shape
+from reproduction.model_selection import A, P
 from reproduction.rules import NOT_REACHED, AtLeast, AtMost
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from reproduction import of_seeds as seeds
-from reproduction import of_studies as study
 from reproduction.claim import Claim
 from reproduction.claims.curricula import LENGTHS, NO_EFFECT, PAIRS, TINY_PYTHIA, either
 from reproduction.claims.names import PAPER, REGIMES
 from reproduction.measured import first_of
-from reproduction.of_pushes import moved
-from reproduction.of_studies import AA, PAA
+from reproduction.measures import seeds
+from reproduction.measures import studies as study
+from reproduction.measures.regime_effects import moved
+from reproduction.measures.studies import AA, PAA
 from reproduction.results import Row
 from reproduction.rules import NOT_REACHED, AtLeast, Inside
 

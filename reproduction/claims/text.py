@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reproduction import of_text as text
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER
-from reproduction.kept import TEXT
-from reproduction.of_probing import parity_ahead
-from reproduction.of_theory import told_example
+from reproduction.measures import text
+from reproduction.measures.probing import parity_ahead
+from reproduction.measures.theory import told_example
+from reproduction.model_selection import TEXT
 from reproduction.rules import NOT_REACHED, AtLeast, AtMost
 
 RECIPE = f"{PAPER}/figure-14-natural-language.toml"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER
-from reproduction.of_algorithms import more_layers, odd_ones, swap_example, swaps
-from reproduction.of_theory import (
+from reproduction.measures.algorithms import more_layers, odd_ones, swap_example, swaps
+from reproduction.measures.theory import (
     compiled_accuracy,
     complement_layers,
     composed_example,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reproduction import of_trees as lens
 from reproduction.claim import Claim
 from reproduction.claims.names import PAPER, ZOO_A, ZOO_P
-from reproduction.kept import A, P
+from reproduction.measures import attention_trees as lens
+from reproduction.model_selection import A, P
 from reproduction.rules import AtLeast, AtMost
 
 CLAIMS: tuple[Claim, ...] = (

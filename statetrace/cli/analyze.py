@@ -13,13 +13,13 @@ from rich.text import Text
 
 from statetrace.cli import foreign
 from statetrace.cli.console import bars, note, out
-from statetrace.cli.options import NOTATION, path_named
 from statetrace.cli.subjects import ZOO, run_named
+from statetrace.config.options import NOTATION, path_named
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 
 if TYPE_CHECKING:
-    from statetrace.lenses.subject import Subject
+    from statetrace.lenses.loading import Subject
     from statetrace.tasks.word_problem import WordProblem
 
 _FOREIGN = "A checkpoint from elsewhere"
@@ -189,8 +189,8 @@ def analyze(
 
 
 def _settings(words: list[str], names: list[str]) -> dict[str, dict[str, str]]:
+    from statetrace.config.recipe import known
     from statetrace.lenses.registry import LENSES
-    from statetrace.training.recipe import known
 
     found: dict[str, dict[str, str]] = {}
     for word in words:
@@ -241,9 +241,9 @@ def _look(
     lens that refuses does not keep the others from working. Returns what was refused."""
     import torch
 
+    from statetrace.lenses.loading import from_run
     from statetrace.lenses.registry import LENSES, make_spec
     from statetrace.lenses.result import WHOLE
-    from statetrace.lenses.subject import from_run
 
     specs: dict[str, Any] = {}
     for name in names:
@@ -275,7 +275,7 @@ def _look(
 def _shortened(subject: Subject, length: int | str) -> WordProblem:
     """The task at a length to look at, or at the longest that the model masters."""
     from statetrace.lenses.generalization import generalization
-    from statetrace.mechanisms.learned import LEARNED, able
+    from statetrace.mechanisms.mastery import LEARNED, able
 
     if isinstance(length, str):
         length = able(generalization(subject.model, subject.task))

@@ -9,8 +9,8 @@ import typer
 
 from statetrace.cli.console import note
 from statetrace.cli.console import out as printed
-from statetrace.cli.options import path_named, with_fields
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
+from statetrace.config.options import path_named, with_fields
 from statetrace.errors import StatetraceError
 
 

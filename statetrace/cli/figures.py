@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from statetrace.cli.console import note, out
-from statetrace.cli.options import path_named
+from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 
 

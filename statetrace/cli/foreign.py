@@ -48,7 +48,7 @@ def adopt(
     model: Path, group: str | None, length: int | None, target: Path | None, how: dict[str, Any]
 ) -> Run:
     """Write a run.json that says how to read someone else's checkpoint."""
-    from statetrace.lenses.subject import Foreign
+    from statetrace.lenses.loading import Foreign
 
     if group is None or length is None or target is None:
         given = {"--group": group, "--length": length, "--out": target}
@@ -60,7 +60,7 @@ def adopt(
     about = dataclasses.asdict(reading) | {"folder": str(model.resolve())}
     if run.exists() and run.info.get("foreign") != _as_json(about):
         raise StatetraceError(f"'{target}' already holds another run; choose another --out")
-    from statetrace.lenses.subject import from_checkpoint
+    from statetrace.lenses.loading import from_checkpoint
 
     from_checkpoint(model, reading, "cpu")  # refuses before anything is written
     run.write_info({"format": 1, "foreign": _as_json(about)})

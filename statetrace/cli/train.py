@@ -18,12 +18,12 @@ from rich.progress import (
 from rich.table import Table
 
 from statetrace.cli.console import err, note, out
-from statetrace.cli.options import path_named, with_settings
+from statetrace.config.options import path_named, with_settings
+from statetrace.config.recipe import Recipe
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
-from statetrace.training.listener import Quiet
-from statetrace.training.recipe import Recipe
-from statetrace.training.stages import Stage
+from statetrace.training.callback import Quiet
 
 if TYPE_CHECKING:
     from statetrace.training.cost import StageCost

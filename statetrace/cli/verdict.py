@@ -57,16 +57,16 @@ def verdict(
 
 
 def _full(run: Run, device: str) -> dict[str, Any]:
-    from statetrace.mechanisms.learned import enough
+    from statetrace.mechanisms.mastery import enough
     from statetrace.mechanisms.verdict import verdict as judge
 
     kept = _kept(run, None if "foreign" in run.info else _newest(run))
     if enough(kept.usable) and "dynamics" not in kept.unfit:  # the model is not needed
         _tell_unused(kept)
         return _about(judge(kept.usable, _group(run)).as_json(), kept.weights)
+    from statetrace.lenses.loading import from_run
     from statetrace.lenses.registry import LENSES, make_spec
-    from statetrace.lenses.subject import from_run
-    from statetrace.mechanisms.gather import gather
+    from statetrace.mechanisms.collect_evidence import gather
 
     subject = from_run(run, None, device, note)
     kept = _kept(run, subject.step)
@@ -113,10 +113,10 @@ class _Kept:
 def _kept(run: Run, step: int | None, lenses: Sequence[str] = READ) -> _Kept:
     """What `analyze` left, generalization first, as it tells the length: of a model that fails at
     its own length, what was seen at the length that it masters (`--at-length able`)."""
+    from statetrace.lenses.fingerprint import differ, weights_of
     from statetrace.lenses.result import WHOLE, LensResult
-    from statetrace.lenses.weights import differ, weights_of
-    from statetrace.mechanisms.learned import able
-    from statetrace.mechanisms.usable import unfit
+    from statetrace.mechanisms.compatibility import unfit
+    from statetrace.mechanisms.mastery import able
 
     found, group = _Kept(weights_of(run)), _group(run)
     own = length = int(_task(run)["length"])
@@ -153,13 +153,13 @@ def _about(found: dict[str, Any], weights: str | None) -> dict[str, Any]:
 
 
 def _quick(run: Run, device: str) -> dict[str, Any]:
-    from statetrace.mechanisms.fast import quick_verdict
+    from statetrace.mechanisms.cutoff_verdict import quick_verdict
 
     kept = _kept(run, None if "foreign" in run.info else _newest(run), ["generalization"])
     general = kept.usable.get("generalization")
     if general is None:
         from statetrace.lenses.generalization import generalization
-        from statetrace.lenses.subject import from_run
+        from statetrace.lenses.loading import from_run
 
         _tell_unused(kept)
         subject = from_run(run, None, device, note)

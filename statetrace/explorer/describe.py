@@ -10,8 +10,8 @@ import torch
 
 from statetrace.explorer.look import View, look
 from statetrace.explorer.objects import movements, why_not
-from statetrace.explorer.opened import OpenModel
-from statetrace.explorer.readers import targets_of
+from statetrace.explorer.probes import targets_of
+from statetrace.explorer.session import OpenModel
 from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.tasks.plain_text import PlainText

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.explorer.opened import OpenModel
-from statetrace.explorer.question import Patch, Question, question
+from statetrace.explorer.query import Patch, Question, question
+from statetrace.explorer.session import OpenModel
 from statetrace.interventions import (
     Edit,
     Site,

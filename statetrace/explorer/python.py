@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from statetrace.explorer.opened import OpenModel
-from statetrace.explorer.question import Question
+from statetrace.explorer.query import Question
+from statetrace.explorer.session import OpenModel
 
 WIDTH = 72
 """Characters of labels in a line."""

@@ -11,9 +11,9 @@ from typing import Any
 from statetrace.errors import StatetraceError
 from statetrace.explorer.describe import reading
 from statetrace.explorer.look import look
-from statetrace.explorer.opened import OpenModel
 from statetrace.explorer.python import as_python
-from statetrace.explorer.question import MOST_PATCHES, Patch, check_head, question
+from statetrace.explorer.query import MOST_PATCHES, Patch, check_head, question
+from statetrace.explorer.session import OpenModel
 
 KEYS = ("model", "actions", "source", "patches", "without", "instead", "at", "head", "maps")
 LONGEST_QUOTE = 60

@@ -32,8 +32,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from statetrace.errors import StatetraceError
 from statetrace.explorer.describe import about
-from statetrace.explorer.opened import OpenModel
 from statetrace.explorer.requests import Request, answer
+from statetrace.explorer.session import OpenModel
 
 MOST_BYTES = 65_536
 """Of a request's body."""

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
+from statetrace.interventions.cached import FastRoad, tokens_per_pass
 from statetrace.interventions.capture import evaluating
-from statetrace.interventions.fast import FastRoad, tokens_per_pass
+from statetrace.interventions.hooks import PlainRoad
 from statetrace.interventions.memory import free_bytes, in_pieces
-from statetrace.interventions.plain import PlainRoad
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import GridSpec, Window
 from statetrace.models import Anatomy, anatomy

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from statetrace.config.recipe import known
 from statetrace.errors import StatetraceError
 from statetrace.lenses.attention import AttentionSpec, attention
 from statetrace.lenses.depth import DepthSpec, depth
@@ -18,7 +19,6 @@ from statetrace.lenses.geometry import GeometrySpec, geometry
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.probing import ProbingSpec, probing
 from statetrace.lenses.result import LensResult
-from statetrace.training.recipe import known
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from statetrace.groups import Group
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances
 from statetrace.mechanisms.evidence import Evidence
-from statetrace.mechanisms.learned import LEARNED, able
+from statetrace.mechanisms.mastery import LEARNED, able
 
 MECHANISMS = ("sequential", "parallel", "associative", "parity-associative")
 MEASURED = ("patching", "depth", "probing")

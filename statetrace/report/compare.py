@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures import patching, predicted, probes
+from statetrace.report.figures import predicted
 from statetrace.report.figures.chart import Chart, Line
-from statetrace.report.figures.layers_needed import by_split
-from statetrace.report.look import Look
-from statetrace.report.plates import Cell, Charts, Plate, Pool, Shot
+from statetrace.report.figures.depth import by_split
+from statetrace.report.figures.patching import patching
+from statetrace.report.figures.probing import probes
+from statetrace.report.page_data import Cell, Charts, Plate, Pool, Shot
+from statetrace.report.run_results import Look
 
 
 def comparison(runs: Sequence[Sequence[Look]], names: Sequence[str], pool: Pool) -> list[Plate]:

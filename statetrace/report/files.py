@@ -12,8 +12,8 @@ from pathlib import Path
 from statetrace.errors import StatetraceError
 from statetrace.report.figures.catalogue import CATALOGUE, STUDY, Entry, predictions
 from statetrace.report.figures.chart import Chart
-from statetrace.report.figures.paper import FORMATS
-from statetrace.report.look import Look, newest
+from statetrace.report.figures.matplotlib_renderer import FORMATS
+from statetrace.report.run_results import Look, newest
 
 PREDICTED = "predicted"
 

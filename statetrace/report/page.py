@@ -21,8 +21,10 @@ from pathlib import Path
 
 from statetrace import __version__
 from statetrace.errors import StatetraceError
-from statetrace.report import cards, compare, plates
-from statetrace.report.look import Look, looks
+from statetrace.report import compare
+from statetrace.report import html as cards
+from statetrace.report import page_data as plates
+from statetrace.report.run_results import Look, looks
 from statetrace.runs import Run, write_text
 
 LIMIT = 8_000_000

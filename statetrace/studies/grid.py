@@ -37,10 +37,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.recipe import OPTIONS, SECTIONS, STAGE, Recipe, known
+from statetrace.config.settings import need
+from statetrace.config.toml_io import Tables, read_tables
 from statetrace.errors import StatetraceError
-from statetrace.training.recipe import OPTIONS, SECTIONS, STAGE, Recipe, known
-from statetrace.training.settings import need
-from statetrace.training.tables import Tables, read_tables
 
 DATA_ORDERS = 12
 """As in the paper (section 5.2)."""

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.studies import claims
+from statetrace.studies import leases as claims
 from statetrace.studies.cell import KINDS, Stop
-from statetrace.studies.claims import Claim
 from statetrace.studies.folder import FAILED, FINISHED, Study
 from statetrace.studies.grid import Cell
-from statetrace.studies.together import companies, train_cells
+from statetrace.studies.leases import Claim
+from statetrace.studies.seed_batches import companies, train_cells
 
 TRACE = 4000
 """Characters of a traceback that are kept."""

@@ -10,16 +10,16 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from statetrace.config.recipe import Recipe
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
-from statetrace.training.book import Book
-from statetrace.training.listener import Listener, Quiet
+from statetrace.training.callback import Listener, Quiet
 from statetrace.training.parallel import join
-from statetrace.training.recipe import Recipe
+from statetrace.training.run_log import Book
 from statetrace.training.setup import Plan
-from statetrace.training.stages import Stage
 from statetrace.training.trainer import Evaluation, Trainer
 
 

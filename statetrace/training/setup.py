@@ -14,6 +14,9 @@ from typing import Any
 import torch
 
 from statetrace import __version__
+from statetrace.config.recipe import Recipe
+from statetrace.config.settings import ModelSettings
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.models import (
@@ -31,12 +34,9 @@ from statetrace.tasks import tokenizer
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem, word_problem
-from statetrace.training import program
+from statetrace.training import fused as program
 from statetrace.training.objectives import kind, make_objective
 from statetrace.training.parallel import World
-from statetrace.training.recipe import Recipe
-from statetrace.training.settings import ModelSettings
-from statetrace.training.stages import Stage
 
 POSITIONS_AHEAD = 2
 """A model gets positions for this many training lengths, so that longer inputs can be tried."""

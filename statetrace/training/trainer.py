@@ -23,6 +23,7 @@ from statetrace.tasks.batch import Batch
 from statetrace.training import checkpoint, setup
 from statetrace.training.auxiliary import Reader, reading
 from statetrace.training.evaluate import accuracy, predict
+from statetrace.training.fused import Step
 from statetrace.training.objectives import Source, make_objective, measure
 from statetrace.training.objectives.objective import ROWS
 from statetrace.training.optimizer import (
@@ -36,7 +37,6 @@ from statetrace.training.optimizer import (
     whole,
 )
 from statetrace.training.parallel import local_gradients, spread
-from statetrace.training.program import Step
 from statetrace.training.setup import Plan
 
 

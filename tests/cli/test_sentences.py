@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
+from statetrace.lenses.loading import from_run
 from statetrace.lenses.parts.answers import answers
-from statetrace.lenses.subject import from_run
 from statetrace.runs import Run
 from tests.training.conftest import flags
 

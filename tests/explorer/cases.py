@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from statetrace.explorer import open_model
-from statetrace.explorer.opened import opened
-from statetrace.lenses.subject import Subject
+from statetrace.explorer.session import opened
+from statetrace.lenses.loading import Subject
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.word_problem import word_problem

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import save_compiled
 from statetrace.models.compiled import compile_model

@@ -10,10 +10,10 @@ from transformers import AutoModelForCausalLM
 
 from statetrace.errors import StatetraceError
 from statetrace.explorer import Patch, look, open_model
-from statetrace.explorer.opened import opened
-from statetrace.explorer.readers import targets_of
+from statetrace.explorer.probes import targets_of
+from statetrace.explorer.session import opened
 from statetrace.interventions import GridSpec, Site, capture, overwrite, patch_grid
-from statetrace.lenses.subject import Subject
+from statetrace.lenses.loading import Subject
 from statetrace.models.families.generic import GenericAnatomy
 from statetrace.zoo import checkpoint
 from tests.explorer.cases import ACTIONS, RANDOM, SOURCE, ZOO, labels, random_model, zoo

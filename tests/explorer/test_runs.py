@@ -6,10 +6,10 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.explorer import Patch, look, open_model
 from statetrace.explorer.describe import about, first_head
-from statetrace.explorer.opened import opened
+from statetrace.explorer.session import opened
 from statetrace.lenses.attention import AttentionSpec, attention
+from statetrace.lenses.loading import Foreign, from_checkpoint, from_run
 from statetrace.lenses.parts.answers import answers
-from statetrace.lenses.subject import Foreign, from_checkpoint, from_run
 from statetrace.runs import Run
 from statetrace.tasks.sequences import Sequences
 from statetrace.training.loop import train

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec, Site, fast, patch_grid
+from statetrace.interventions import GridSpec, Site, patch_grid
+from statetrace.interventions import cached as fast
 from statetrace.models import anatomy
 from tests.interventions.cases import (
     LENGTH,

@@ -20,8 +20,8 @@ from transformers import (
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
+from statetrace.lenses.loading import Foreign, from_checkpoint
 from statetrace.lenses.parts.answers import answers
-from statetrace.lenses.subject import Foreign, from_checkpoint
 from statetrace.runs import Run
 from statetrace.tasks.phrases import sentence
 from tests.cli.test_analyze import analyze, lens_files

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.lenses.compiled import task_of
 from statetrace.lenses.generalization import generalization
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances
+from statetrace.mechanisms.collect_evidence import gather
+from statetrace.mechanisms.cutoff_verdict import quick_verdict, read_cutoffs
 from statetrace.mechanisms.evidence import Evidence
-from statetrace.mechanisms.fast import quick_verdict, read_cutoffs
-from statetrace.mechanisms.gather import gather
 from statetrace.mechanisms.signatures import signature
 from statetrace.mechanisms.verdict import (
     MECHANISMS,

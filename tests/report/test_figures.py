@@ -14,22 +14,23 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.result import LensResult
-from statetrace.report.figures import (
+from statetrace.report.figures.attention import (
     attention_maps,
     attention_tree,
-    generalization,
-    geometry,
-    measures,
-    patching,
-    probes,
+    head_table,
+    tree_choices,
+    trees,
 )
-from statetrace.report.figures.attention import head_table, tree_choices, trees
 from statetrace.report.figures.catalogue import CATALOGUE, predictions
 from statetrace.report.figures.chart import COLOURS, Chart, Heat, Line, Panel, Rule
+from statetrace.report.figures.generalization import generalization
+from statetrace.report.figures.geometry import geometry, measures
+from statetrace.report.figures.patching import patching
+from statetrace.report.figures.plotly_renderer import coloured, picture
 from statetrace.report.figures.predicted import Predicted
-from statetrace.report.figures.screen import coloured, picture
+from statetrace.report.figures.probing import probes
 from statetrace.report.files import write_figures
-from statetrace.report.look import Look, looks, newest
+from statetrace.report.run_results import Look, looks, newest
 from statetrace.runs import Run
 
 DRAWN = [entry for entry in CATALOGUE if entry.lens]

@@ -11,8 +11,8 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.report import page
 from statetrace.report.figures.predicted import Predicted
-from statetrace.report.look import looks, newest
 from statetrace.report.page import report, write_report
+from statetrace.report.run_results import looks, newest
 from statetrace.runs import Run
 
 

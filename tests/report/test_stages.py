@@ -6,11 +6,11 @@ import shutil
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures import stages
+from statetrace.report.figures.after_stages import stages
 from statetrace.report.figures.chart import Band, Line, Rule
 from statetrace.report.files import write_figures
-from statetrace.report.look import newest, stage_names
 from statetrace.report.page import report
+from statetrace.report.run_results import newest, stage_names
 from tests.report.made_studies import make_study
 from tests.report.test_page import numbers
 

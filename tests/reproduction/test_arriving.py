@@ -7,22 +7,22 @@ import shutil
 
 import pytest
 
-from reproduction import of_probing
 from reproduction.claim import answer, unmeasured
 from reproduction.claims import CLAIMS
-from reproduction.keep import keep
-from reproduction.kept import A, P, about, first, steps_of
+from reproduction.export import keep
+from reproduction.figures.build import FOLDER, PICTURES, charts, draw_all
+from reproduction.measures import probing as of_probing
+from reproduction.model_selection import A, P, about, first, steps_of
 from reproduction.page import page
-from reproduction.pictures import FOLDER, PICTURES, charts, draw_all
 from reproduction.results import Missing, Results
 from reproduction.rules import AGREES, DIFFERS, NOT_REACHED
+from statetrace.config.recipe import Recipe
+from statetrace.lenses.loading import from_run
 from statetrace.lenses.registry import LENSES, make_spec
-from statetrace.lenses.subject import from_run
 from statetrace.runs import Run
 from statetrace.studies.table import results as study_rows
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
 from statetrace.training.loop import train
-from statetrace.training.recipe import Recipe
 from statetrace.zoo import adopt
 from tests.reproduction.made import write_csv, write_json, write_patching, write_study
 from tests.studies.conftest import undisturbed

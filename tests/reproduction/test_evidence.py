@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from reproduction import of_evidence as evidence
 from reproduction.claim import answer
 from reproduction.claims import CLAIMS
+from reproduction.measures import evidence
 from reproduction.results import Results
 from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from tests.reproduction.made import write_csv, write_json

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from reproduction import of_maps, of_patching
+from reproduction.measures import heat_maps as of_maps
+from reproduction.measures import patching as of_patching
 from reproduction.results import Results
 from statetrace.mechanisms.signatures import signature
 from tests.reproduction.made import write_csv, write_json, write_patching

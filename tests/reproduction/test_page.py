@@ -13,8 +13,8 @@ import pytest
 from reproduction.__main__ import OLD, PAGE
 from reproduction.claim import answer, size
 from reproduction.claims import CLAIMS, PARTS, deletions, patching, text, theory
+from reproduction.figures.build import FOLDER, PICTURES, UNDRAWN, fingerprints
 from reproduction.page import page
-from reproduction.pictures import FOLDER, PICTURES, UNDRAWN, fingerprints
 from reproduction.results import Results
 from reproduction.rules import DIFFERS, JUDGEMENTS, NOT_REACHED
 

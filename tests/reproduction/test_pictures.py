@@ -7,9 +7,9 @@ import pytest
 
 from reproduction.claim import answer
 from reproduction.claims import CLAIMS
-from reproduction.of_studies import AA
-from reproduction.pictures import PICTURES
-from reproduction.pictures_of_evidence import TIES
+from reproduction.figures.build import PICTURES
+from reproduction.figures.evidence import TIES
+from reproduction.measures.studies import AA
 from reproduction.results import Results
 from statetrace.report.figures.chart import Rule
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from reproduction import of_deviations, of_probing
 from reproduction.claim import answer
 from reproduction.claims import CLAIMS
-from reproduction.kept import A, P
+from reproduction.measures import deviations as of_deviations
+from reproduction.measures import probing as of_probing
+from reproduction.model_selection import A, P
 from reproduction.results import Missing, Results
 from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from tests.reproduction.made import write_csv, write_json

@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from reproduction.of_pushes import FEWER, MORE, at_least, by_width, gap, moved, pushed
+from reproduction.measures.regime_effects import FEWER, MORE, at_least, by_width, gap, moved, pushed
 from reproduction.results import Results
 from reproduction.rules import AGREES, DIFFERS, AtMost, Inside, judge
 from tests.reproduction.made import write_csv, write_study

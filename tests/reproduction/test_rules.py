@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reproduction import of_heads, of_probing, of_studies
 from reproduction.claim import Claim, answer, settings, size
-from reproduction.keep import keep
+from reproduction.export import keep
 from reproduction.measured import Measured, of_correlation, of_deviation, share_of
+from reproduction.measures import heads as of_heads
+from reproduction.measures import probing as of_probing
+from reproduction.measures import studies as of_studies
 from reproduction.results import Results
 from reproduction.rules import (
     AGREES,
@@ -26,10 +28,10 @@ from reproduction.rules import (
 )
 from reproduction.speed import LOSSES, speed
 from reproduction.stages import rows as stages_of
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.lenses.result import LensResult
 from statetrace.runs import Run
-from statetrace.training.recipe import Recipe
 from tests.reproduction.made import write_csv, write_json, write_study
 
 AA, PAA = "associative", "parity-associative"

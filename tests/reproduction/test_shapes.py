@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from reproduction import of_prisms, of_shapes
 from reproduction.claims import CLAIMS
-from reproduction.kept import A, P
+from reproduction.measures import geometry as of_shapes
+from reproduction.measures import prisms as of_prisms
+from reproduction.model_selection import A, P
 from reproduction.results import Results
 from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from statetrace.groups import group

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from reproduction import of_trees
 from reproduction.claims import CLAIMS
-from reproduction.kept import A, P
+from reproduction.measures import attention_trees as of_trees
+from reproduction.model_selection import A, P
 from reproduction.results import Missing, Results
 from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from tests.reproduction.made import write_json

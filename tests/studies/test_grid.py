@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.studies.cell import check_cells
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import DATA_ORDERS, Plan, read_study
-from statetrace.training.recipe import Recipe
 from tests.studies.conftest import prepared, study_file
 
 GRID = """

@@ -8,9 +8,9 @@ import torch
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec
 from statetrace.lenses.attention import attention
+from statetrace.lenses.loading import from_run
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.registry import LENSES, make_spec
-from statetrace.lenses.subject import from_run
 from statetrace.runs import Run
 from statetrace.training import setup
 from statetrace.training.loop import train

@@ -4,7 +4,7 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
-from statetrace.lenses.subject import from_run
+from statetrace.lenses.loading import from_run
 from statetrace.models import check_label
 from statetrace.models.spec import ModelSpec
 from statetrace.runs import Run

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.subject import from_run
+from statetrace.lenses.loading import from_run
 from statetrace.models import ModelSpec, build, parameter_count
 from statetrace.runs import Run
 from statetrace.training import setup

@@ -16,7 +16,7 @@ import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.report.figures.chart import TURNS, Band, Chart, Line, Panel, Rule, numbers
-from statetrace.report.look import Look, stage_length, stage_names
+from statetrace.report.run_results import Look, stage_length, stage_names
 from statetrace.runs import Run
 
 NAME = "stages"

@@ -11,7 +11,7 @@ import numpy as np
 from statetrace.errors import StatetraceError
 from statetrace.lenses.result import LensResult
 from statetrace.report.figures.chart import Chart, Dots, Edges, Heat, Panel, grid
-from statetrace.report.look import Look
+from statetrace.report.run_results import Look
 
 MAPS = "attention-maps"
 MAPS_TITLE = "Parity heads"

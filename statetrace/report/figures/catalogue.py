@@ -14,19 +14,19 @@ from typing import Any
 from statetrace.report.figures import (
     after_stages,
     attention,
-    by_length,
-    layers_needed,
-    learning,
-    patch_maps,
     predicted,
     probing,
-    shape,
     study_parameters,
     study_shares,
     study_stages,
 )
+from statetrace.report.figures import depth as layers_needed
+from statetrace.report.figures import dynamics as learning
+from statetrace.report.figures import generalization as by_length
+from statetrace.report.figures import geometry as shape
+from statetrace.report.figures import patching as patch_maps
 from statetrace.report.figures.chart import Chart
-from statetrace.report.look import Look
+from statetrace.report.run_results import Look
 
 Options = dict[str, list[str]]
 Table = tuple[list[str], list[list[Any]]]

@@ -286,7 +286,7 @@ class Chart:
 
     def save(self, path: Path) -> None:
         """A picture file, vector or not by the ending of its name."""
-        from statetrace.report.figures import paper
+        from statetrace.report.figures import matplotlib_renderer as paper
 
         paper.save(self, path)
 

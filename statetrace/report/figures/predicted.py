@@ -16,7 +16,7 @@ from statetrace.groups import group as named
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
 from statetrace.mechanisms.signatures import Signature, signature
 from statetrace.report.figures.chart import Chart, Heat, Line, Panel, grid, numbers
-from statetrace.report.look import Look
+from statetrace.report.run_results import Look
 from statetrace.tasks.sequences import unique_sequences
 
 PAIRS = 100
@@ -146,7 +146,7 @@ def probes(look: Look, name: str) -> Chart | None:
 
 def depth(look: Look, name: str, lengths: tuple[int, ...]) -> Chart | None:
     """The layers that it predicts to be needed at each length."""
-    from statetrace.report.figures.layers_needed import by_split
+    from statetrace.report.figures.depth import by_split
 
     predicted = Predicted.of(look, "depth")
     if isinstance(predicted.signature(name), str):

@@ -9,7 +9,7 @@ import numpy as np
 
 from statetrace.report.figures.chart import TURNS, Chart, Heat, Line, Panel, grid, numbers
 from statetrace.report.figures.predicted import ALGORITHMS, Predicted
-from statetrace.report.look import Look
+from statetrace.report.run_results import Look
 
 READ = {"any length": "any", "whole length": "last"}
 METRICS = {"accuracy": "accuracy", "probability": "probability"}

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from statetrace.config.stages import INHERITED, Stage
 from statetrace.errors import StatetraceError
 from statetrace.training.objectives.documents import control, topic
 from statetrace.training.objectives.objective import Objective, Source, measure
 from statetrace.training.objectives.quotient import quotient
 from statetrace.training.objectives.state import state
 from statetrace.training.objectives.text import text
-from statetrace.training.stages import INHERITED, Stage
 
 if TYPE_CHECKING:
     from statetrace.training.setup import Plan

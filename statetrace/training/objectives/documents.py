@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from statetrace.config.settings import SEEDS
+from statetrace.config.stages import MOST_STAGES, Stage
 from statetrace.tasks.batch import Batch
 from statetrace.tasks.documents import Documents, Draw
 from statetrace.tasks.sequences import element_dtype
 from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS, TopicModel
 from statetrace.training.objectives.objective import ROWS, Objective, Source
-from statetrace.training.settings import SEEDS
-from statetrace.training.stages import MOST_STAGES, Stage
 
 if TYPE_CHECKING:
     from statetrace.training.setup import Plan

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from statetrace.config.stages import Stage
 from statetrace.groups import Quotient
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training.objectives.objective import ROWS, Objective
-from statetrace.training.stages import Stage
 
 if TYPE_CHECKING:
     from statetrace.training.setup import Plan

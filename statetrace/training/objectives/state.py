@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from statetrace.config.stages import Stage, StageSettings
 from statetrace.errors import StatetraceError
 from statetrace.tasks.word_problem import WordProblem
 from statetrace.training.auxiliary import ACTION, Auxiliary
 from statetrace.training.objectives.objective import Objective
-from statetrace.training.stages import Stage, StageSettings
 
 if TYPE_CHECKING:
     from statetrace.training.setup import Plan

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.tasks.documents import Documents
 from statetrace.tasks.text import BYTES, ByteText, windows
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training.objectives.documents import held_out
 from statetrace.training.objectives.objective import Objective
-from statetrace.training.stages import Stage
 
 if TYPE_CHECKING:
     from statetrace.training.setup import Plan
