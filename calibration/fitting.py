@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from statetrace.mechanisms.verdict import MEASURED, MIXED, Weights, probable, score
+from statetrace.mechanisms.verdict import MEASURED, MIXED, LensWeights, probable, score
 
 FLOOR = {"patching": 0.02, "depth": 0.1, "probing": 0.02}
 """Distances below which a measurement is no longer exact: the largest that compiled models without
@@ -31,8 +31,8 @@ BINS = 10
 Row = dict[str, Any]
 
 
-def fit(rows: Sequence[Row]) -> Weights:
-    """Weights for which the labels are most likely, given the penalty."""
+def fit(rows: Sequence[Row]) -> LensWeights:
+    """The weights for which the labels are most likely, given the penalty."""
     learned = [row for row in rows if row["measures"] is not None and row["label"] != "unlearned"]
     names = [*MEASURED, "generalization", "attention"]
     logs = torch.zeros(len(names), dtype=torch.float64, requires_grad=True)
@@ -51,7 +51,7 @@ def fit(rows: Sequence[Row]) -> Weights:
     optimizer.step(loss)
     found = dict(zip(names, (NEAR * logs.exp()).tolist(), strict=True))
     against = {lens: found[lens] for lens in ("generalization", "attention")}
-    return Weights(
+    return LensWeights(
         count={lens: found[lens] for lens in MEASURED},
         floor=FLOOR,
         against=against | {"dynamics": found["generalization"]},
@@ -61,7 +61,7 @@ def fit(rows: Sequence[Row]) -> Weights:
 
 def _terms(row: Row, names: Sequence[str]) -> tuple[torch.Tensor, int]:
     """[algorithms, weights]: what each weight multiplies; and the index of the right algorithm."""
-    unit = Weights(
+    unit = LensWeights(
         dict.fromkeys(MEASURED, 1.0),
         FLOOR,
         dict.fromkeys(("generalization", "attention", "dynamics"), 1.0),
@@ -79,7 +79,7 @@ def _lapse(models: int) -> float:
     return round(3.0 / max(models, 3), 4)
 
 
-def judge(row: Row, weights: Weights) -> tuple[str, float]:
+def judge(row: Row, weights: LensWeights) -> tuple[str, float]:
     """Mechanism and confidence of one measured model."""
     if row["measures"] is None:
         return "unlearned", 1.0
@@ -88,7 +88,7 @@ def judge(row: Row, weights: Weights) -> tuple[str, float]:
     return (best, shares[best]) if shares[best] >= MIXED else ("mixed", 1.0 - shares[best])
 
 
-def quality(rows: Sequence[Row], weights: Weights) -> dict[str, Any]:
+def quality(rows: Sequence[Row], weights: LensWeights) -> dict[str, Any]:
     """Share right, expected calibration error, confident mistakes, and how often the quick reading
     agrees with the full one where it says anything."""
     said = [judge(row, weights) for row in rows]
@@ -140,7 +140,9 @@ def report(rows: list[Row], trained: Path | None, folder: Path) -> None:
     (folder / "calibration.md").write_text(_page(held_out, unseen, weights, about))
 
 
-def _page(held_out: list[Row], unseen: list[Row], weights: Weights, about: dict[str, Any]) -> str:
+def _page(
+    held_out: list[Row], unseen: list[Row], weights: LensWeights, about: dict[str, Any]
+) -> str:
     lines = [
         _HEAD,
         "| models | n | right | mean confidence | calibration error | confident mistakes |",
@@ -186,7 +188,7 @@ Made by `make calibration` from `results/calibration/measures.jsonl`, which it a
 is missing: compiled models of four algorithms and several groups with every option varied
 (length, notation, start marker, positions to spare, parity shown or hidden, counters, heads,
 spare layers, basis, noise up to where accuracy falls below 98%, sharpness, seed), and models that
-know nothing or parity alone. Weights are fitted to every other model and tried on the rest.
+know nothing or parity alone. LensWeights are fitted to every other model and tried on the rest.
 """
 
 _TRAINED = """No weight was fitted to these. Their labels are ours, read as the paper reads its

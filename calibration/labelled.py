@@ -104,7 +104,7 @@ def measured(spec: CompileSpec) -> dict[str, Any]:
     import torch
 
     from statetrace.lenses.compiled import check_compiled, task_of
-    from statetrace.mechanisms.collect_evidence import gather
+    from statetrace.mechanisms.collect_evidence import collect_evidence
     from statetrace.models.compiled import compile_model
 
     torch.set_num_threads(1)
@@ -116,7 +116,7 @@ def measured(spec: CompileSpec) -> dict[str, Any]:
         accuracy = check_compiled(model, spec, 300)[0]
     task = task_of(spec)
     about = {"spec": dataclasses.asdict(spec), "label": label(spec), "accuracy": accuracy}
-    return about | summarised(gather(model, task), task.group)
+    return about | summarised(collect_evidence(model, task), task.group)
 
 
 def summarised(results: Any, group: Any) -> dict[str, Any]:

@@ -125,12 +125,12 @@ geometry(look_through("geometry", GeometrySpec(sequences=2000, permutations=100)
 
 # %%
 from statetrace.config.compile_spec import CompileSpec
-from statetrace.mechanisms.collect_evidence import gather
+from statetrace.mechanisms.collect_evidence import collect_evidence
 from statetrace.mechanisms.verdict import verdict
 from statetrace.models.compiled import compile_model
 
 known = compile_model(CompileSpec("S3", "associative", 8))
-checked = verdict(gather(known, word_problem("S3", length=8)), s3)
+checked = verdict(collect_evidence(known, word_problem("S3", length=8)), s3)
 print(f"compiled: {checked.says} (confidence {checked.confidence:.0%})")
 
 # %% [markdown]

@@ -29,7 +29,7 @@ from reproduction.model_selection import PAA_ZOO, A, first, group_of, looked_at,
 from reproduction.results import Missing, Results, lens_file
 from statetrace.groups import group
 from statetrace.report.figures.attention import tree_panel
-from statetrace.report.figures.chart import Chart, Cloud, Dots, Heat, Panel, Rule, numbers
+from statetrace.report.figures.chart import Chart, Cloud, Dots, Heat, Panel, ReferenceLine, numbers
 from statetrace.report.figures.depth import by_split
 
 
@@ -197,8 +197,8 @@ def parity_last(found: Results) -> Chart:
     y = numbers(read.values())
     names = [f"{group_of(found, name)}\n{called(found, name)}" for name in read]
     marks = (
-        Rule("y", LINEAR, "from here on linear"),
-        Rule("y", GUESSED, "up to here guessed"),
+        ReferenceLine("y", LINEAR, "from here on linear"),
+        ReferenceLine("y", GUESSED, "up to here guessed"),
         Dots("a probe of the last layer", x, y, names, "parity", "square", 9),
     )
     ticks = tuple(zip(map(float, x), names, strict=True))

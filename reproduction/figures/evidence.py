@@ -11,7 +11,7 @@ from reproduction.measures.studies import AA, PAA
 from reproduction.model_selection import A, P, short
 from reproduction.results import Missing, Results
 from statetrace.mechanisms.distances import HEAD, LOST
-from statetrace.report.figures.chart import TURNS, Chart, Dots, Line, Panel, Rule, numbers
+from statetrace.report.figures.chart import TURNS, Chart, Dots, Line, Panel, ReferenceLine, numbers
 from statetrace.report.figures.study_shares import style
 
 CALLED = {AA: "AA", PAA: "PAA"}
@@ -26,7 +26,7 @@ def lenses(found: Results) -> Chart:
     there = [one for one in models(found) if one.mechanism in CALLED]
     if not there:
         raise Missing("no evidence of single lenses was kept")
-    marks: list[Any] = [Rule("x", 0), Rule("y", 0)]
+    marks: list[Any] = [ReferenceLine("x", 0), ReferenceLine("y", 0)]
     tied = [one for one in there if one.tied]
     kinds = {mechanism: style(mechanism) for mechanism in CALLED}
     groups = {name: [one for one in there if one.mechanism == name and not one.tied]
@@ -50,7 +50,7 @@ def leads(found: Results) -> Chart:
     there = [one for one in models(found) if one.logged and one.mechanism in CALLED]
     if not there:
         raise Missing("no training log was kept with the evidence")
-    marks: list[Any] = [Rule("y", LEAD, f"{LEAD:.0%}: together below (ours)")]
+    marks: list[Any] = [ReferenceLine("y", LEAD, f"{LEAD:.0%}: together below (ours)")]
     values = [(one, float(one.lead)) for one in there if one.lead is not None]
     dots, ticks = _spread(values)
     panel = Panel("models, in order of their lead", "parity's lead (share)", (*marks, *dots),
@@ -92,9 +92,9 @@ def _surplus(found: Results) -> list[Panel]:
     panels = []
     for values, label, bounds in (
         ([(m, m.surplus) for m in there if m.surplus is not None], "points above chance",
-         (Rule("y", 0, "chance"), Rule("y", HEAD, "as the verdict asks"))),
+         (ReferenceLine("y", 0, "chance"), ReferenceLine("y", HEAD, "as the verdict asks"))),
         ([(m, m.lost) for m in there if m.lost is not None], "points of parity lost",
-         (Rule("y", 100 * LOST, "as the verdict asks"),)),
+         (ReferenceLine("y", 100 * LOST, "as the verdict asks"),)),
     ):  # fmt: skip
         if values:
             dots, ticks = _spread(values)
@@ -123,7 +123,10 @@ def _at_size(found: Results) -> list[Panel]:
     heads: dict[str, tuple[str, Head]] = {}
     for model, called in ((A, "AA"), (P, "PAA")):
         heads |= {name: (called, head) for name, head in best_heads(found, model).items()}
-    marks: list[Any] = [Rule("x", 0, "chance"), Rule("y", 100 * LOST, "as the verdict asks")]
+    marks: list[Any] = [
+        ReferenceLine("x", 0, "chance"),
+        ReferenceLine("y", 100 * LOST, "as the verdict asks"),
+    ]
     for (name, (called, head)), colour in zip(heads.items(), TURNS, strict=False):
         x, y = [head.surplus], [head.lost or 0.0]
         ends = [head.low - head.chance, head.high - head.chance]

@@ -9,7 +9,7 @@ from reproduction.measures.prisms import CLEAR, of_aa, of_paa
 from reproduction.measures.probing import called
 from reproduction.model_selection import PAA_ZOO, S5_P, first
 from reproduction.results import Missing, Results, lens_file
-from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, Rule, numbers
+from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, ReferenceLine, numbers
 
 OFF = 10.0
 """Degrees from 60 that the row of the spokes allows; the bound is ours."""
@@ -26,7 +26,7 @@ def prisms(found: Results) -> Chart:
     names = [called(found, name) for name in (*shapes, *others)]
     paired = [one["by"].replace(" ", "\n") for one in every]
     scores = numbers(one["score"] for one in every)
-    marks: list[Any] = [Rule("y", CLEAR, "ours")]
+    marks: list[Any] = [ReferenceLine("y", CLEAR, "ours")]
     for kind, here, colour in (
         ("PAA: prism score (1: a perfect one)", slice(len(shapes)), "state"),
         ("AA, the same", slice(len(shapes), None), "third"),
@@ -54,8 +54,8 @@ def prisms(found: Results) -> Chart:
 
 def _angles(every: list[dict[str, Any]]) -> tuple[Any, ...]:
     """Between spokes from the middle, and between the lines that they lie on."""
-    marks: list[Any] = [Rule("y", 120, "120°", "faint"), Rule("y", 60, "60°")]
-    marks += [Rule("y", 60 + off, "", "faint") for off in (-OFF, OFF)]
+    marks: list[Any] = [ReferenceLine("y", 120, "120°", "faint"), ReferenceLine("y", 60, "60°")]
+    marks += [ReferenceLine("y", 60 + off, "", "faint") for off in (-OFF, OFF)]
     for name, key, colour, mark in (
         ("spokes from the middle", "angles", "sixth", "diamond"),
         ("the same as undirected lines", "line_angles", "third", "circle"),

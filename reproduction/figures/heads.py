@@ -17,7 +17,7 @@ from reproduction.measures.deviations import FACTOR, TABLE_1, cells, widest
 from reproduction.measures.probing import curve
 from reproduction.model_selection import S5_A, S5_P, A, P, first, short
 from reproduction.results import Missing, Results, lens_file
-from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, Rule, numbers
+from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, ReferenceLine, numbers
 
 STYLES = {
     (P, "state"): ("state", "circle"), (P, "parity"): ("parity", "square"),
@@ -70,7 +70,7 @@ def _deviations(found: Results, called: str, model: str) -> list[Panel]:
     name = widest(found, model)
     about = found.json(lens_file(name, "probing", "json"))["summary"]
     n = int(about["subsets"])
-    marks: list[Any] = [Rule("y", LEAST, f"paper: below {LEAST}")]
+    marks: list[Any] = [ReferenceLine("y", LEAST, f"paper: below {LEAST}")]
     for target, mark in (("state", "circle"), ("parity", "square")):
         values, _ = curve(found, name, target, column="std")
         low, high = zip(*(of_deviation(value, n) for value in values), strict=True)
@@ -145,7 +145,7 @@ def _by_layer(found: Results, called: str, model: str) -> list[Panel]:
     marks: list[Any] = [
         _by_chance(about, (0.5, last + 0.5)),
         Line(f"{WELL:.0f}%", (0.5, last + 0.5), [WELL] * 2, "faint", mark=None),
-        Rule("x", last / 3 + 0.5, "a third", beside=("right", 0.9)),
+        ReferenceLine("x", last / 3 + 0.5, "a third", beside=("right", 0.9)),
     ]
     for name, above, colour, mark in (
         ("a head", False, "grey", "circle"), ("a head above 50%", True, "parity", "diamond"),

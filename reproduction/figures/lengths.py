@@ -14,7 +14,7 @@ from reproduction.measured import Measure, resampled
 from reproduction.measures.studies import AA, PAA, ahead, judged, so_far
 from reproduction.model_selection import need_converged
 from reproduction.results import Missing, Results, Row, lens_file
-from statetrace.report.figures.chart import Chart, Dots, Line, Panel, Rule
+from statetrace.report.figures.chart import Chart, Dots, Line, Panel, ReferenceLine
 from statetrace.report.figures.study_shares import order, style
 
 BEYOND = 1.25
@@ -32,8 +32,8 @@ def _beyond(found: Results, called: str, model: str) -> list[Panel]:
     trained = found.json(lens_file(model, "generalization", "json"))["summary"]["training_length"]
     [panel] = by_length(found, called, model, ends=False)
     rules = (
-        Rule("x", trained, f"trained on {trained}", beside=("left", 0.02)),
-        Rule("x", round(BEYOND * trained), f"{BEYOND} times", beside=("right", 0.9)),
+        ReferenceLine("x", trained, f"trained on {trained}", beside=("left", 0.02)),
+        ReferenceLine("x", round(BEYOND * trained), f"{BEYOND} times", beside=("right", 0.9)),
     )
     told = f", {model.replace('/', ':')}" if model.startswith("zoo/") else ""
     return [

@@ -22,7 +22,7 @@ from statetrace.report.figures.chart import (
     Line,
     Panel,
     Path3,
-    Rule,
+    ReferenceLine,
     numbers,
 )
 
@@ -215,7 +215,7 @@ def by_length(found: Results, called: str, model: str, ends: bool = True) -> lis
         end = about["cutoff"][what]["first_below"]
         if ends and end is not None:
             side = ("left", 0.04) if what == "state" else ("right", 0.88)
-            marks.append(Rule("x", end, str(end), what, beside=side))
+            marks.append(ReferenceLine("x", end, str(end), what, beside=side))
     return [Panel("length", "accuracy", tuple(marks), called, y_range=(0, 1.03), whole="x")]
 
 

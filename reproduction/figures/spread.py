@@ -11,7 +11,7 @@ from reproduction.measures.geometry import cluster_distances, from_the_middle, m
 from reproduction.measures.studies import judged
 from reproduction.model_selection import S5_P, A, first, looked_at
 from reproduction.results import Missing, Results, lens_file
-from statetrace.report.figures.chart import Chart, Dots, Line, Panel, Rule, numbers
+from statetrace.report.figures.chart import Chart, Dots, Line, Panel, ReferenceLine, numbers
 
 APART, HELD, SHARED = 0.5, 0.9, 0.75
 """What the rows of S5's states ask for; the bounds are ours."""
@@ -33,7 +33,7 @@ def _attended(found: Results, model: str) -> Panel:
     layers = list(range(1, len(means) + 1))
     line = Line("mean of heads and targets", layers, numbers(means), "state",
                 low=numbers(means - errors), high=numbers(means + errors))  # fmt: skip
-    half = Rule("x", len(means) // 2 + 0.5, "deeper half", beside=("right", 0.9))
+    half = ReferenceLine("x", len(means) // 2 + 0.5, "deeper half", beside=("right", 0.9))
     title = f"AA, n = {about['spec']['examples']} sequences of length {looked_at(found, model)}"
     top = 1.05 * float((means + errors).max())
     return Panel("layer", "tokens", (half, line), title, whole="x", y_range=(0, top))
@@ -84,15 +84,18 @@ def _of_s5(found: Results, model: str) -> tuple[Panel, ...]:
     share = Dots("shared", [1], [shared], (), "parity", "diamond", 9)
     return (
         Panel("pairs of clusters, the nearest first", "distance by the mean one",
-              (Rule("y", APART, "ours"), far),
+              (ReferenceLine("y", APART, "ours"), far),
               f"clusters, layer {layer}", y_range=(0, 1.05 * float(apart[-1]["value"])), whole="x"),
         Panel("clusters, the nearest first", "distance from their middle",
-              (Rule("y", APART * others, "ours"), Rule("y", others, "mean of the others", "faint"),
-               off), f"clusters around the middle, layer {layer}", whole="x",
+              (ReferenceLine("y", APART * others, "ours"),
+               ReferenceLine("y", others, "mean of the others", "faint"), off),
+              f"clusters around the middle, layer {layer}", whole="x",
               y_range=(0, 1.2 * float(middle.max()))),
-        Panel("principal components", "share of the variance", (Rule("y", HELD, "ours"), parts),
+        Panel("principal components", "share of the variance",
+              (ReferenceLine("y", HELD, "ours"), parts),
               f"n = {held[0]['n']} sequences, layer {layer}", y_range=(0, 1.03), whole="x"),
-        Panel("", "share in common", (Rule("y", SHARED, "ours"), Rule("y", 0.5, "none", "faint"),
+        Panel("", "share in common",
+              (ReferenceLine("y", SHARED, "ours"), ReferenceLine("y", 0.5, "none", "faint"),
               share), "an even and an odd state", y_range=(0, 1.03), x_range=(0.5, 1.5),
               ticks=((1.0, "best pairing"),)),
     )  # fmt: skip

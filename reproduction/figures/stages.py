@@ -10,7 +10,7 @@ from reproduction.figures.studies import bars, lines
 from reproduction.measures.regime_effects import SCRATCH, beside
 from reproduction.measures.studies import EARLY, judged, sizes
 from reproduction.results import Missing, Results, Row
-from statetrace.report.figures.chart import Chart, Dots, Heat, Panel, Rule
+from statetrace.report.figures.chart import Chart, Dots, Heat, Panel, ReferenceLine
 from statetrace.report.figures.study_shares import order
 from statetrace.studies.folder import FINISHED
 
@@ -139,7 +139,7 @@ def stages(found: Results) -> Chart:
         (f"length {length}, just taught", ""),
         (f"length {after}, next", "next_"),
     ):
-        marks: list[Any] = [Rule("y", RIGHT, "98%")]
+        marks: list[Any] = [ReferenceLine("y", RIGHT, "98%")]
         for what, mark, wide in (("state", "circle", 10.0), ("parity", "square", 5.0)):
             y = [ends[row["cell"]][f"{prefix}{what}"] for row in models]
             texts = [row["cell"] for row in models]

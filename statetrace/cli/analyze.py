@@ -19,7 +19,7 @@ from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 
 if TYPE_CHECKING:
-    from statetrace.lenses.loading import Subject
+    from statetrace.lenses.loading import LoadedModel
     from statetrace.tasks.word_problem import WordProblem
 
 _FOREIGN = "A checkpoint from elsewhere"
@@ -272,13 +272,13 @@ def _look(
     return failures + _show(dataclasses.replace(subject, task=task), others, specs, there)
 
 
-def _shortened(subject: Subject, length: int | str) -> WordProblem:
+def _shortened(subject: LoadedModel, length: int | str) -> WordProblem:
     """The task at a length to look at, or at the longest that the model masters."""
     from statetrace.lenses.generalization import generalization
-    from statetrace.mechanisms.mastery import LEARNED, able
+    from statetrace.mechanisms.mastery import LEARNED, mastered_length
 
     if isinstance(length, str):
-        length = able(generalization(subject.model, subject.task))
+        length = mastered_length(generalization(subject.model, subject.task))
         if length < min(LEARNED, subject.task.length):
             raise StatetraceError(
                 f"--at-length {ABLE}: the model gets no more than {length} actions right"
@@ -286,7 +286,7 @@ def _shortened(subject: Subject, length: int | str) -> WordProblem:
     return subject.task.at_length(length)
 
 
-def _show(subject: Subject, names: list[str], specs: dict[str, Any], folder: Path) -> list[str]:
+def _show(subject: LoadedModel, names: list[str], specs: dict[str, Any], folder: Path) -> list[str]:
     """Run the lenses, write what they saw to a folder and print it; what was refused."""
     from statetrace.lenses.registry import LENSES
     from statetrace.report.headlines import headlines

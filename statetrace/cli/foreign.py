@@ -48,7 +48,7 @@ def adopt(
     model: Path, group: str | None, length: int | None, target: Path | None, how: dict[str, Any]
 ) -> Run:
     """Write a run.json that says how to read someone else's checkpoint."""
-    from statetrace.lenses.loading import Foreign
+    from statetrace.lenses.loading import ExternalCheckpoint
 
     if group is None or length is None or target is None:
         given = {"--group": group, "--length": length, "--out": target}
@@ -56,7 +56,7 @@ def adopt(
         raise StatetraceError(f"--model '{model}' also needs {missing}")
     run = Run(target)
     run.check_new()
-    reading = Foreign(group, length, **how)
+    reading = ExternalCheckpoint(group, length, **how)
     about = dataclasses.asdict(reading) | {"folder": str(model.resolve())}
     if run.exists() and run.info.get("foreign") != _as_json(about):
         raise StatetraceError(f"'{target}' already holds another run; choose another --out")

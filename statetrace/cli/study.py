@@ -118,7 +118,7 @@ def _train(
     pool = make_pool(engine, study, jobs, gpus_per_run, address)
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with study_view.Live(len(study.plan.cells)) as live:
+        with study_view.StudyProgress(len(study.plan.cells)) as live:
             states = supervise(study, pool, live.draw, note)
     except KeyboardInterrupt:
         note(f"stopped; the same command goes on with {study.path}")

@@ -66,7 +66,7 @@ def _full(run: Run, device: str) -> dict[str, Any]:
         return _about(judge(kept.usable, _group(run)).as_json(), kept.weights)
     from statetrace.lenses.loading import from_run
     from statetrace.lenses.registry import LENSES, make_spec
-    from statetrace.mechanisms.collect_evidence import gather
+    from statetrace.mechanisms.collect_evidence import collect_evidence
 
     subject = from_run(run, None, device, note)
     kept = _kept(run, subject.step)
@@ -83,7 +83,7 @@ def _full(run: Run, device: str) -> dict[str, Any]:
                 rows[lens] = progress.add_task(lens, total=1.0)
             progress.update(rows[lens], completed=share)
 
-        results = gather(subject.model, subject.task, have, tell)
+        results = collect_evidence(subject.model, subject.task, have, tell)
     if "patching" in results and results["patching"].summary["length"] == subject.task.length:
         for lens, result in results.items():
             # at another length they would be taken for the task's own
@@ -115,8 +115,8 @@ def _kept(run: Run, step: int | None, lenses: Sequence[str] = READ) -> _Kept:
     its own length, what was seen at the length that it masters (`--at-length able`)."""
     from statetrace.lenses.fingerprint import differ, weights_of
     from statetrace.lenses.result import WHOLE, LensResult
-    from statetrace.mechanisms.compatibility import unfit
-    from statetrace.mechanisms.mastery import able
+    from statetrace.mechanisms.compatibility import incompatibility
+    from statetrace.mechanisms.mastery import mastered_length
 
     found, group = _Kept(weights_of(run)), _group(run)
     own = length = int(_task(run)["length"])
@@ -129,14 +129,14 @@ def _kept(run: Run, step: int | None, lenses: Sequence[str] = READ) -> _Kept:
         if result.subject.get("step") != step:
             continue
         found.weights = found.weights or result.subject.get("weights")
-        why = unfit(result, group, length)
+        why = incompatibility(result, group, length)
         if differ(result.subject.get("weights"), found.weights):
             found.outdated.append(lens)
         elif why is not None:
             found.unfit[lens] = why
         else:
             found.usable[lens] = result
-            length = able(result) if lens == "generalization" else length
+            length = mastered_length(result) if lens == "generalization" else length
     return found
 
 
@@ -153,7 +153,7 @@ def _about(found: dict[str, Any], weights: str | None) -> dict[str, Any]:
 
 
 def _quick(run: Run, device: str) -> dict[str, Any]:
-    from statetrace.mechanisms.cutoff_verdict import quick_verdict
+    from statetrace.mechanisms.cutoff_verdict import cutoff_verdict
 
     kept = _kept(run, None if "foreign" in run.info else _newest(run), ["generalization"])
     general = kept.usable.get("generalization")
@@ -164,7 +164,7 @@ def _quick(run: Run, device: str) -> dict[str, Any]:
         _tell_unused(kept)
         subject = from_run(run, None, device, note)
         general = generalization(subject.model, subject.task)
-    return quick_verdict(general)
+    return cutoff_verdict(general)
 
 
 def _group(run: Run) -> Group:

@@ -11,6 +11,6 @@ server.py shows the same to a browser; this part needs no server and keeps no st
 
 from statetrace.explorer.look import View, look
 from statetrace.explorer.query import Patch
-from statetrace.explorer.session import OpenModel, open_model
+from statetrace.explorer.session import Session, open_model
 
-__all__ = ["OpenModel", "Patch", "View", "look", "open_model"]
+__all__ = ["Patch", "Session", "View", "look", "open_model"]

@@ -11,7 +11,7 @@ import torch
 from statetrace.explorer.look import View, look
 from statetrace.explorer.objects import movements, why_not
 from statetrace.explorer.probes import targets_of
-from statetrace.explorer.session import OpenModel
+from statetrace.explorer.session import Session
 from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.tasks.plain_text import PlainText
@@ -30,7 +30,7 @@ MOST_MAP_BYTES = 1_500_000
 """All heads' maps are sent as small pictures up to this size, else only the chosen head's."""
 
 
-def about(model: OpenModel) -> dict[str, Any]:
+def about(model: Session) -> dict[str, Any]:
     """Everything the page needs to know of a model before anything is asked."""
     task, reader, group = model.task, model.anatomy, model.task.group
     moves = movements(group)
@@ -63,7 +63,7 @@ def about(model: OpenModel) -> dict[str, Any]:
     }
 
 
-def _told(model: OpenModel) -> list[str] | None:
+def _told(model: Session) -> list[str] | None:
     """The sentence of each element, for a model that reads sentences."""
     vocabulary = model.task.vocabulary
     if not isinstance(vocabulary, Sentences) or model.task.group.order > MOST_TOLD:
@@ -73,7 +73,7 @@ def _told(model: OpenModel) -> list[str] | None:
     return [vocabulary.text(plain(row)) for row in rows]
 
 
-def _targets(model: OpenModel) -> list[dict[str, Any]]:
+def _targets(model: Session) -> list[dict[str, Any]]:
     """What can be read: the state, and quotients, with how good their probes are by layer."""
     found = []
     accuracy = model.readers.accuracy if model.readers else {}
@@ -95,7 +95,7 @@ def _targets(model: OpenModel) -> list[dict[str, Any]]:
     return found
 
 
-def start(model: OpenModel) -> dict[str, list[str]]:
+def start(model: Session) -> dict[str, list[str]]:
     """A sequence to begin with, on which the model is right if possible, and a source that differs
     from it in its first action: in parity too, where there is one."""
     task, group = model.task, model.task.group
@@ -110,7 +110,7 @@ def start(model: OpenModel) -> dict[str, list[str]]:
     return {"actions": [labels[a] for a in actions], "source": [labels[a] for a in source]}
 
 
-def first_head(model: OpenModel) -> tuple[int, int] | None:
+def first_head(model: Session) -> tuple[int, int] | None:
     """The head (layer, head) whose map is shown first. With parity, the one that looks most at odd
     actions on a few sequences: its parity-head score, which is about how often, times the share of
     its attention that they get beyond their number."""
@@ -135,13 +135,13 @@ def first_head(model: OpenModel) -> tuple[int, int] | None:
     return best // total.shape[1] + 1, best % total.shape[1]
 
 
-def _right(model: OpenModel, actions: list[int]) -> bool:
+def _right(model: Session, actions: list[int]) -> bool:
     view = look(model, actions)
     return bool((view.answers.argmax(-1) == view.states).all())
 
 
 def reading(
-    model: OpenModel, view: View, at: int, head: tuple[int, int] | None, maps: bool
+    model: Session, view: View, at: int, head: tuple[int, int] | None, maps: bool
 ) -> dict[str, Any]:
     """One run: what is read in every cell, the answer after action `at`, and attention."""
     targets = targets_of(model.task)

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.explorer.query import Patch, Question, question
-from statetrace.explorer.session import OpenModel
+from statetrace.explorer.query import Patch, Query, question
+from statetrace.explorer.session import Session
 from statetrace.interventions import (
     Edit,
     Site,
@@ -61,7 +61,7 @@ class View:
 
 
 def look(
-    model: OpenModel,
+    model: Session,
     actions: str | Sequence[int | str],
     *,
     source: str | Sequence[int | str] | None = None,
@@ -82,7 +82,7 @@ def look(
         return _run(model, asked)
 
 
-def _run(model: OpenModel, asked: Question) -> View:
+def _run(model: Session, asked: Query) -> View:
     task, reader = model.task, model.anatomy
     given, tokens = _encode(model, asked.actions)
     sites = sites_of("resid", reader)
@@ -112,13 +112,13 @@ def _run(model: OpenModel, asked: Question) -> View:
     )
 
 
-def _encode(model: OpenModel, actions: Sequence[int]) -> tuple[Tensor, Tensor]:
+def _encode(model: Session, actions: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Actions and tokens, [1, T] and [1, tokens]."""
     given = torch.tensor([actions], device=device_of(model.model))
     return given, model.task.encode(given)
 
 
-def _patches(model: OpenModel, asked: Question) -> dict[Site, Edit]:
+def _patches(model: Session, asked: Query) -> dict[Site, Edit]:
     """An edit for every layer that is patched, with what the source has there."""
     if not asked.patches:
         return {}
@@ -147,7 +147,7 @@ def _patches(model: OpenModel, asked: Question) -> dict[Site, Edit]:
     return {sites[layer]: edit(layer) for layer in layers}
 
 
-def _attention(model: OpenModel, tokens: Tensor, resid: Tensor) -> Tensor | None:
+def _attention(model: Session, tokens: Tensor, resid: Tensor) -> Tensor | None:
     """The weights [L, H, tokens, tokens] of this very run, changes included."""
     if model.no_attention is not None:
         return None
@@ -162,7 +162,7 @@ def _attention(model: OpenModel, tokens: Tensor, resid: Tensor) -> Tensor | None
     return torch.stack(maps)
 
 
-def _by_action(model: OpenModel, weights: Tensor) -> Tensor:
+def _by_action(model: Session, weights: Tensor) -> Tensor:
     """[L, H, tokens, tokens] -> [L, H, T, S]: each action's last token looks, and all of its tokens
     are looked at; a start marker has the first column."""
     vocabulary = model.task.vocabulary
@@ -171,7 +171,7 @@ def _by_action(model: OpenModel, weights: Tensor) -> Tensor:
     return torch.cat([marker, rest.unflatten(-1, (-1, vocabulary.stride)).sum(-1)], dim=-1)
 
 
-def _unembedded(model: OpenModel, resid: Tensor) -> np.ndarray | None:
+def _unembedded(model: Session, resid: Tensor) -> np.ndarray | None:
     """[L + 1, T, D] -> [L + 1, T, order]."""
     if model.unembeds is None:
         return None

@@ -39,7 +39,7 @@ TOLERANCE, ITERATIONS = 1e-3, 300
 
 
 @dataclass(frozen=True)
-class Readers:
+class ProbeSet:
     """Probes of L + 1 layers for some targets.
 
     Attributes:
@@ -79,9 +79,9 @@ def sequences_within(model: Any, tokens: int, fewest: int, wanted: int) -> int:
     return max(fewest, min(wanted, int(budget / (2 * size * tokens))))
 
 
-def fit_readers(
+def fit_probes(
     model: Any, task: WordProblem, seed: int = 0, progress: Progress = no_progress
-) -> Readers | None:
+) -> ProbeSet | None:
     """Fit them; None where there is nothing small enough to be probed."""
     targets = [target for target in targets_of(task) if target.classes <= MOST_CLASSES]
     if not targets:
@@ -118,4 +118,4 @@ def fit_readers(
         right = fitted.score(test, label[cut:].flatten(), number)[0] if len(label) > cut else None
         accuracy[target.name] = [] if right is None else right[:, 0].tolist()
     progress(1.0)
-    return Readers(tuple(targets), fitted, mean, scale, accuracy)
+    return ProbeSet(tuple(targets), fitted, mean, scale, accuracy)

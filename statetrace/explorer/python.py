@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from statetrace.explorer.query import Question
-from statetrace.explorer.session import OpenModel
+from statetrace.explorer.query import Query
+from statetrace.explorer.session import Session
 
 WIDTH = 72
 """Characters of labels in a line."""
 
 
 def as_python(
-    model: OpenModel, asked: Question, at: int, head: tuple[int, int] | None, number: int = 1
+    model: Session, asked: Query, at: int, head: tuple[int, int] | None, number: int = 1
 ) -> str:
     """Runs as it stands, where the model's folder is found; `number` tells two models apart."""
     own = "" if number == 1 else str(number)
@@ -48,7 +48,7 @@ def as_python(
     return "\n".join(lines) + "\n"
 
 
-def _labels(model: OpenModel, elements: tuple[int, ...]) -> str:
+def _labels(model: Session, elements: tuple[int, ...]) -> str:
     """A string of labels, over several lines where it is long."""
     labels = [model.task.group.labels[element] for element in elements]
     each = max(1, WIDTH // (len(max(labels, key=len)) + 1))

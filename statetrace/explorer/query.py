@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer.session import OpenModel
+from statetrace.explorer.session import Session
 from statetrace.interventions import Site
 
 INSTEAD = ("mean", "zero")
@@ -33,7 +33,7 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """A request that makes sense for its model.
 
     Attributes:
@@ -55,13 +55,13 @@ class Question:
 
 
 def question(
-    model: OpenModel,
+    model: Session,
     actions: str | Sequence[int | str],
     source: str | Sequence[int | str] | None,
     patches: Iterable[Patch],
     without: Iterable[tuple[int, int]],
     instead: str,
-) -> Question:
+) -> Query:
     """Check a request against the model it is for."""
     given = elements(model, actions, "the sequence")
     other = () if source is None else elements(model, source, "the source")
@@ -73,10 +73,10 @@ def question(
     heads = tuple(dict.fromkeys(_head(model, *place) for place in without))
     if instead not in INSTEAD:
         raise StatetraceError(f"instead = {instead!r} is unknown: use {' or '.join(INSTEAD)}")
-    return Question(given, other, chosen, heads, instead)
+    return Query(given, other, chosen, heads, instead)
 
 
-def elements(model: OpenModel, actions: str | Sequence[int | str], name: str) -> tuple[int, ...]:
+def elements(model: Session, actions: str | Sequence[int | str], name: str) -> tuple[int, ...]:
     """Labels with commas, or labels or indices one by one -> indices."""
     group = model.task.group
     words = actions.split(",") if isinstance(actions, str) else list(actions)
@@ -93,7 +93,7 @@ def elements(model: OpenModel, actions: str | Sequence[int | str], name: str) ->
     return tuple(found)
 
 
-def check_head(model: OpenModel, layer: int, head: int) -> None:
+def check_head(model: Session, layer: int, head: int) -> None:
     """Refuse a head that is not there."""
     heads = model.anatomy.heads or 0
     if not 1 <= layer <= model.anatomy.layers or not 0 <= head < heads:
@@ -103,7 +103,7 @@ def check_head(model: OpenModel, layer: int, head: int) -> None:
         )
 
 
-def _head(model: OpenModel, layer: int, head: int) -> Site:
+def _head(model: Session, layer: int, head: int) -> Site:
     """One that can be ablated."""
     if model.no_heads is not None:
         raise StatetraceError(f"there is no head {layer}.{head}: {model.no_heads}")
@@ -111,7 +111,7 @@ def _head(model: OpenModel, layer: int, head: int) -> Site:
     return Site("head", layer, head)
 
 
-def _check_patch(model: OpenModel, patch: Patch, length: int, source: int) -> None:
+def _check_patch(model: Session, patch: Patch, length: int, source: int) -> None:
     if not 0 <= patch.layer <= model.anatomy.layers:
         raise StatetraceError(
             f"there is no layer {patch.layer} to patch: layers are 0 (the embedding) to "

@@ -13,7 +13,7 @@ from statetrace.explorer.describe import reading
 from statetrace.explorer.look import look
 from statetrace.explorer.python import as_python
 from statetrace.explorer.query import MOST_PATCHES, Patch, check_head, question
-from statetrace.explorer.session import OpenModel
+from statetrace.explorer.session import Session
 
 KEYS = ("model", "actions", "source", "patches", "without", "instead", "at", "head", "maps")
 LONGEST_QUOTE = 60
@@ -71,7 +71,7 @@ class Request:
         )
 
 
-def answer(models: Sequence[OpenModel], asked: Request) -> dict[str, Any]:
+def answer(models: Sequence[Session], asked: Request) -> dict[str, Any]:
     """Everything the page shows of one model for one request."""
     begin = time.perf_counter()
     if not 0 <= asked.model < len(models):
@@ -115,7 +115,7 @@ def answer(models: Sequence[OpenModel], asked: Request) -> dict[str, Any]:
     }
 
 
-def _notes(model: OpenModel, actions: tuple[int, ...]) -> list[str]:
+def _notes(model: Session, actions: tuple[int, ...]) -> list[str]:
     """What a person should know about this sequence."""
     task, notes = model.task, []
     if len(actions) > task.length:

@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from statetrace.errors import StatetraceError
 from statetrace.explorer.describe import about
 from statetrace.explorer.requests import Request, answer
-from statetrace.explorer.session import OpenModel
+from statetrace.explorer.session import Session
 
 MOST_BYTES = 65_536
 """Of a request's body."""
@@ -100,7 +100,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_comparable(models: Sequence[OpenModel]) -> None:
+def check_comparable(models: Sequence[Session]) -> None:
     """Refuse two models that cannot read the same sequences."""
     first, *others = models
     for other in others:
@@ -113,7 +113,7 @@ def check_comparable(models: Sequence[OpenModel]) -> None:
             )
 
 
-def application(models: Sequence[OpenModel], token: str, trust: Trust) -> Guard:
+def application(models: Sequence[Session], token: str, trust: Trust) -> Guard:
     """The whole server as an ASGI application."""
     check_comparable(models)
     described = {"models": [about(model) for model in models]}

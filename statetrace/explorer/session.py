@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer.probes import Readers, fit_readers, sequences_within
+from statetrace.explorer.probes import ProbeSet, fit_probes, sequences_within
 from statetrace.interventions import Site, evaluating, sites_of
-from statetrace.lenses.loading import Foreign, Subject, from_checkpoint, from_run
+from statetrace.lenses.loading import ExternalCheckpoint, LoadedModel, from_checkpoint, from_run
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_ablation import mean_outputs
 from statetrace.lenses.parts.probing_data import Part
@@ -38,7 +38,7 @@ MEANS, FEW_MEANS = 256, 8
 
 
 @dataclass(frozen=True)
-class OpenModel:
+class Session:
     """One model that can be looked at.
 
     Attributes:
@@ -56,7 +56,7 @@ class OpenModel:
     task: WordProblem
     anatomy: Anatomy
     longest: int
-    readers: Readers | None
+    readers: ProbeSet | None
     means: dict[Site, Tensor] = field(repr=False)
     unembeds: Callable[[Tensor], Tensor] | None = field(repr=False)
     no_attention: str | None
@@ -73,7 +73,7 @@ def open_model(
     seed: int = 0,
     progress: Progress = no_progress,
     tell: Callable[[str], None] = lambda _: None,
-) -> OpenModel:
+) -> Session:
     """Load a run folder's model (the newest checkpoint, or that at `step`), a compiled model's, or
     zoo:NAME, and fit its probes. The same call gives the same probes."""
     given = {"device": (device, "auto"), "step": (step, None), "seed": (seed, 0)}
@@ -82,12 +82,12 @@ def open_model(
 
 
 def opened(
-    subject: Subject,
+    subject: LoadedModel,
     name: str,
     asked: dict[str, Any] | None = None,
     seed: int = 0,
     progress: Progress = no_progress,
-) -> OpenModel:
+) -> Session:
     """A model that is loaded already, laid open."""
     model, task = subject.model, subject.task
     reader = anatomy(model)
@@ -102,7 +102,7 @@ def opened(
         no_heads = f"where {kind!r} models join their heads is not known"
     means: dict[Site, Tensor] = {}
     with evaluating(model):
-        readers = fit_readers(model, task, seed, Part(progress, 0.0, 0.8))
+        readers = fit_probes(model, task, seed, Part(progress, 0.0, 0.8))
         if no_heads is None:
             wanted = sequences_within(model, task.vocabulary.tokens(longest), FEW_MEANS, MEANS)
             drawn = task.draw(wanted, seed + 1, longest)
@@ -111,13 +111,13 @@ def opened(
             no_attention = _why_no_maps(reader, task)
         unembeds = _unembedding(reader, task)
     progress(1.0)
-    return OpenModel(
+    return Session(
         name, model, task, reader, longest, readers, means, unembeds, no_attention, no_heads,
         asked or {},
     )  # fmt: skip
 
 
-def _subject(name: str, device: str, step: int | None, tell: Callable[[str], None]) -> Subject:
+def _subject(name: str, device: str, step: int | None, tell: Callable[[str], None]) -> LoadedModel:
     if not name.startswith(ZOO):
         run = Run.existing(Path(name))
         if step is not None and "foreign" in run.info:
@@ -130,7 +130,9 @@ def _subject(name: str, device: str, step: int | None, tell: Callable[[str], Non
     if step is not None:
         raise StatetraceError(f"'{name}' has no step {step}: a model of the zoo is one checkpoint")
     about = catalogue()[known]
-    reading = Foreign(about["group"], about["length"], start_marker=about["start_marker"])
+    reading = ExternalCheckpoint(
+        about["group"], about["length"], start_marker=about["start_marker"]
+    )
     return from_checkpoint(folder, reading, device)
 
 

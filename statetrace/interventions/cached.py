@@ -44,7 +44,7 @@ Keep = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, order=True)
-class Cell:
+class PatchCell:
     """A cell that has to be computed: positions from `start` on are recomputed."""
 
     start: int
@@ -58,11 +58,11 @@ class Row:
 
     unchanged: list[int]  # columns
     all_patched: list[int]
-    prefixes: list[Cell]
-    interior: list[Cell]
+    prefixes: list[PatchCell]
+    interior: list[PatchCell]
 
 
-class FastRoad:
+class CachedPatcher:
     """The two inputs of some pairs, run once each, and the cells of one site at a time.
 
     Attributes:
@@ -134,9 +134,9 @@ class FastRoad:
             elif top or len(inside) == len(changed):
                 row.all_patched.append(column)
             elif inside[0] == changed[0]:
-                row.prefixes.append(Cell(inside[-1] + 1, column, (inside[0], inside[-1] + 1)))
+                row.prefixes.append(PatchCell(inside[-1] + 1, column, (inside[0], inside[-1] + 1)))
             else:
-                row.interior.append(Cell(inside[0], column, (inside[0], inside[-1] + 1)))
+                row.interior.append(PatchCell(inside[0], column, (inside[0], inside[-1] + 1)))
         return row
 
     def _full(self, site: Site, base: FullRun, donor: FullRun | None, to_the_end: bool) -> FullRun:
@@ -152,7 +152,7 @@ class FastRoad:
         before: FullRun,
         full: FullRun,
         base: FullRun,
-        cells: list[Cell],
+        cells: list[PatchCell],
         keep: Keep,
         out: list[Tensor],
     ) -> None:

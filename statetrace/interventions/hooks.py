@@ -19,7 +19,7 @@ from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import Window
 
 
-class PlainRoad:
+class HookPatcher:
     """The two inputs of some pairs, run once each, and the cells of one site at a time.
 
     Attributes:

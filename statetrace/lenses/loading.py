@@ -31,7 +31,7 @@ HIDDEN, VISIBLE = PADDINGS = ("hidden", "visible")
 
 
 @dataclass(frozen=True)
-class Subject:
+class LoadedModel:
     """A model on its device, the task it was trained for, and where that model came from.
 
     Attributes:
@@ -54,7 +54,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Foreign:
+class ExternalCheckpoint:
     """How to read a checkpoint that statetrace did not train.
 
     Attributes:
@@ -91,7 +91,7 @@ def from_run(
     step: int | None = None,
     device: str = "auto",
     tell: Callable[[str], None] = lambda _: None,
-) -> Subject:
+) -> LoadedModel:
     """The model of a run folder at a checkpoint (the newest undamaged by default); `tell` hears of
     damaged ones that were passed over."""
     info = run.info
@@ -99,7 +99,7 @@ def from_run(
         about = dict(info["foreign"])
         folder = run.path / about.pop("folder")  # which may say "here"
         tokens = about.pop("tokens")
-        reading = Foreign(**about, tokens=None if tokens is None else tuple(tokens))
+        reading = ExternalCheckpoint(**about, tokens=None if tokens is None else tuple(tokens))
         return from_checkpoint(folder, reading, device)
     recipe = Recipe.of(run.recipe, f"{run.path}/run.json")
     step, folder = _checkpoint(run, step, tell)
@@ -107,7 +107,7 @@ def from_run(
     _, analysis = setup.make_splits(recipe, task)
     model = load_checkpoint(folder).to(pick_device(device))
     task = replace(task, held_out=analysis)
-    return Subject(model, task, folder, step, recipe.training.threads)
+    return LoadedModel(model, task, folder, step, recipe.training.threads)
 
 
 def _checkpoint(run: Run, step: int | None, tell: Callable[[str], None]) -> tuple[int, Path]:
@@ -129,7 +129,7 @@ def _checkpoint(run: Run, step: int | None, tell: Callable[[str], None]) -> tupl
     return step, run.checkpoint(step)
 
 
-def from_checkpoint(folder: Path, reading: Foreign, device: str = "auto") -> Subject:
+def from_checkpoint(folder: Path, reading: ExternalCheckpoint, device: str = "auto") -> LoadedModel:
     """Any Hugging Face causal language model whose vocabulary holds the actions, or that was told
     them in words."""
     weights = fingerprint(folder)
@@ -138,7 +138,7 @@ def from_checkpoint(folder: Path, reading: Foreign, device: str = "auto") -> Sub
     return replace(read(model, folder, reading), weights=weights)
 
 
-def _in_tokens(model: Any, folder: Path, reading: Foreign) -> Subject:
+def _in_tokens(model: Any, folder: Path, reading: ExternalCheckpoint) -> LoadedModel:
     """A model with a token for each action."""
     of = group(reading.group, reading.notation)
     elements = reading.tokens or tuple(range(of.order))
@@ -151,10 +151,10 @@ def _in_tokens(model: Any, folder: Path, reading: Foreign) -> Subject:
     task = WordProblem(of, reading.length, Vocabulary(elements, marker))
     check_fits(model, task, reading.length)
     _check_causal(model, task, folder)
-    return Subject(model, task, folder)
+    return LoadedModel(model, task, folder)
 
 
-def _in_words(model: Any, folder: Path, reading: Foreign) -> Subject:
+def _in_words(model: Any, folder: Path, reading: ExternalCheckpoint) -> LoadedModel:
     """A model that reads text with the tokenizer in its folder."""
     of = group(reading.group, reading.notation)
     read = tokenizer.read(locate_tokenizer(str(folder)))
@@ -172,7 +172,7 @@ def _in_words(model: Any, folder: Path, reading: Foreign) -> Subject:
         model = HiddenPadding(model, told.pad).eval()
         check_hidden(model, task, str(folder))
     _check_causal(model, task, folder)
-    return Subject(model, task, folder)
+    return LoadedModel(model, task, folder)
 
 
 def _check_causal(model: Any, task: WordProblem, folder: Path) -> None:

@@ -19,9 +19,9 @@ from statetrace.lenses.patching import PatchingSpec
 from statetrace.lenses.probing import ProbingSpec
 from statetrace.lenses.registry import LENSES
 from statetrace.lenses.result import WHOLE, LensResult
-from statetrace.mechanisms.compatibility import unfit
+from statetrace.mechanisms.compatibility import incompatibility
 from statetrace.mechanisms.evidence import NEEDED, first_quotient
-from statetrace.mechanisms.mastery import LEARNED, LOOKED_THROUGH, able
+from statetrace.mechanisms.mastery import LEARNED, LOOKED_THROUGH, mastered_length
 from statetrace.tasks.word_problem import WordProblem
 
 QUICK: dict[str, Any] = {
@@ -33,7 +33,7 @@ QUICK: dict[str, Any] = {
 }
 
 
-def gather(
+def collect_evidence(
     model: Any,
     task: WordProblem,
     have: Mapping[str, LensResult] | None = None,
@@ -57,7 +57,7 @@ def gather(
 
     if "generalization" not in found:
         look("generalization", task)
-    length = able(found["generalization"])
+    length = mastered_length(found["generalization"])
     if length < min(LEARNED, task.length):
         return {lens: result for lens, result in found.items() if lens in WHOLE}
     if length != task.length:
@@ -65,7 +65,7 @@ def gather(
     found = {
         lens: result
         for lens, result in found.items()
-        if lens in WHOLE or unfit(result, task.group, length) is None
+        if lens in WHOLE or incompatibility(result, task.group, length) is None
     }
     for lens in LOOKED_THROUGH:
         if lens not in found:

@@ -16,7 +16,7 @@ from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.evidence import PREFIX_GRID, first_quotient, splits_of
 
 FEWER = 4
-"""So many times fewer sequences than `gather` takes will do: errors are twice as large at most."""
+"""A result with this many times fewer sequences is still accepted: errors at most double."""
 
 COUNTS: dict[str, dict[str, int]] = {
     "generalization": {"sequences": 1000},
@@ -25,7 +25,7 @@ COUNTS: dict[str, dict[str, int]] = {
     "depth": {"pairs": 200},
     "attention": {"examples": 100, "ablation_examples": 256, "relabelings": 5},
 }
-"""How many `gather` takes; a test compares the two."""
+"""How many `collect_evidence` takes; a test compares the two."""
 
 SAME: dict[str, dict[str, Any]] = {
     "generalization": {"threshold": 0.98},
@@ -34,13 +34,13 @@ SAME: dict[str, dict[str, Any]] = {
     "attention": {"first": 5, "confidence": 0.95, "margin": 0.95},
     "dynamics": {"until": None},
 }
-"""Settings that a number of the verdict's relies on, as `gather` has them."""
+"""Settings that a number of the verdict's relies on, as `collect_evidence` has them."""
 
 PROBED = 6
-"""Lengths with probes of their own that `gather` takes at most; fewer are too few."""
+"""Lengths with probes of their own that `collect_evidence` takes at most; fewer are too few."""
 
 
-def unfit(result: LensResult, group: Group, length: int) -> str | None:
+def incompatibility(result: LensResult, group: Group, length: int) -> str | None:
     """Why a verdict about sequences of that length cannot use a result, in a few words; None where
     it can."""
     spec = result.spec

@@ -14,14 +14,14 @@ from typing import Any
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.distances import Array, parity_kept
 from statetrace.mechanisms.evidence import by_length
-from statetrace.mechanisms.mastery import LEARNED, able
+from statetrace.mechanisms.mastery import LEARNED, mastered_length
 from statetrace.mechanisms.verdict import calibrated
 
 
 def read_cutoffs(general: LensResult) -> str:
     """associative, parity-associative, unlearned, or mixed where generalization cannot tell."""
     trained = int(general.summary["training_length"])
-    if able(general) < min(LEARNED, trained):
+    if mastered_length(general) < min(LEARNED, trained):
         return "unlearned"
     quotients = [name for name in general.summary["cutoff"] if name != "state"]
     if not quotients:
@@ -47,7 +47,7 @@ def _lost(right: Array, chance: float) -> int:
     return int(lost.argmax()) if lost.any() else len(right)
 
 
-def quick_verdict(general: LensResult) -> dict[str, Any]:
+def cutoff_verdict(general: LensResult) -> dict[str, Any]:
     """Mechanism, confidence and evidence from generalization alone; the confidence is how often, in
     calibration, the full verdict agreed with such a reading."""
     mechanism = read_cutoffs(general)

@@ -20,7 +20,7 @@ WORKS = 0.9
 """Share of right answers at the task's own length above which it is looked at there."""
 
 LOOKED_THROUGH = ("generalization", "probing", "patching", "depth", "attention")
-"""Lenses whose results make a verdict; `gather` makes those that are missing."""
+"""Lenses whose results make a verdict; `collect_evidence` makes those that are missing."""
 
 
 def enough(have: Mapping[str, LensResult]) -> bool:
@@ -28,12 +28,12 @@ def enough(have: Mapping[str, LensResult]) -> bool:
     if "generalization" not in have:
         return False
     own = int(have["generalization"].summary["training_length"])
-    if able(have["generalization"]) < min(LEARNED, own):
+    if mastered_length(have["generalization"]) < min(LEARNED, own):
         return True
     return all(lens in have for lens in LOOKED_THROUGH)
 
 
-def able(general: LensResult) -> int:
+def mastered_length(general: LensResult) -> int:
     """The length to look at: the task's own if most answers there are right, else the longest up to
     which 98% are."""
     own = int(general.summary["training_length"])

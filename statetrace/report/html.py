@@ -14,8 +14,8 @@ from typing import Any
 
 from statetrace.lenses.result import NAMES
 from statetrace.report.headlines import headlines
-from statetrace.report.page_data import Plate
-from statetrace.report.run_results import Look
+from statetrace.report.page_data import PageFigure
+from statetrace.report.run_results import RunResults
 
 FEW = 4
 """Up to so many options are shown all at once; more go into a list."""
@@ -30,7 +30,7 @@ def names(paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def verdict_card(look: Look, name: str) -> str:
+def verdict_card(look: RunResults, name: str) -> str:
     """A run's verdict, its probabilities and evidence, and what each lens saw."""
     said = [f'<article class="verdict"><h3>{escape(name)}</h3>']
     said.append(f'<p class="about">{escape(_about(look))}</p>')
@@ -92,7 +92,7 @@ def _most(rows: Sequence[dict[str, Any]]) -> str:
     return f"Verdicts: {', '.join(told)}."
 
 
-def _about(look: Look) -> str:
+def _about(look: RunResults) -> str:
     step = "" if look.step is None else f", after {look.step:,} steps"
     return look.about + step
 
@@ -166,7 +166,7 @@ def _scores(part: Any) -> dict[str, float]:
     return {str(k): float(v) for k, v in found.items() if isinstance(v, int | float)}
 
 
-def _brief(look: Look) -> dict[str, str]:
+def _brief(look: RunResults) -> dict[str, str]:
     said = {}
     for name in NAMES:
         place = look.place(name)
@@ -195,7 +195,7 @@ def slider(steps: list[int]) -> str:
     )
 
 
-def skeleton(plate: Plate) -> str:
+def skeleton(plate: PageFigure) -> str:
     """A figure's frame; the pictures are put in by the page's script."""
     name = escape(plate.name)
     controls = "".join(
@@ -245,7 +245,7 @@ def _control(figure: str, number: int, label: str, options: list[str]) -> str:
     return f'<fieldset class="choice"><legend>{escape(label)}</legend>{buttons}</fieldset>'
 
 
-def notes(runs: Sequence[Sequence[Look]], called: Sequence[str], thinned: str) -> str:
+def notes(runs: Sequence[Sequence[RunResults]], called: Sequence[str], thinned: str) -> str:
     """What a person should know beside the pictures, as the lenses said it."""
     items = []
     if thinned:

@@ -16,13 +16,13 @@ from statetrace.errors import StatetraceError
 from statetrace.report.figures import plotly_renderer as screen
 from statetrace.report.figures.catalogue import CATALOGUE, STUDY, Entry
 from statetrace.report.figures.chart import Chart, Heat, Panel
-from statetrace.report.run_results import Look
+from statetrace.report.run_results import RunResults
 
 SEPARATOR = "\u241f"
 Charts = dict[str, Chart]  # the options chosen, joined -> chart
 
 
-class Pool:
+class TracePool:
     """Traces, each stored once."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Pool:
 
 
 @dataclass
-class Shot:
+class FigureState:
     """A cell at one checkpoint: its charts, or why there are none."""
 
     charts: Charts = field(default_factory=dict)
@@ -48,24 +48,24 @@ class Shot:
 
 
 @dataclass
-class Cell:
+class FigureColumn:
     """A column of a plate: a run at each of its checkpoints, or an algorithm (`run` is None)."""
 
     head: str
     run: int | None
-    shots: list[Shot]
+    shots: list[FigureState]
 
 
 @dataclass
-class Plate:
+class PageFigure:
     """One figure of the page."""
 
     name: str
     title: str
     about: str
     controls: dict[str, list[str]]
-    cells: list[Cell]
-    pool: Pool
+    cells: list[FigureColumn]
+    pool: TracePool
     linked: bool = True
     small: bool = False
 
@@ -83,7 +83,7 @@ class Plate:
             ],
         }
 
-    def _shot(self, shot: Shot) -> dict[str, Any]:
+    def _shot(self, shot: FigureState) -> dict[str, Any]:
         return {
             "views": {
                 key: {"title": chart.title, "panels": [self._panel(p) for p in chart.panels]}
@@ -104,8 +104,8 @@ class Plate:
 
 
 def figures(
-    runs: Sequence[Sequence[Look]], names: Sequence[str], pool: Pool, pairs: bool = True
-) -> list[Plate]:
+    runs: Sequence[Sequence[RunResults]], names: Sequence[str], pool: TracePool, pairs: bool = True
+) -> list[PageFigure]:
     """Every figure of the catalogue, a cell per run; without `pairs`, no single pairs."""
     plates = []
     for entry in CATALOGUE:
@@ -117,12 +117,12 @@ def figures(
             # the log is one for all checkpoints
             looked_at = each[-1:] if entry.lens in ("dynamics", "") else each
             shots = [_shot(entry, look, controls, pairs) for look in looked_at]
-            cells.append(Cell(name, number, shots))
-        plates.append(Plate(entry.name, entry.title, entry.about, controls, cells, pool))
+            cells.append(FigureColumn(name, number, shots))
+        plates.append(PageFigure(entry.name, entry.title, entry.about, controls, cells, pool))
     return plates
 
 
-def studies(paths: Sequence[Path], names: Sequence[str], pool: Pool) -> list[Plate]:
+def studies(paths: Sequence[Path], names: Sequence[str], pool: TracePool) -> list[PageFigure]:
     """The figures of study folders, a cell per study."""
     plates = []
     for entry in STUDY:
@@ -131,24 +131,32 @@ def studies(paths: Sequence[Path], names: Sequence[str], pool: Pool) -> list[Pla
         cells = []
         for path, called in zip(paths, names, strict=True):
             try:
-                shot = Shot({"": entry.draw(path)})
+                shot = FigureState({"": entry.draw(path)})
                 for title, made in entry.tables.items():
                     head, rows = made(path)
                     shot.tables.append({"title": title, "head": head, "rows": _short(rows)})
             except StatetraceError as reason:
-                shot = Shot(missing=f"Nothing to draw: {reason}.")
-            cells.append(Cell(called, None, [shot]))
-        plates.append(Plate(entry.name, entry.title, entry.about, {}, cells, pool, len(paths) > 1))
+                shot = FigureState(missing=f"Nothing to draw: {reason}.")
+            cells.append(FigureColumn(called, None, [shot]))
+        plates.append(
+            PageFigure(entry.name, entry.title, entry.about, {}, cells, pool, len(paths) > 1)
+        )
     return plates
 
 
-def _shot(entry: Entry, look: Look, controls: dict[str, list[str]], pairs: bool) -> Shot:
+def _shot(
+    entry: Entry, look: RunResults, controls: dict[str, list[str]], pairs: bool
+) -> FigureState:
     """All views of one figure of one checkpoint; `controls` learns of the options there are."""
     if entry.lens and look.lens(entry.lens) is None:
         if entry.lens == "dynamics" and look.logless:
-            return Shot(missing="It was not trained here, so there is no log of its training.")
-        return Shot(missing=f"No {entry.lens} results yet.", command=look.command(entry.lens))
-    shot = Shot()
+            return FigureState(
+                missing="It was not trained here, so there is no log of its training."
+            )
+        return FigureState(
+            missing=f"No {entry.lens} results yet.", command=look.command(entry.lens)
+        )
+    shot = FigureState()
     try:
         for control, options in entry.choices(look).items():
             known = controls.setdefault(control, [])
@@ -160,15 +168,15 @@ def _shot(entry: Entry, look: Look, controls: dict[str, list[str]], pairs: bool)
         if not shot.charts:
             next(iter(entry.views(look)))[1]()  # its reason is the line to show
     except StopIteration:
-        return Shot(missing=f"The {entry.lens} results hold nothing to draw here.")
+        return FigureState(missing=f"The {entry.lens} results hold nothing to draw here.")
     except StatetraceError as reason:  # it was measured, and cannot be drawn: no command would help
         said = str(reason)
-        return Shot(missing=f"{said[:1].upper()}{said[1:]}.")
+        return FigureState(missing=f"{said[:1].upper()}{said[1:]}.")
     except (KeyError, IndexError, ValueError, TypeError) as error:
         if not entry.lens:
-            return Shot(missing=f"The log is not as expected ({type(error).__name__}).")
+            return FigureState(missing=f"The log is not as expected ({type(error).__name__}).")
         said = f"The {entry.lens} results are not as expected ({type(error).__name__})."
-        return Shot(missing=said, command=look.command(entry.lens))
+        return FigureState(missing=said, command=look.command(entry.lens))
     for title, made in entry.tables.items():
         try:
             head, rows = made(look)
@@ -194,10 +202,10 @@ def _short(rows: list[list[Any]]) -> list[list[Any]]:
     ]
 
 
-def _same_ranges(cells: list[Cell]) -> None:
+def _same_ranges(cells: list[FigureColumn]) -> None:
     """Linked axes: the same view has the same ranges and colour scale in all runs and at all
     checkpoints, so that eye and slider compare like with like."""
-    groups: dict[tuple[str, int], list[tuple[Shot, str]]] = {}
+    groups: dict[tuple[str, int], list[tuple[FigureState, str]]] = {}
     for cell in cells:
         for shot in cell.shots:
             for key, chart in shot.charts.items():

@@ -28,7 +28,7 @@ from statetrace.runs import Run
 
 
 @dataclass(frozen=True)
-class Look:
+class RunResults:
     """One checkpoint of one run, as far as lenses have looked at it.
 
     Attributes:
@@ -198,7 +198,7 @@ class Look:
         return " ".join(said)
 
 
-def looks(run: Run) -> list[Look]:
+def all_results(run: Run) -> list[RunResults]:
     """All checkpoints that lenses have looked at, by step; the newest comes last, and is there even
     if nothing has been measured yet."""
     folder = run.path / "lenses"
@@ -206,11 +206,11 @@ def looks(run: Run) -> list[Look]:
     for path in folder.iterdir() if folder.is_dir() else ():
         match = re.fullmatch(r"step-(\d+)", path.name)
         if match and _results(path):
-            early.append(Look(run, path, int(match[1])))
+            early.append(RunResults(run, path, int(match[1])))
     early.sort(key=lambda look: look.step or 0)
     if not _results(folder) and early:
         return early
-    newest = Look(run, folder, _newest_step(folder))
+    newest = RunResults(run, folder, _newest_step(folder))
     if newest.outdated:
         asked = shlex.join(["statetrace", "analyze", str(run.path)])
         newest.trouble.append(
@@ -220,9 +220,9 @@ def looks(run: Run) -> list[Look]:
     return [look for look in early if look.step != newest.step] + [newest]
 
 
-def newest(path: Path) -> Look:
+def newest(path: Path) -> RunResults:
     """The last checkpoint of the run in that folder."""
-    return looks(Run.existing(path))[-1]
+    return all_results(Run.existing(path))[-1]
 
 
 def _results(folder: Path) -> list[Path]:

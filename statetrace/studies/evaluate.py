@@ -38,10 +38,10 @@ def measure(run: Run, step: int, device: str, full: bool) -> dict[str, Any]:
     }
     if not full:
         return found
-    from statetrace.mechanisms.collect_evidence import gather
+    from statetrace.mechanisms.collect_evidence import collect_evidence
     from statetrace.mechanisms.verdict import verdict
 
-    results = gather(subject.model, subject.task, {"generalization": general})
+    results = collect_evidence(subject.model, subject.task, {"generalization": general})
     judged = verdict(results, subject.task.group).as_json()
     found |= {key: judged[key] for key in ("mechanism", "confidence", "says")}
     # logged while it learned, and not asked for the verdict, so that it may be compared with it

@@ -102,7 +102,7 @@ def _read(file: Path) -> tuple[Owner, bool]:
         return Owner("a machine its damaged claim does not name", "", 0, ""), False
 
 
-class Claim:
+class Lease:
     """A cell that is ours as long as the `with` block lasts and `lost` is False.
 
     Attributes:
@@ -130,7 +130,7 @@ class Claim:
                 os.utime(self._file)
                 self.is_ours()
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> Lease:
         self._thread.start()
         return self
 
@@ -145,8 +145,8 @@ class Claim:
         write_json(self._file, _record(self.owner, released=True))
 
 
-def take(folder: Path, cell: str) -> Claim | None:
-    """Claim a cell, unless someone has it."""
+def take(folder: Path, cell: str) -> Lease | None:
+    """Take the lease of a cell, unless someone has it."""
     held = latest(folder, cell)
     if held is not None and not held.is_open():
         return None
@@ -161,7 +161,7 @@ def take(folder: Path, cell: str) -> Claim | None:
     finally:
         draft.unlink()
     before = held.owner if held is not None and not held.released else None
-    return Claim(file, owner, number, before)
+    return Lease(file, owner, number, before)
 
 
 def _record(owner: Owner, released: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from statetrace.studies.folder import Study
 from statetrace.studies.grid import SEED, Cell
 
 
-def companies(study: Study, cells: Iterable[Cell]) -> list[list[Cell]]:
+def seed_batches(study: Study, cells: Iterable[Cell]) -> list[list[Cell]]:
     """Cells that may go together: equal but for the seed, and at the same step; at most as many as
     the study allows, and none alone."""
     from statetrace.studies.stacked import why_not

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from statetrace.config.stages import Stage
 
 
-class Listener(Protocol):
+class Callback(Protocol):
     """Hears of a run as it goes; the command line draws it."""
 
     def entered(self, stage: Stage) -> None:

@@ -16,10 +16,10 @@ from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
-from statetrace.training.callback import Listener, Quiet
+from statetrace.training.callback import Callback, Quiet
 from statetrace.training.parallel import join
-from statetrace.training.run_log import Book
-from statetrace.training.setup import Plan
+from statetrace.training.run_log import RunLog
+from statetrace.training.setup import TrainingPlan
 from statetrace.training.trainer import Evaluation, Trainer
 
 
@@ -44,7 +44,7 @@ class Position:
     folder: Path | None
 
 
-def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) -> Outcome:
+def train(recipe: Recipe, run: Run, listener: Callback, resume: bool = False) -> Outcome:
     """Train as the recipe says, into a run folder.
 
     A folder that already holds a run is only touched with `resume`, which continues it from its
@@ -87,7 +87,7 @@ def home(run: Run, stage: Stage) -> Run:
     return run if stage.last else run.stage(stage.name)
 
 
-def find(plan: Plan, run: Run, listener: Listener) -> Position:
+def find(plan: TrainingPlan, run: Run, listener: Callback) -> Position:
     """Where to go on: behind the newest undamaged checkpoint of the latest stage that has one."""
     stages = plan.recipe.stages
     for stage in reversed(stages):
@@ -105,13 +105,13 @@ def _complete(stage: Stage, step: int, folder: Path) -> bool:
     return step >= stage.training.steps or checkpoint.ended(folder) is not None
 
 
-def _train(plan: Plan, run: Run, listener: Listener, began: float) -> Outcome:
+def _train(plan: TrainingPlan, run: Run, listener: Callback, began: float) -> Outcome:
     at = find(plan, run, listener)
     if at.folder and at.step and _complete(at.stage, at.step, at.folder):
         why = checkpoint.ended(at.folder) or f"all {at.stage.training.steps:,} steps are done"
         listener.told(f"'{run.path}' is finished: {why}")
         return Outcome(at.step, True, at.folder, at.stage.label)
-    book = Book(plan, run, listener, began)
+    book = RunLog(plan, run, listener, began)
     try:
         outcome = _stages(plan, run, book, listener, at)
     except BaseException as error:
@@ -121,7 +121,9 @@ def _train(plan: Plan, run: Run, listener: Listener, began: float) -> Outcome:
     return outcome
 
 
-def _stages(plan: Plan, run: Run, book: Book, listener: Listener, at: Position) -> Outcome:
+def _stages(
+    plan: TrainingPlan, run: Run, book: RunLog, listener: Callback, at: Position
+) -> Outcome:
     while True:
         trainer = take_up(plan, run, at)
         if at.stage.label is not None:
@@ -136,7 +138,7 @@ def _stages(plan: Plan, run: Run, book: Book, listener: Listener, at: Position) 
         at = Position(plan.recipe.stages[at.stage.number + 1], 0, outcome.checkpoint)
 
 
-def take_up(plan: Plan, run: Run, at: Position) -> Trainer:
+def take_up(plan: TrainingPlan, run: Run, at: Position) -> Trainer:
     """What goes on from there: with a fresh optimizer at the beginning of a stage."""
     plan = plan.at(at.stage)
     if at.folder is None or at.step == 0:
@@ -146,7 +148,7 @@ def take_up(plan: Plan, run: Run, at: Position) -> Trainer:
     return trainer
 
 
-def _steps(trainer: Trainer, book: Book, listener: Listener, start: int) -> tuple[Outcome, bool]:
+def _steps(trainer: Trainer, book: RunLog, listener: Callback, start: int) -> tuple[Outcome, bool]:
     """One stage to its end, or to where someone wants to stop (then the second value is True)."""
     stage, run, world = trainer.stage, trainer.run, trainer.plan.world
     steps, stop = stage.training.steps, False

@@ -12,18 +12,18 @@ from typing import Any
 
 from statetrace.runs import Run
 from statetrace.training import setup
-from statetrace.training.callback import Listener
+from statetrace.training.callback import Callback
 from statetrace.training.optimizer import learning_rate
-from statetrace.training.setup import Plan
+from statetrace.training.setup import TrainingPlan
 from statetrace.training.trainer import Evaluation, Trainer
 from statetrace.training.writers import Writer, writers
 
 
-class Book:
+class RunLog:
     """One sitting at a run, from where it stood; it may pass through several stages. Its time is
     counted from `began` (of time.perf_counter), so that the making of the data is in it."""
 
-    def __init__(self, plan: Plan, run: Run, listener: Listener, began: float) -> None:
+    def __init__(self, plan: TrainingPlan, run: Run, listener: Callback, began: float) -> None:
         self._plan, self._run, self._listener = plan, run, listener
         self._stage = plan.stage
         self._began = began

@@ -43,7 +43,7 @@ POSITIONS_AHEAD = 2
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A recipe that was found to make sense, and what it takes to follow it.
 
     `stage` is the one at hand; `at` gives the plan of another.
@@ -57,11 +57,11 @@ class Plan:
     quotients: tuple[Quotient, ...]
     autocast: AbstractContextManager[Any]
 
-    def at(self, stage: Stage) -> Plan:
+    def at(self, stage: Stage) -> TrainingPlan:
         return replace(self, stage=stage)
 
 
-def make_plan(recipe: Recipe, world: World) -> Plan:
+def make_plan(recipe: Recipe, world: World) -> TrainingPlan:
     """Refuses, before any work, what cannot be done."""
     for stage in recipe.stages:
         world.check_shares(stage.training.batch, stage.training.accumulate)
@@ -70,7 +70,7 @@ def make_plan(recipe: Recipe, world: World) -> Plan:
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
     task = make_task(recipe)
-    plan = Plan(
+    plan = TrainingPlan(
         recipe=recipe,
         stage=recipe.stages[0],
         world=world,
@@ -145,7 +145,7 @@ def max_length(recipe: Recipe, task: WordProblem) -> int:
     return min(wanted, there)
 
 
-def make_model(plan: Plan, before: Path | None = None) -> Any:
+def make_model(plan: TrainingPlan, before: Path | None = None) -> Any:
     """The model a stage begins with, on the CPU in float32: a fresh one, from scratch or from
     pretrained weights, or that of the last checkpoint `before` it.
 
@@ -199,7 +199,7 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def wants_program(plan: Plan, config: Any, tokens: int) -> bool:
+def wants_program(plan: TrainingPlan, config: Any, tokens: int) -> bool:
     """Whether a stage on sequences of so many tokens is trained by the program: by default on CUDA,
     where it can be."""
     settings, device = plan.recipe.training, plan.world.device
@@ -226,7 +226,7 @@ def _not_by_program(stage: Stage, world: World) -> str | None:
     return None
 
 
-def wants_compile(plan: Plan, by_program: bool) -> bool:
+def wants_compile(plan: TrainingPlan, by_program: bool) -> bool:
     """By default on CUDA, but not where the program trains, the model is sharded, or it is a
     recurrent one, whose loop over the positions would be unrolled."""
     settings, world = plan.recipe.training, plan.world

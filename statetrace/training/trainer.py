@@ -37,7 +37,7 @@ from statetrace.training.optimizer import (
     whole,
 )
 from statetrace.training.parallel import local_gradients, spread
-from statetrace.training.setup import Plan
+from statetrace.training.setup import TrainingPlan
 
 
 class NonFiniteLoss(StatetraceError):
@@ -81,7 +81,7 @@ class Trainer:
         by_program: whether steps are made by the program rather than by calling the model.
     """
 
-    def __init__(self, plan: Plan, run: Run, model: Any) -> None:
+    def __init__(self, plan: TrainingPlan, run: Run, model: Any) -> None:
         device = plan.world.device
         self.plan, self.stage, self.run = plan, plan.stage, run
         self.model = model.to(device).train()

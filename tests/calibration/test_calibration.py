@@ -8,7 +8,7 @@ import pytest
 
 from calibration.fitting import fit, halves, judge, quality, report
 from calibration.labelled import LENGTHS, label, measured, specs
-from statetrace.mechanisms.verdict import Weights, calibrated
+from statetrace.mechanisms.verdict import LensWeights, calibrated
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def row(number, right, wrong, label="associative"):
 
 
 def test_quality_counts_what_it_says():
-    flat = Weights(
+    flat = LensWeights(
         dict.fromkeys(("patching", "depth", "probing"), 1.0),
         dict.fromkeys(("patching", "depth", "probing"), 0.01),
         dict.fromkeys(("generalization", "attention", "dynamics"), 1.0),

@@ -8,7 +8,7 @@ import torch
 
 from statetrace.explorer import open_model
 from statetrace.explorer.session import opened
-from statetrace.lenses.loading import Subject
+from statetrace.lenses.loading import LoadedModel
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.word_problem import word_problem
@@ -48,7 +48,7 @@ def random_model(kind):
         for parameter in model.parameters():
             if parameter.dim() > 1 and family != "mamba":
                 parameter.normal_(0, 0.2, generator=generator)
-    return opened(Subject(model, task, Path("nowhere")), kind)
+    return opened(LoadedModel(model, task, Path("nowhere")), kind)
 
 
 def labels(model, length, seed=0):

@@ -13,7 +13,7 @@ from statetrace.explorer import Patch, look, open_model
 from statetrace.explorer.probes import targets_of
 from statetrace.explorer.session import opened
 from statetrace.interventions import GridSpec, Site, capture, overwrite, patch_grid
-from statetrace.lenses.loading import Subject
+from statetrace.lenses.loading import LoadedModel
 from statetrace.models.families.generic import GenericAnatomy
 from statetrace.zoo import checkpoint
 from tests.explorer.cases import ACTIONS, RANDOM, SOURCE, ZOO, labels, random_model, zoo
@@ -249,7 +249,7 @@ def test_threads_see_what_each_would_see_alone():
 
 def test_the_same_call_gives_the_same_probes():
     model = zoo()
-    again = opened(Subject(model.model, model.task, checkpoint("s3-parity-associative")), ZOO)
+    again = opened(LoadedModel(model.model, model.task, checkpoint("s3-parity-associative")), ZOO)
     assert torch.equal(again.readers.fitted.weights, model.readers.fitted.weights)
 
 

@@ -8,7 +8,7 @@ from statetrace.explorer import Patch, look, open_model
 from statetrace.explorer.describe import about, first_head
 from statetrace.explorer.session import opened
 from statetrace.lenses.attention import AttentionSpec, attention
-from statetrace.lenses.loading import Foreign, from_checkpoint, from_run
+from statetrace.lenses.loading import ExternalCheckpoint, from_checkpoint, from_run
 from statetrace.lenses.parts.answers import answers
 from statetrace.runs import Run
 from statetrace.tasks.sequences import Sequences
@@ -47,7 +47,9 @@ def test_a_run_is_opened_at_any_checkpoint(run):
 
 def test_plain_text_from_elsewhere(tmp_path):
     folder = checkpoint(tmp_path, TEXTS)
-    subject = from_checkpoint(folder, Foreign("S3", LENGTH, "receives", form="text"), "cpu")
+    subject = from_checkpoint(
+        folder, ExternalCheckpoint("S3", LENGTH, "receives", form="text"), "cpu"
+    )
     model = opened(subject, "theirs")
     drawn = subject.task.sample(8, seed=2)
     for actions, states in zip(drawn.actions, drawn.states, strict=True):

@@ -20,7 +20,7 @@ from transformers import (
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
-from statetrace.lenses.loading import Foreign, from_checkpoint
+from statetrace.lenses.loading import ExternalCheckpoint, from_checkpoint
 from statetrace.lenses.parts.answers import answers
 from statetrace.runs import Run
 from statetrace.tasks.phrases import sentence
@@ -102,7 +102,7 @@ CASES = {
 @pytest.mark.parametrize("about", CASES.values(), ids=CASES)
 def test_it_is_asked_at_the_periods_of_the_plain_text(tmp_path, about):
     folder = checkpoint(tmp_path, TEXTS, **about)
-    reading = Foreign("S3", LENGTH, "receives", form="text")
+    reading = ExternalCheckpoint("S3", LENGTH, "receives", form="text")
     subject = from_checkpoint(folder, reading, "cpu")
     drawn = subject.task.sample(40, seed=1)
     said = answers(subject.model, subject.task, drawn)
@@ -115,7 +115,7 @@ def test_it_is_asked_at_the_periods_of_the_plain_text(tmp_path, about):
 
 def test_other_sentences_in_several_wordings(tmp_path):
     folder = checkpoint(tmp_path, OWN)
-    reading = Foreign("S3", LENGTH, "receives", form="text", phrases=OWN)
+    reading = ExternalCheckpoint("S3", LENGTH, "receives", form="text", phrases=OWN)
     subject = from_checkpoint(folder, reading, "cpu")
     drawn = subject.task.sample(40, seed=1)
     said = answers(subject.model, subject.task, drawn)
@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, words, about):
     folder = checkpoint(tmp_path, OWN, **made)
     how = {"group": "S3", "length": LENGTH, "form": "text"} | read
     with pytest.raises(StatetraceError, match=words):
-        from_checkpoint(folder, Foreign(**how), "cpu")
+        from_checkpoint(folder, ExternalCheckpoint(**how), "cpu")
 
 
 @pytest.mark.parametrize(

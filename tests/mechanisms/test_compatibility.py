@@ -7,8 +7,8 @@ import pytest
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.lenses.compiled import task_of
 from statetrace.lenses.registry import LENSES, make_spec
-from statetrace.mechanisms.collect_evidence import QUICK, gather
-from statetrace.mechanisms.compatibility import COUNTS, PROBED, SAME, unfit
+from statetrace.mechanisms.collect_evidence import QUICK, collect_evidence
+from statetrace.mechanisms.compatibility import COUNTS, PROBED, SAME, incompatibility
 from statetrace.mechanisms.mastery import LOOKED_THROUGH
 from statetrace.models.compiled import compile_model
 
@@ -25,7 +25,7 @@ def look(model, lens, **settings):
 
 
 def why(result, length=6):
-    return unfit(result, task_of(COMPILED).group, length)
+    return incompatibility(result, task_of(COMPILED).group, length)
 
 
 def test_its_numbers_are_those_of_gather():
@@ -41,11 +41,11 @@ def test_its_numbers_are_those_of_gather():
 def test_what_gather_makes_can_be_used(group, algorithm):
     spec = CompileSpec(group, algorithm, 6)
     task = task_of(spec)
-    found = gather(compile_model(spec), task)
+    found = collect_evidence(compile_model(spec), task)
     assert set(found) == set(LOOKED_THROUGH)
-    assert {lens: unfit(result, task.group, 6) for lens, result in found.items()} == dict.fromkeys(
-        found
-    )
+    assert {
+        lens: incompatibility(result, task.group, 6) for lens, result in found.items()
+    } == dict.fromkeys(found)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_older_generalization_does_not_say_how_far_it_could_read(model):
 
 
 def test_gather_makes_again_what_asked_something_else(model):
-    usual = gather(model, task_of(COMPILED))
+    usual = collect_evidence(model, task_of(COMPILED))
     odd = look(model, "depth", lengths="3", pairs="50")
-    again = gather(model, task_of(COMPILED), usual | {"depth": odd})
+    again = collect_evidence(model, task_of(COMPILED), usual | {"depth": odd})
     assert again["depth"].summary == usual["depth"].summary
     assert again["patching"] is usual["patching"]

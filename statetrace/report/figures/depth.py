@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.report.figures.chart import Chart, Heat, Line, Panel, grid, numbers
-from statetrace.report.run_results import Look
+from statetrace.report.run_results import RunResults
 
 NAME = "depth"
 TITLE = "Layers an answer needs, by length"
@@ -26,7 +26,7 @@ STYLES = {
 }
 
 
-def choices(look: Look) -> dict[str, list[str]]:
+def choices(look: RunResults) -> dict[str, list[str]]:
     return {"pairs": list(look.need("depth").summary["layers_needed"])}
 
 
@@ -56,7 +56,7 @@ def _told(n: int, longest: int) -> bool:
     return n == longest or (n & (n - 1) == 0 and n * 1.6 < longest)
 
 
-def depth(look: Look, pairs: str = "all") -> Chart:
+def depth(look: RunResults, pairs: str = "all") -> Chart:
     """The lines for all splits, and the shares for one."""
     result = look.need("depth")
     lengths = [int(n) for n in result.summary["lengths"]]

@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from statetrace.report.figures.after_stages import staged
-from statetrace.report.figures.chart import TURNS, Chart, Heat, Line, Panel, Rule, grid, numbers
-from statetrace.report.run_results import Look
+from statetrace.report.figures.chart import (
+    TURNS,
+    Chart,
+    Heat,
+    Line,
+    Panel,
+    ReferenceLine,
+    grid,
+    numbers,
+)
+from statetrace.report.run_results import RunResults
 
 NAME = "training"
 TITLE = "Training"
@@ -21,7 +30,7 @@ ABOUT = (
 MOST_POINTS = 200
 
 
-def _known(look: Look) -> list[str]:
+def _known(look: RunResults) -> list[str]:
     arrays = look.need("dynamics").arrays
     names = [name[len("accuracy_") :] for name in arrays if name.startswith("accuracy_")]
     return sorted(
@@ -30,11 +39,11 @@ def _known(look: Look) -> list[str]:
     )
 
 
-def choices(look: Look) -> dict[str, list[str]]:
+def choices(look: RunResults) -> dict[str, list[str]]:
     return {"lengths for": _known(look)}
 
 
-def training(look: Look, lengths_for: str = "state") -> Chart:
+def training(look: RunResults, lengths_for: str = "state") -> Chart:
     result = look.need("dynamics")
     names = _known(look)
     if not names:
@@ -45,7 +54,7 @@ def training(look: Look, lengths_for: str = "state") -> Chart:
     kept = np.unique(np.linspace(0, len(steps) - 1, MOST_POINTS).round().astype(int))
     steps = steps[kept]
     phases = [
-        Rule("x", float(start), str(number))
+        ReferenceLine("x", float(start), str(number))
         for number, start in enumerate(result.summary.get("phases", []), start=1)
         if number > 1
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from statetrace.report.figures.chart import TURNS, Band, Chart, Line, Panel, Rule, numbers
-from statetrace.report.run_results import Look
+from statetrace.report.figures.chart import TURNS, Band, Chart, Line, Panel, ReferenceLine, numbers
+from statetrace.report.run_results import RunResults
 
 NAME = "generalization"
 TITLE = "Generalization to other lengths"
@@ -20,14 +20,14 @@ curves fall to the right."""
 MARKS = {"state": "circle", "parity": "square"}
 
 
-def generalization(look: Look) -> Chart:
+def generalization(look: RunResults) -> Chart:
     result = look.need("generalization")
     summary, rows = result.summary, result.rows()
     marks: list[Any] = []
     trained, longest = int(summary["training_length"]), int(summary["longest"])
     if longest > trained:
         marks.append(Band(trained + 0.5, longest + 0.5, "longer than trained on"))
-    marks.append(Rule("y", float(summary["threshold"]), "", dash="dot"))
+    marks.append(ReferenceLine("y", float(summary["threshold"]), "", dash="dot"))
     spare = iter(TURNS * 9)
     cutoffs = []
     for what in dict.fromkeys(row["what"] for row in rows):
@@ -53,7 +53,7 @@ def generalization(look: Look) -> Chart:
         side = "left" if end > ROOM * longest else "right"
         # low down, where curves are rarely, and one above the other
         beside = (side, 0.02 + 0.08 * i)
-        marks.append(Rule("x", end, words, here[0][1], "dot", beside))
+        marks.append(ReferenceLine("x", end, words, here[0][1], "dot", beside))
     panel = Panel(
         "length",
         "right answers",
@@ -65,7 +65,7 @@ def generalization(look: Look) -> Chart:
     return Chart(NAME, "Accuracy by length", (panel,), ABOUT)
 
 
-def cutoff_table(look: Look) -> tuple[list[str], list[list[Any]]]:
+def cutoff_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
     """The cutoffs with their intervals."""
     summary = look.need("generalization").summary
     head = ["", "right up to the training length", "first below", "95% interval", "reach"]

@@ -21,7 +21,7 @@ from statetrace.report.figures.chart import (
     numbers,
     plain,
 )
-from statetrace.report.run_results import Look
+from statetrace.report.run_results import RunResults
 
 SPACE = "geometry"
 SPACE_TITLE = "The shape of the states"
@@ -57,7 +57,7 @@ STRAY = 0.04
 """Share of the points at either end of an axis for which no room is made."""
 
 
-def choices(look: Look) -> dict[str, list[str]]:
+def choices(look: RunResults) -> dict[str, list[str]]:
     result = look.need("geometry")
     layers = ["last", *(str(layer) for layer in result.arrays["layers"])]
     known = [name for name, key in AXES.items() if f"{key}_means" in result.arrays]
@@ -69,7 +69,11 @@ def choices(look: Look) -> dict[str, list[str]]:
 
 
 def geometry(
-    look: Look, along: str = "", layer: str = "last", seen: str = "aslant", coloured_by: str = ""
+    look: RunResults,
+    along: str = "",
+    layer: str = "last",
+    seen: str = "aslant",
+    coloured_by: str = "",
 ) -> Chart:
     """States in space at one layer, by default the last; those of S4 and beyond coloured by the
     position of object 1, of another one, or of the one that explains most."""
@@ -94,7 +98,7 @@ def geometry(
     return Chart(SPACE, f"States at layer {layer}, {along}", (panel,), SPACE_ABOUT)
 
 
-def _panel(look: Look, key: str, at: int, coloured_by: str) -> Panel:
+def _panel(look: RunResults, key: str, at: int, coloured_by: str) -> Panel:
     """The states at the layer that comes as number `at`."""
     result = look.need("geometry")
     layer = int(result.arrays["layers"][at])
@@ -130,7 +134,7 @@ def _panel(look: Look, key: str, at: int, coloured_by: str) -> Panel:
 
 
 def _by_parity(
-    look: Look, means: np.ndarray, points: np.ndarray, states: np.ndarray, odd: np.ndarray
+    look: RunResults, means: np.ndarray, points: np.ndarray, states: np.ndarray, odd: np.ndarray
 ) -> list[Cloud]:
     """Even and odd, in two colours."""
     label = look.group.labels
@@ -208,7 +212,7 @@ def _planes(means: np.ndarray, odd: np.ndarray) -> list[Plane]:
     return found
 
 
-def _edges(look: Look, means: np.ndarray, odd: np.ndarray) -> list[Path3]:
+def _edges(look: RunResults, means: np.ndarray, odd: np.ndarray) -> list[Path3]:
     """The prism: pairs across parity, as the lens found them, and the two faces."""
     prism = look.need("geometry").summary.get("prism")
     number = {name: i for i, name in enumerate(look.group.labels)}
@@ -227,7 +231,7 @@ def _edges(look: Look, means: np.ndarray, odd: np.ndarray) -> list[Path3]:
     return marks
 
 
-def measures(look: Look) -> Chart:
+def measures(look: RunResults) -> Chart:
     """The numbers behind the shape at every layer."""
     rows = look.need("geometry").rows()
 
@@ -266,7 +270,7 @@ def measures(look: Look) -> Chart:
     return Chart(MEASURES, "Measures of the shape by layer", tuple(panels), MEASURES_ABOUT)
 
 
-def prism_table(look: Look) -> tuple[list[str], list[list[Any]]]:
+def prism_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
     """The prism where it is clearest."""
     prism = look.need("geometry").summary.get("prism")
     if not prism:

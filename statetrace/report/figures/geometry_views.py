@@ -17,7 +17,7 @@ import numpy as np
 
 from statetrace.lenses.result import LensResult
 from statetrace.report.figures.chart import Cloud, Line, Panel, Path3, plain
-from statetrace.report.run_results import Look
+from statetrace.report.run_results import RunResults
 
 LEAST = 4
 """Objects; with three every state has its own colour already, and the prism says more."""
@@ -44,7 +44,7 @@ def clearest(result: LensResult) -> str:
 
 
 def clouds(
-    look: Look,
+    look: RunResults,
     chosen: str,
     means: np.ndarray,
     points: np.ndarray,

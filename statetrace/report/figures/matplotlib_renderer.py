@@ -27,7 +27,7 @@ from statetrace.report.figures.chart import (
     Panel,
     Path3,
     Plane,
-    Rule,
+    ReferenceLine,
 )
 
 FORMATS = ("pdf", "svg", "png")
@@ -213,7 +213,7 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
             axes.annotate(
                 text, (x, y), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=6
             )
-    elif isinstance(mark, Rule):
+    elif isinstance(mark, ReferenceLine):
         _rule(axes, mark)
     elif isinstance(mark, Band):
         axes.axvspan(mark.start, mark.end, color=COLOURS["faint"], alpha=0.35, linewidth=0)
@@ -258,7 +258,7 @@ def _edges(values: Any) -> tuple[float, float]:
     return values[0] - half, values[-1] + half
 
 
-def _rule(axes: Any, mark: Rule) -> None:
+def _rule(axes: Any, mark: ReferenceLine) -> None:
     colour, style = COLOURS[mark.colour], _DASHES[mark.dash]
     words = {"fontsize": 6.5, "color": COLOURS["grey"]}
     if mark.axis == "x":

@@ -12,7 +12,7 @@ import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.report.figures.chart import Chart, Heat, Panel, grid
-from statetrace.report.run_results import Look
+from statetrace.report.run_results import RunResults
 
 NAME = "patching"
 TITLE = "Activation patching"
@@ -38,7 +38,7 @@ _AXES = {
 _DONE = {"substitution": "by the clean run's", "deletion": "by zeros"}
 
 
-def choices(look: Look) -> dict[str, list[str]]:
+def choices(look: RunResults) -> dict[str, list[str]]:
     """What can be chosen: control -> options."""
     result = look.need("patching")
     pairs = [f"pair {n + 1}" for n in range(min(PAIRS, int(result.summary["pairs"])))]
@@ -51,7 +51,7 @@ def choices(look: Look) -> dict[str, list[str]]:
 
 
 def patching(
-    look: Look, map: str = "", pairs: str = "all", show: str = "mean", measure: str = "NLD"
+    look: RunResults, map: str = "", pairs: str = "all", show: str = "mean", measure: str = "NLD"
 ) -> Chart:
     """`map` is one of the choices; by default the first grid, prefix substitution."""
     result = look.need("patching")
@@ -110,7 +110,9 @@ def _spoken(name: str) -> str:
     return said if rows == ["resid"] or not rows else f"{said} of {'-'.join(rows)}"
 
 
-def _cells(look: Look, name: str, split: str, metric: str, sites: np.ndarray) -> dict[str, Any]:
+def _cells(
+    look: RunResults, name: str, split: str, metric: str, sites: np.ndarray
+) -> dict[str, Any]:
     """statistic -> [rows, columns] of one grid."""
     where, what, kind = name.split("-", 2)
     window = int(where.lstrip("abcdefghijklmnopqrstuvwxyz") or 0)
@@ -131,7 +133,7 @@ def _cells(look: Look, name: str, split: str, metric: str, sites: np.ndarray) ->
     return found
 
 
-def _rows(look: Look) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+def _rows(look: RunResults) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
     """The table by grid, split and metric, gone through once: it may have 100,000 rows."""
     if "patching rows" not in look.kept:
         found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -144,7 +146,7 @@ def _rows(look: Look) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
 
 
 def _pair(
-    look: Look, name: str, metric: str, split: str, number: int
+    look: RunResults, name: str, metric: str, split: str, number: int
 ) -> tuple[np.ndarray, tuple[Any, ...], str]:
     """One raw pair of a split, and which it is."""
     arrays = look.need("patching").arrays
@@ -159,7 +161,7 @@ def _pair(
     return arrays[f"{name}.{metric}"][:, :, at].astype(float), (), title
 
 
-def _of_split(look: Look, split: str) -> np.ndarray:
+def _of_split(look: RunResults, split: str) -> np.ndarray:
     arrays = look.need("patching").arrays
     clean, corrupted = arrays["clean_state"], arrays["corrupted_state"]
     if split == "all":

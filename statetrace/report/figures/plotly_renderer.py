@@ -27,7 +27,7 @@ from statetrace.report.figures.chart import (
     Panel,
     Path3,
     Plane,
-    Rule,
+    ReferenceLine,
 )
 
 HEIGHT = 270
@@ -78,7 +78,7 @@ def picture(panel: Panel) -> dict[str, Any]:
     if panel.heat is not None:  # dark cells would melt into a dark page
         for name in ("xaxis", "yaxis"):
             layout[name] |= {"showline": True, "mirror": True}
-    ruled = [_shape(mark) for mark in panel.marks if isinstance(mark, Rule | Band)]
+    ruled = [_shape(mark) for mark in panel.marks if isinstance(mark, ReferenceLine | Band)]
     layout["shapes"] = [shape for shape, _ in ruled]
     layout["annotations"] = [words for _, words in ruled if words]
     return {"data": data, "layout": layout}
@@ -281,7 +281,7 @@ def _step(span: float) -> int:
     return 10 * _step(span / 10)
 
 
-def _shape(mark: Rule | Band) -> tuple[dict[str, Any], dict[str, Any] | None]:
+def _shape(mark: ReferenceLine | Band) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The line or stretch, and its words."""
     words: dict[str, Any] | None = None
     if isinstance(mark, Band):

@@ -16,7 +16,7 @@ from statetrace.groups import group as named
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
 from statetrace.mechanisms.signatures import Signature, signature
 from statetrace.report.figures.chart import Chart, Heat, Line, Panel, grid, numbers
-from statetrace.report.run_results import Look
+from statetrace.report.run_results import RunResults
 from statetrace.tasks.sequences import unique_sequences
 
 PAIRS = 100
@@ -36,7 +36,7 @@ class Predicted:
         self._made: dict[str, Signature | str] = {}
 
     @staticmethod
-    def of(look: Look, lens: str = "patching") -> Predicted:
+    def of(look: RunResults, lens: str = "patching") -> Predicted:
         """At the length that a lens looked at."""
         return _predicted(look.task["group"], look.task["notation"], look.seen(lens))
 
@@ -94,7 +94,7 @@ def _splits(of: Group, clean: np.ndarray, corrupted: np.ndarray) -> dict[str, np
     return found
 
 
-def patching(look: Look, name: str, pairs: str = "all") -> Chart | None:
+def patching(look: RunResults, name: str, pairs: str = "all") -> Chart | None:
     """The prefix patching that an algorithm predicts; None where it predicts nothing."""
     panel = _map(Predicted.of(look), name, pairs)
     if panel is None:
@@ -125,7 +125,7 @@ def signatures(
     return Chart("signatures", f"What each algorithm would show on {group} ({pairs})", shown)
 
 
-def probes(look: Look, name: str) -> Chart | None:
+def probes(look: RunResults, name: str) -> Chart | None:
     """The share of states, of all lengths, that it predicts to be readable at each layer."""
     found = Predicted.of(look, "probing").signature(name)
     if isinstance(found, str):
@@ -144,7 +144,7 @@ def probes(look: Look, name: str) -> Chart | None:
     return Chart(f"predicted-probes-{name}", f"{name}: probes", (panel,))
 
 
-def depth(look: Look, name: str, lengths: tuple[int, ...]) -> Chart | None:
+def depth(look: RunResults, name: str, lengths: tuple[int, ...]) -> Chart | None:
     """The layers that it predicts to be needed at each length."""
     from statetrace.report.figures.depth import by_split
 

@@ -8,19 +8,19 @@ import torch
 
 from statetrace.config.settings import TrainingSettings
 from statetrace.training.fused import plain
-from statetrace.training.fused.weights import Part, Weights
+from statetrace.training.fused.weights import Part, StackedWeights
 
 EPS = 1e-8
 
 
 class Adam:
-    """What `torch.optim.AdamW` and `clip_grad_norm_` do to one model, for all seeds of `Weights`.
+    """`torch.optim.AdamW` with `clip_grad_norm_`, for all seeds of `StackedWeights`.
 
     The learning rate and the bias corrections are read from the device, so that a CUDA graph of a
     step can be used for every step.
     """
 
-    def __init__(self, weights: Weights, settings: TrainingSettings) -> None:
+    def __init__(self, weights: StackedWeights, settings: TrainingSettings) -> None:
         self.weights, self.settings = weights, settings
         first = weights.value["tokens"]
         self.told = torch.zeros(3, device=first.device)

@@ -18,12 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from statetrace.training.fused.shape import Shape
+from statetrace.training.fused.shape import ModelShape
 
 PARTS = ("qkv", "out", "fc", "proj")
 
 
-class Shelf:
+class GradientBuffer:
     """Room for the inputs of the four products of every layer, and for the gradients of their
     outputs: [layers, 1, rows, width] each.
 
@@ -34,7 +34,7 @@ class Shelf:
     def __init__(
         self,
         grads: dict[str, Tensor],
-        shape: Shape,
+        shape: ModelShape,
         dtype: torch.dtype,
         ops: Any,
         still: Tensor,
@@ -126,7 +126,7 @@ class Waiting:
 class Slot:
     """One layer's part of what waits (`operations.Later`)."""
 
-    shelf: Shelf
+    shelf: GradientBuffer
     kind: str
     layer: int
 

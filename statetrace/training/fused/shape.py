@@ -28,7 +28,7 @@ _NEOX = (
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """Attributes:
     names: role of a parameter ("3.qkv.w", "tokens", "head") -> its name in the model.
     parallel: whether attention and MLP read the same residual stream (Pythia).
@@ -65,7 +65,7 @@ class Shape:
             (self.head_width, 3 * self.head_width) if self.joint else (self.width, self.head_width)
         )
 
-    def reading(self, layer: int) -> Shape:
+    def reading(self, layer: int) -> ModelShape:
         """The same with a linear classifier that reads the residual stream behind block `layer`,
         counted from 1: what the next block's first norm is of, or the last norm."""
         at = "norm" if layer == self.layers else f"{layer}.norm1"
@@ -90,13 +90,13 @@ _GELU = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 """Activation functions by transformers' names, as torch's `approximate`."""
 
 
-def shape_of(model: Any) -> Shape:
+def shape_of(model: Any) -> ModelShape:
     """Of a model of which nothing is `unsupported`."""
     config = model.config
     if config.model_type == "gpt2":
         top = {"tokens": "transformer.wte.weight", "positions": "transformer.wpe.weight"}
         top |= {"norm.w": "transformer.ln_f.weight", "norm.b": "transformer.ln_f.bias"}
-        return Shape(
+        return ModelShape(
             layers=config.n_layer,
             width=config.n_embd,
             heads=config.n_head,
@@ -117,7 +117,7 @@ def shape_of(model: Any) -> Shape:
         "norm.w": "gpt_neox.final_layer_norm.weight",
         "norm.b": "gpt_neox.final_layer_norm.bias",
     }
-    return Shape(
+    return ModelShape(
         layers=config.num_hidden_layers,
         width=config.hidden_size,
         heads=config.num_attention_heads,
@@ -143,7 +143,9 @@ def _in_layers(path: str, modules: tuple[str, ...], layers: int) -> dict[str, st
     }
 
 
-def rotation(model: Any, shape: Shape, length: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+def rotation(
+    model: Any, shape: ModelShape, length: int
+) -> tuple[torch.Tensor, torch.Tensor] | None:
     """(cosines, signed sines), both [length, head_width] in float32: a query is rotated by
     q * cosine + partner(q) * sine, where `partner` swaps the halves of the rotated dimensions."""
     if not shape.rotated:
@@ -156,7 +158,7 @@ def rotation(model: Any, shape: Shape, length: int) -> tuple[torch.Tensor, torch
     return cosine, sine
 
 
-def partners(shape: Shape, device: torch.device | str) -> torch.Tensor:
+def partners(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
     """For every dimension of a head the one it is rotated with; itself where it is not."""
     index = torch.arange(shape.head_width, device=device)
     half = shape.rotated // 2
@@ -165,7 +167,7 @@ def partners(shape: Shape, device: torch.device | str) -> torch.Tensor:
     )
 
 
-def unmoved(shape: Shape, device: torch.device | str) -> torch.Tensor:
+def unmoved(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
     """Which columns of the joint projection have a bias that does nothing, so that its gradient is
     zero: to move all keys by the same changes no weight, unless they are rotated afterwards."""
     part, step = shape.strides

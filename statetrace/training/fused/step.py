@@ -28,8 +28,8 @@ from statetrace.training.fused.operations import (
     WIDEST,
 )
 from statetrace.training.fused.shape import rotation, shape_of, unsupported
-from statetrace.training.fused.transformer import Program
-from statetrace.training.fused.weights import Weights
+from statetrace.training.fused.transformer import FusedTransformer
+from statetrace.training.fused.weights import StackedWeights
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -105,7 +105,7 @@ class Step:
             self._read_loss = vmap(grad(readers[0].loss_of))
             for named, reader in zip(self._named, readers, strict=True):
                 named.update(reader.named())
-        self.weights = Weights(self._named, self.shape, dtype)
+        self.weights = StackedWeights(self._named, self.shape, dtype)
         self.adam = Adam(self.weights, settings)
         self.device = self.weights.value["tokens"].device
         self._loss, self._usual = vmap(grad_and_value(loss)), loss is evaluate.loss
@@ -114,7 +114,7 @@ class Step:
         self._keys = torch.zeros(len(models), dtype=torch.long, device=self.device)
         self.graphs = self.device.type == "cuda"
         self._graphs: dict[tuple[int, ...], Captured] = {}
-        self._programs: dict[tuple[int | None, int | None], Program] = {}
+        self._programs: dict[tuple[int | None, int | None], FusedTransformer] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._beside: torch.cuda.Stream | None = None
         self._ops: Any = plain
@@ -203,13 +203,13 @@ class Step:
         d, losses = self._loss(said, targets)
         return losses, F.pad(d.flatten(1, 2).to(self.dtype), (0, logits.shape[-1] - words))
 
-    def _program(self, seeds: slice) -> Program:
+    def _program(self, seeds: slice) -> FusedTransformer:
         """Made once for the same seeds: looking up what it works on takes longer than some work."""
         key = (seeds.start, seeds.stop)
         if key not in self._programs:
             weights, keys = self.weights.some(seeds), self._keys[seeds]
             at_once = self.device.type == "cuda" and len(keys) == 1
-            self._programs[key] = Program(
+            self._programs[key] = FusedTransformer(
                 self.shape, weights, self._turns, self.dtype, self._ops, keys, at_once
             )
         return self._programs[key]

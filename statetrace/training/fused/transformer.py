@@ -1,4 +1,4 @@
-"""GPT-2 and Pythia as a straight line: forward, and backward into the gradients of `Weights`.
+"""GPT-2 and Pythia written out: forward, and backward into the gradients of `StackedWeights`.
 
 Rows are positions of sequences: activations are [S, N, ...] with N = B * T. Most biases are added
 where a product is read next, not by the product: reading and adding are one pass over memory.
@@ -6,7 +6,7 @@ where a product is read next, not by the product: reading and adding are one pas
 Two things are not done row by row. What the first layer does before positions meet depends on the
 token alone, so it is done for the vocabulary (`_first_block`). And the gradients of matrices wait
 until the end where one model is trained, to be taken for all layers at once: one large product
-keeps all of a GPU busy, and twelve smaller ones do not (`Shelf`).
+keeps all of a GPU busy, and twelve smaller ones do not (`GradientBuffer`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from statetrace.training.fused.gradient_buffer import Shelf, of_all_layers
+from statetrace.training.fused.gradient_buffer import GradientBuffer, of_all_layers
 from statetrace.training.fused.operations import Add, Drop, Heads, Later
-from statetrace.training.fused.shape import Shape, partners, unmoved
+from statetrace.training.fused.shape import ModelShape, partners, unmoved
 from statetrace.training.fused.weights import SomeWeights
 
 
-class Program:
+class FusedTransformer:
     """One forward and one backward pass over some seeds.
 
     `ops` are the operations, the module `plain` or `kernels`; `keys` [S] what dropout masks are
@@ -35,7 +35,7 @@ class Program:
 
     def __init__(
         self,
-        shape: Shape,
+        shape: ModelShape,
         weights: SomeWeights,
         rotation: tuple[Tensor, Tensor] | None,
         dtype: torch.dtype,
@@ -49,7 +49,7 @@ class Program:
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
         self._still = unmoved(shape, self.w["tokens"].device)
-        self._shelf = Shelf(self.g, shape, dtype, ops, self._still) if at_once else None
+        self._shelf = GradientBuffer(self.g, shape, dtype, ops, self._still) if at_once else None
         self.read: Tensor | None = None
         self._stream: Tensor | None = None  # what was read, [S, N, D]
         self._dread: Tensor | None = None

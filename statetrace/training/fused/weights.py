@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from statetrace.training.fused.shape import Shape
+from statetrace.training.fused.shape import ModelShape
 
 Tensors = dict[str, torch.Tensor]
 Named = Mapping[str, torch.nn.Parameter]
@@ -55,7 +55,7 @@ class Part:
         return [*self.value, *self.first, *self.second, *self.work]
 
 
-class Weights:
+class StackedWeights:
     """Stacked parameters, gradients and moments.
 
     `joined` puts matrices into one buffer too, as on a GPU they always are.
@@ -66,7 +66,7 @@ class Weights:
     """
 
     def __init__(
-        self, named: Sequence[Named], shape: Shape, dtype: torch.dtype, joined: bool = False
+        self, named: Sequence[Named], shape: ModelShape, dtype: torch.dtype, joined: bool = False
     ) -> None:
         """`named` are the parameters of each seed by name; they become views."""
         self.seeds, self.shape, self.dtype = len(named), shape, dtype

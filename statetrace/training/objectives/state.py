@@ -14,10 +14,10 @@ from statetrace.training.auxiliary import ACTION, Auxiliary
 from statetrace.training.objectives.objective import Objective
 
 if TYPE_CHECKING:
-    from statetrace.training.setup import Plan
+    from statetrace.training.setup import TrainingPlan
 
 
-def state(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
+def state(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
     """On the first `stage.length` actions of the training sequences."""
     source = plan.task.split(plan.splits[0], device)
     return Objective(

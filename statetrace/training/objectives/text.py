@@ -23,10 +23,10 @@ from statetrace.training.objectives.documents import held_out
 from statetrace.training.objectives.objective import Objective
 
 if TYPE_CHECKING:
-    from statetrace.training.setup import Plan
+    from statetrace.training.setup import TrainingPlan
 
 
-def text(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
+def text(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
     """Documents are pieces of the file, as long as the stage's sequences."""
     if stage.wanted.file is None:
         raise StatetraceError("no file was given; objective 'text' needs one: file = \"book.txt\"")

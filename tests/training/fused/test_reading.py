@@ -16,8 +16,8 @@ from statetrace.training.callback import Quiet
 from statetrace.training.evaluate import loss, predict
 from statetrace.training.fused import Step, plain
 from statetrace.training.fused.shape import rotation, shape_of
-from statetrace.training.fused.transformer import Program
-from statetrace.training.fused.weights import Weights
+from statetrace.training.fused.transformer import FusedTransformer
+from statetrace.training.fused.weights import StackedWeights
 from statetrace.training.loop import train
 from statetrace.training.optimizer import adamw, set_learning_rate
 from tests.training.conftest import staged
@@ -95,12 +95,12 @@ def test_gradients_by_kernels_and_of_all_layers_at_once_are_the_same(name, layer
     for ops, at_once in ((plain, False), (kernels, True)):
         other = copy.deepcopy(reader)
         named = dict(other.model.named_parameters()) | dict(other.named())
-        weights = Weights([named], shape, torch.float32, joined=True)
+        weights = StackedWeights([named], shape, torch.float32, joined=True)
         for part in weights.parts:
             part.grad[0].fill_(float("nan"))
         turns = rotation(other.model, shape, 2 * LENGTH)
         some = weights.some(slice(None))
-        program = Program(shape, some, turns, torch.float32, ops, at_once=at_once)
+        program = FusedTransformer(shape, some, turns, torch.float32, ops, at_once=at_once)
         logits = program.forward(tokens).requires_grad_()
         read = program.read.requires_grad_()
         said = logits.view(*targets.shape, -1)

@@ -14,8 +14,8 @@ from statetrace.training.callback import Quiet
 from statetrace.training.evaluate import loss, predict
 from statetrace.training.fused import Step
 from statetrace.training.fused.shape import rotation, shape_of, unmoved
-from statetrace.training.fused.transformer import Program
-from statetrace.training.fused.weights import Weights
+from statetrace.training.fused.transformer import FusedTransformer
+from statetrace.training.fused.weights import StackedWeights
 from statetrace.training.loop import train
 from statetrace.training.optimizer import adamw, set_learning_rate
 from tests.training.conftest import Recorder, staged, toy
@@ -75,10 +75,10 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
     found = []
     for at_once in (False, True):
         named = dict(copy.deepcopy(model).named_parameters())
-        weights = Weights([named], shape, torch.float32, joined=True)
+        weights = StackedWeights([named], shape, torch.float32, joined=True)
         turns = rotation(model, shape, 2 * LENGTH)
         some = weights.some(slice(None))
-        program = Program(shape, some, turns, torch.float32, work, keys, at_once)
+        program = FusedTransformer(shape, some, turns, torch.float32, work, keys, at_once)
         for part in weights.parts:
             part.grad[0].fill_(float("nan"))
         program.backward(torch.randn(program.forward(tokens).shape, generator=torch.manual_seed(1)))
@@ -99,9 +99,9 @@ def test_kernels_keep_seeds_apart(name):
     for ops in ("plain", "kernels"):
         work = importlib.import_module(f"statetrace.training.fused.{ops}")
         named = [dict(model.named_parameters()) for model in copy.deepcopy(several)]
-        weights = Weights(named, shape, torch.float32, joined=True)
+        weights = StackedWeights(named, shape, torch.float32, joined=True)
         turns = rotation(several[0], shape, 2 * LENGTH)
-        program = Program(shape, weights.some(slice(None)), turns, torch.float32, work)
+        program = FusedTransformer(shape, weights.some(slice(None)), turns, torch.float32, work)
         program.backward(torch.randn(program.forward(tokens).shape, generator=torch.manual_seed(1)))
         found.append(weights.grad)
     for role in shape.names:
