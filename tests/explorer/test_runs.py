@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.explorer import Patch, look, open_model
 from statetrace.explorer.describe import about, first_head
 from statetrace.explorer.session import opened
 from statetrace.lenses.attention import AttentionSpec, attention
-from statetrace.config.external import ExternalCheckpoint
 from statetrace.lenses.loading import load_external, load_run
 from statetrace.lenses.parts.answers import answers
 from statetrace.runs import Run
