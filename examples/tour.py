@@ -53,11 +53,11 @@ signatures("S3", length=24, pairs="opposite parity")
 # %%
 from pathlib import Path
 
-from statetrace.lenses.loading import from_run
+from statetrace.lenses.loading import load_run
 from statetrace.zoo import adopt
 
 run = adopt("s3-parity-associative", Path("runs/tour"))
-subject = from_run(run, None, "cpu")
+subject = load_run(run, None, "cpu")
 model, task = subject.model, subject.task
 print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
 

@@ -16,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.explorer.probes import ProbeSet, fit_probes, sequences_within
 from statetrace.interventions import Site, evaluating, sites_of
-from statetrace.lenses.loading import ExternalCheckpoint, LoadedModel, from_checkpoint, from_run
+from statetrace.lenses.loading import LoadedModel, load_external, load_run
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_ablation import mean_outputs
 from statetrace.lenses.parts.probing_data import Part
@@ -122,7 +123,7 @@ def _subject(name: str, device: str, step: int | None, tell: Callable[[str], Non
         run = Run.existing(Path(name))
         if step is not None and "foreign" in run.info:
             raise StatetraceError(f"'{name}' was not trained here and has no step {step}")
-        return from_run(run, step, device, tell)
+        return load_run(run, step, device, tell)
     from statetrace.zoo import catalogue, checkpoint
 
     known = name.removeprefix(ZOO)
@@ -133,7 +134,7 @@ def _subject(name: str, device: str, step: int | None, tell: Callable[[str], Non
     reading = ExternalCheckpoint(
         about["group"], about["length"], start_marker=about["start_marker"]
     )
-    return from_checkpoint(folder, reading, device)
+    return load_external(folder, reading, device)
 
 
 def _tokens(reader: Anatomy, task: WordProblem) -> Tensor:
