@@ -1,4 +1,4 @@
-"""The word problem of a finite group: read actions a_0 a_1 ..., predict the state s_t after each."""
+"""The word problem of a finite group: read actions a_0 a_1 ..., predict the state after each."""
 
 from __future__ import annotations
 
