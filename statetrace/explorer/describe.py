@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from statetrace.explorer.look import View, look
 from statetrace.explorer.objects import movements, why_not
-from statetrace.explorer.probes import targets_of
-from statetrace.explorer.session import Session
+from statetrace.inspection.look import View, look
+from statetrace.inspection.probes import targets_of
+from statetrace.inspection.session import Session
 from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.tasks.plain_text import PlainText

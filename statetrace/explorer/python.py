@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from statetrace.explorer.query import Query
-from statetrace.explorer.session import Session
+from statetrace.inspection.query import Query
+from statetrace.inspection.session import Session
 
 WIDTH = 72
 """Characters of labels in a line."""

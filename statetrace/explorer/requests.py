@@ -10,10 +10,10 @@ from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.explorer.describe import reading
-from statetrace.explorer.look import look
 from statetrace.explorer.python import as_python
-from statetrace.explorer.query import MOST_PATCHES, Patch, check_head, question
-from statetrace.explorer.session import Session
+from statetrace.inspection.look import look
+from statetrace.inspection.query import MOST_PATCHES, Patch, check_head, question
+from statetrace.inspection.session import Session
 
 KEYS = ("model", "actions", "source", "patches", "without", "instead", "at", "head", "maps")
 LONGEST_QUOTE = 60

@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from statetrace.errors import StatetraceError
 from statetrace.explorer.describe import about
 from statetrace.explorer.requests import Request, answer
-from statetrace.explorer.session import Session
+from statetrace.inspection.session import Session
 
 MOST_BYTES = 65_536
 """Of a request's body."""

@@ -15,7 +15,7 @@ from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import save_compiled
 from statetrace.models.compiled import compile_model
-from tests.explorer.cases import ZOO
+from tests.inspection.cases import ZOO
 
 
 def refused(*words):
@@ -59,9 +59,9 @@ def test_it_serves_a_compiled_model_until_it_is_interrupted(compiled, tmp_path):
 
 
 def test_tokens_differ_from_start_to_start(monkeypatch):
-    import statetrace.explorer as library
     import statetrace.explorer.server as server
-    from tests.explorer.cases import zoo
+    import statetrace.inspection as library
+    from tests.inspection.cases import zoo
 
     monkeypatch.setattr(library, "open_model", lambda *_, **__: zoo())
     monkeypatch.setattr(server, "serve", lambda app, bound: bound.close())

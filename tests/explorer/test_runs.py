@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer import Patch, look, open_model
 from statetrace.explorer.describe import about, first_head
-from statetrace.explorer.session import opened
+from statetrace.inspection import Patch, look, open_model
+from statetrace.inspection.session import opened
 from statetrace.lenses.attention import AttentionSpec, attention
 from statetrace.lenses.loading import ExternalCheckpoint, from_checkpoint, from_run
 from statetrace.lenses.parts.answers import answers
 from statetrace.runs import Run
 from statetrace.tasks.sequences import Sequences
 from statetrace.training.loop import train
-from tests.explorer.cases import random_model, zoo
+from tests.inspection.cases import random_model, zoo
 from tests.lenses.test_foreign_text import LENGTH, TEXTS, checkpoint
 from tests.training.conftest import Recorder, toy
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer import Patch, look
 from statetrace.explorer.server import HEADERS, MOST_BYTES, Trust, check_comparable, listen
-from tests.explorer.cases import ACTIONS, SOURCE, labels, random_model, zoo
+from statetrace.inspection import Patch, look
 from tests.explorer.serving import TOKEN, serving
+from tests.inspection.cases import ACTIONS, SOURCE, labels, random_model, zoo
 
 PATHS = ["/", "/assets/main.js", "/api/about", "/api/look"]
 HERE, THERE = ACTIONS.split(","), SOURCE.split(",")

@@ -9,14 +9,14 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer import Patch, look, open_model
-from statetrace.explorer.probes import targets_of
-from statetrace.explorer.session import opened
+from statetrace.inspection import Patch, look, open_model
+from statetrace.inspection.probes import targets_of
+from statetrace.inspection.session import opened
 from statetrace.interventions import GridSpec, Site, capture, overwrite, patch_grid
 from statetrace.lenses.loading import LoadedModel
 from statetrace.models.families.generic import GenericAnatomy
 from statetrace.zoo import checkpoint
-from tests.explorer.cases import ACTIONS, RANDOM, SOURCE, ZOO, labels, random_model, zoo
+from tests.inspection.cases import ACTIONS, RANDOM, SOURCE, ZOO, labels, random_model, zoo
 from tests.interventions.test_capture import hooks
 
 KINDS = sorted(RANDOM)

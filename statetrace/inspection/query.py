@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer.session import Session
+from statetrace.inspection.session import Session
 from statetrace.interventions import Site
 
 INSTEAD = ("mean", "zero")

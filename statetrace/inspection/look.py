@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.explorer.query import Patch, Query, question
-from statetrace.explorer.session import Session
+from statetrace.inspection.query import Patch, Query, question
+from statetrace.inspection.session import Session
 from statetrace.interventions import (
     Edit,
     Site,

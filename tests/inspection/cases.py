@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from statetrace.explorer import open_model
-from statetrace.explorer.session import opened
+from statetrace.inspection import open_model
+from statetrace.inspection.session import opened
 from statetrace.lenses.loading import LoadedModel
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.sentences import sentences

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer.probes import ProbeSet, fit_probes, sequences_within
+from statetrace.inspection.probes import ProbeSet, fit_probes, sequences_within
 from statetrace.interventions import Site, evaluating, sites_of
 from statetrace.lenses.loading import ExternalCheckpoint, LoadedModel, from_checkpoint, from_run
 from statetrace.lenses.parts.answers import device_of
