@@ -50,7 +50,7 @@ REFUTING = 3
 
 
 @dataclass(frozen=True)
-class Test:
+class Check:
     """One measurement behind a claim; see the module's example."""
 
     label: str
@@ -81,7 +81,7 @@ class Claim:
     says: str
     where: str
     section: str
-    tests: tuple[Test, ...] = ()
+    tests: tuple[Check, ...] = ()
     status: str = ""
     why: str = ""
     finding: str = ""
@@ -103,7 +103,7 @@ class Outcome:
         subjects: the lens models or rows that were measured.
     """
 
-    test: Test
+    test: Check
     numbers: tuple[tuple[str, Number], ...]
     passed: int
     decision: str
@@ -137,7 +137,7 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
     for file in sorted(folder.glob("*.toml")):
         content = tomllib.loads(file.read_text())
         for block in content["claim"]:
-            tests = tuple(Test(**test) for test in block.pop("test", ()))
+            tests = tuple(Check(**test) for test in block.pop("test", ()))
             claims.append(Claim(band=content["band"], tests=tests, **block))
     claims.sort(key=lambda claim: claim.id)
     if len({claim.id for claim in claims}) < len(claims):
@@ -145,7 +145,7 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
     return claims
 
 
-def run_test(test: Test, selection: Selection) -> Outcome:
+def run_test(test: Check, selection: Selection) -> Outcome:
     measure = find(test.measure, test.args)
     if measure.kind == "rows":
         rows = selection.rows(test.models)
@@ -167,7 +167,7 @@ def run_test(test: Test, selection: Selection) -> Outcome:
     return _each(test, measured)
 
 
-def _over(test: Test, number: Number, subjects: tuple[Any, ...]) -> Outcome:
+def _over(test: Check, number: Number, subjects: tuple[Any, ...]) -> Outcome:
     supported = supports(test.rule, number)
     decision = OPEN if supported is None else PASS if supported else FAIL
     if decision == FAIL and test.bound == "ours" and not test.small:
@@ -175,7 +175,7 @@ def _over(test: Test, number: Number, subjects: tuple[Any, ...]) -> Outcome:
     return Outcome(test, (("", number),), int(supported is True), decision, subjects)
 
 
-def _each(test: Test, measured: list[tuple[LensModel, Number]]) -> Outcome:
+def _each(test: Check, measured: list[tuple[LensModel, Number]]) -> Outcome:
     """Most models decide; a refutation at the paper's size takes three, and a bound of the paper's."""
     if not measured:
         return Outcome(test, (), 0, ABSENT)

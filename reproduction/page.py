@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reproduction.claim import (
-    ABSENT, AGREES, DIFFERS, FAIL, OPEN, PASS, SMALL, UNTESTED, Answer, Outcome, Test,
+    ABSENT, AGREES, DIFFERS, FAIL, OPEN, PASS, SMALL, UNTESTED, Answer, Outcome, Check,
     about_subject, size_text,
 )  # fmt: skip
 from reproduction.figures import FOLDER, charts
@@ -168,7 +168,7 @@ def _section(
 
 def section_rows(
     answers: list[Answer],
-) -> list[tuple[int, Test, Outcome | None, Outcome | None]]:
+) -> list[tuple[int, Check, Outcome | None, Outcome | None]]:
     """Rows of a section: a claim's number, a test, and its outcomes at the paper's size and in
     small models, which share a label."""
     rows: dict[tuple[int, str], list[Outcome]] = {}
