@@ -353,7 +353,7 @@ class Analyzer:
         """Keep the verdict about the newest checkpoint in the run folder."""
         if self.run is not None and self._asked_step is None:
             about = {} if weights is None else {"weights": weights}
-            write_json(self.run.path / "verdict.json", judged.as_json() | about)
+            write_json(self.run.path / "verdict.json", judged.to_dict() | about)
         return judged
 
 

@@ -129,6 +129,11 @@ def loaded(kind: str) -> dict[str, Any]:
     return things
 
 
+def is_broken(kind: str, name: str) -> bool:
+    """Whether a plug-in of that name was tried and cannot be loaded."""
+    return any(plugin.problem is not None for plugin in _listed(kind).get(name, []))
+
+
 def warn(problem: str) -> None:
     """Report a problem once per process."""
     if problem not in _warned:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import numpy as np
-
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec
 from statetrace.groups import group as named
-from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
+from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm, algorithm_names
+from statetrace.mechanisms.layers_needed import layers_needed
 from statetrace.mechanisms.signatures import Signature, signature
 from statetrace.report.figures.chart import Chart, Heat, Line, Panel, grid, numbers
 from statetrace.report.run_results import RunResults
-from statetrace.tasks.sequences import unique_sequences
 
 PAIRS = 100
 LONGEST = 128
@@ -41,8 +39,8 @@ class Predicted:
         return _predicted(look.group, look.seen(lens))
 
     def names(self) -> list[str]:
-        """The algorithms that exist for the group, in the paper's order."""
-        return [name for name in ALGORITHMS if not isinstance(self.signature(name), str)]
+        """The algorithms that exist for the group, in the paper's order, then registered ones."""
+        return [name for name in algorithm_names() if not isinstance(self.signature(name), str)]
 
     def signature(self, name: str) -> Signature | str:
         """What it predicts, or a sentence on why there is nothing to predict."""
@@ -55,43 +53,16 @@ class Predicted:
 
     def layers_needed(self, name: str, lengths: tuple[int, ...]) -> dict[str, list[float | None]]:
         """split -> for each length the layers that its answer needs, counted as the depth lens
-        does: in how many rows the last token may start again from the corrupted run and the
-        clean answer still comes out."""
+        does."""
         program = algorithm(name, self.group)
-        layers = program.depth(max(lengths))
-        found: dict[str, list[float | None]] = {}
-        for length in lengths:
-            n = min(PAIRS, self.group.order**length)
-            clean = unique_sequences(self.group, n, length, 0).actions.astype(np.int64)
-            rng = np.random.default_rng([0, length, 1])
-            corrupted = clean.copy()
-            corrupted[:, 0] += rng.integers(1, self.group.order, size=len(clean))
-            corrupted[:, 0] %= self.group.order
-            good, bad = (program.run(actions, layers).h for actions in (clean, corrupted))
-            share = np.zeros(len(clean))
-            for row in range(layers + 1):
-                h = good[row].copy()
-                h[:, -1] = bad[row][:, -1]
-                for layer in range(row + 1, layers + 1):
-                    h = program.step(layer, h)
-                share += (h[:, -1] == good[-1][:, -1]).all(-1)
-            for split, chosen in _splits(self.group, clean, corrupted).items():
-                mean = float(share[chosen].mean()) if chosen.any() else None
-                found.setdefault(split, []).append(mean)
-        return found
+        needed = layers_needed(program, lengths, PAIRS, self.group.parity)
+        called = {split: name for name, split in SPLITS.items()}
+        return {called[split]: values for split, values in needed.items()}
 
 
 @lru_cache(maxsize=8)
 def _predicted(group: Group, length: int) -> Predicted:
     return Predicted(group, length)
-
-
-def _splits(of: Group, clean: np.ndarray, corrupted: np.ndarray) -> dict[str, np.ndarray]:
-    found = {"all": np.ones(len(clean), dtype=bool)}
-    if of.parity is not None:  # the rest of the sequences is the same
-        same = of.parity[clean[:, 0]] == of.parity[corrupted[:, 0]]
-        found |= {"same parity": same, "opposite parity": ~same}
-    return found
 
 
 def patching(look: RunResults, name: str, pairs: str = "all") -> Chart | None:
