@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
+from statetrace.explorer import open_model
 from statetrace.explorer.describe import describe_model, first_head
-from statetrace.inspection import Patch, look, make_session, open_model
+from statetrace.inspection import Patch, look, make_session
 from statetrace.lenses.attention import AttentionSpec, attention
-from statetrace.lenses.loading import ExternalCheckpoint, from_checkpoint, from_run
+from statetrace.lenses.loading import load_external, load_run
 from statetrace.lenses.parts.answers import answers
 from statetrace.runs import Run
 from statetrace.tasks.sequences import Sequences
@@ -30,7 +32,7 @@ def test_a_run_is_opened_at_any_checkpoint(run):
     said = {}
     for step in (None, steps[0], steps[-1]):
         model = open_model(run.path, device="cpu", step=step)
-        subject = from_run(run, step, "cpu")
+        subject = load_run(run, step, "cpu")
         drawn = subject.task.sample(5, seed=3)
         for actions, expected in zip(
             drawn.actions.tolist(), answers(subject.model, subject.task, drawn), strict=True
@@ -46,7 +48,7 @@ def test_a_run_is_opened_at_any_checkpoint(run):
 
 def test_plain_text_from_elsewhere(tmp_path):
     folder = checkpoint(tmp_path, TEXTS)
-    subject = from_checkpoint(
+    subject = load_external(
         folder, ExternalCheckpoint("S3", LENGTH, "receives", form="text"), "cpu"
     )
     model = make_session(subject, "theirs")
