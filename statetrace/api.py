@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from statetrace.analysis import Analyzer, OnMessage, OnProgress, no_message, no_progress
 from statetrace.config.external import HIDDEN, VISIBLE, ExternalCheckpoint
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group
+from statetrace.groups import Group, group_name
 from statetrace.lenses.result import LensResult
 from statetrace.runs import Run
 
@@ -130,8 +130,12 @@ def train(
     if out is None:
         temporary = tempfile.TemporaryDirectory(prefix="statetrace-")
         out = Path(temporary.name) / "run"
+    states = settings.get("group")
+    states = states if isinstance(states, Group) else None
+    if states is not None:
+        settings["group"] = group_name(states)
     resolved = resolve_recipe(recipe, Path(out), resume, settings)
-    run_training(resolved, Run(Path(out)), callback or Quiet(), resume)
+    run_training(resolved, Run(Path(out)), callback or Quiet(), resume, states)
     model = TrackedModel(Run(Path(out)), name=str(out), device=resolved.training.device)
     model._temporary = temporary
     return model
@@ -345,7 +349,7 @@ class TrackedModel(Analyzer):
             sites: which positions a patch covers, "prefix", "suffix" or "window", or the name of a
                 grid such as "window3-substitution-head".
         """
-        from statetrace.inspection.patch import patch
+        from statetrace.inspection import patch
 
         return patch(self.loaded.model, self.loaded.task, clean, corrupted, sites, **options)
 

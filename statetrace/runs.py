@@ -1,6 +1,7 @@
 """The run folder: the only thing handed from stage to stage.
 
     RUN/run.json                recipe, versions, hardware, and when it was worked on
+    RUN/group.json              the table of a group that has no built-in name
     RUN/metrics.jsonl           one record per line; no clock times, so that equal runs are equal
     RUN/checkpoints/step-N/     a plain Hugging Face checkpoint and what exact resume needs
     RUN/stages/1-topic/         the same of an earlier stage, where a recipe has several
@@ -81,10 +82,10 @@ class Run:
 
     @property
     def group(self) -> Group:
-        """The group whose states the model tracks."""
-        from statetrace.groups import group
+        """The group whose states the model tracks; RUN/group.json where it has no built-in name."""
+        from statetrace.groups import stored_group
 
-        return group(self.task["group"], self.task["notation"])
+        return stored_group(self.path, self.task["group"], self.task["notation"])
 
     @property
     def recipe(self) -> dict[str, Any]:

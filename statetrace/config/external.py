@@ -13,6 +13,8 @@ from typing import Any
 
 from statetrace.config.settings import FORMS, one_of
 from statetrace.errors import StatetraceError
+from statetrace.groups import GroupSpec, group_name, store_group
+from statetrace.groups import group as resolve_group
 from statetrace.runs import Run
 
 HIDDEN, VISIBLE = PADDINGS = ("hidden", "visible")
@@ -37,7 +39,7 @@ class ExternalCheckpoint:
         folder: the checkpoint, relative to the run folder or absolute.
     """
 
-    group: str
+    group: GroupSpec
     length: int
     notation: str = "moves"
     tokens: tuple[int, ...] | None = None
@@ -75,21 +77,25 @@ class ExternalCheckpoint:
         """Write the run.json of a folder about this checkpoint. A folder that holds another run is
         refused; a bundled or compiled model may have moved since."""
         run.check_new()
+        named = dataclasses.replace(self, group=group_name(self.group))
         if run.exists():
             before, info = ExternalCheckpoint.of(run), run.info
             if before is not None and details:
                 before = dataclasses.replace(before, folder=self.folder)
-            if before != self or any(info.get(key) != value for key, value in details.items()):
+            if before != named or any(info.get(key) != value for key, value in details.items()):
                 raise StatetraceError(
                     f"'{run.path}' already holds another run; choose another --out"
                 )
         info = {"format": 1, "foreign": self.to_json(), **details}
+        if not run.exists():
+            store_group(run.path, resolve_group(self.group, self.notation))
         if not run.exists() or run.info != info:
             run.write_info(info)
 
     def to_json(self) -> dict[str, Any]:
         tokens = None if self.tokens is None else list(self.tokens)
-        return dataclasses.asdict(self) | {"tokens": tokens}
+        named = dataclasses.replace(self, group=group_name(self.group))
+        return dataclasses.asdict(named) | {"tokens": tokens}
 
     def path(self, run: Run) -> Path:
         """The checkpoint's folder."""

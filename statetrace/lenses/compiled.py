@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.config.external import ExternalCheckpoint
+from statetrace.groups import group_name
 from statetrace.lenses.parts.answers import answers
 from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import CompileSpec
@@ -50,5 +51,6 @@ def save_compiled(model: Any, spec: CompileSpec, folder: Path) -> Run:
     external = ExternalCheckpoint(
         spec.group, spec.length, spec.notation, start_marker=spec.start_marker
     )
-    external.describe(run, compiled=dataclasses.asdict(spec))
+    named = dataclasses.replace(spec, group=group_name(spec.group))
+    external.describe(run, compiled=dataclasses.asdict(named))
     return run

@@ -68,10 +68,11 @@ def load_run(
     if external is not None:
         if step is not None:
             raise StatetraceError(f"'{run.path}' was not trained here and has no step {step}")
+        external = replace(external, group=run.group)
         return load_external(external.path(run), external, device)
     recipe = Recipe.of(run.recipe, f"{run.path}/run.json")
     step, folder = _checkpoint(run, step, on_message)
-    task = setup.make_task(recipe, folder)
+    task = setup.make_task(recipe, folder, run.group)
     _, analysis = setup.make_splits(recipe, task)
     model = load_checkpoint(folder).to(pick_device(device))
     task = replace(task, held_out=analysis)

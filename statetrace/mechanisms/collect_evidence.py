@@ -61,7 +61,7 @@ def verdict_settings(lens: str, group: Group) -> dict[str, Any]:
     quotient = first_quotient(group)
     if quotient is None or quotient.name == "parity":
         return SETTINGS[lens]
-    by_quotient = {
+    by_quotient: dict[str, dict[str, Any]] = {
         "probing": {"targets": ("state", quotient.name)},
         "attention": {"quotient": quotient.name},
     }
