@@ -243,12 +243,11 @@ class Analyzer:
     def _spec(self, lens: str, settings: Mapping[str, Any]) -> Any:
         from statetrace.lenses.registry import LENSES, make_spec
 
-        words = {name: _spelled(value) for name, value in settings.items()}
+        settings = dict(settings)
         if LENSES[lens].reads_log and self.run is not None:
-            words.setdefault("run", str(self.run.path))
-            if self._asked_step is not None:
-                words.setdefault("until", str(self._asked_step))
-        return make_spec(lens, words)
+            settings.setdefault("run", str(self.run.path))
+            settings.setdefault("until", self._asked_step)
+        return make_spec(lens, settings)
 
     def _run_lenses(
         self,
@@ -355,14 +354,3 @@ class Analyzer:
             about = {} if weights is None else {"weights": weights}
             write_json(self.run.path / "verdict.json", judged.to_dict() | about)
         return judged
-
-
-def _spelled(value: Any) -> str:
-    """A setting as the command line spells it."""
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(_spelled(part) for part in value)
-    return str(getattr(value, "name", value))

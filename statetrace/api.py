@@ -349,7 +349,7 @@ class TrackedModel(Analyzer):
             sites: which positions a patch covers, "prefix", "suffix" or "window", or the name of a
                 grid such as "window3-substitution-head".
         """
-        from statetrace.inspection.patch import patch
+        from statetrace.inspection import patch
 
         return patch(self.loaded.model, self.loaded.task, clean, corrupted, sites, **options)
 

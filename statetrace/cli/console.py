@@ -1,6 +1,5 @@
-"""The two streams people read: results on stdout, progress and complaints on stderr. On a terminal
-lines are broken between words; elsewhere a sentence stays on one line, so that it can be searched
-for."""
+"""Results go to stdout, progress and messages to stderr. A terminal wraps lines between words;
+elsewhere a sentence stays on one line, so that it can be searched for."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ def lens_bars(transient: bool = False) -> Iterator[Callable[[str, float], None]]
 
 
 def bars(transient: bool = False) -> Progress:
-    """A progress bar per lens, on stderr, and none where nobody watches."""
+    """A progress bar per lens, on stderr; none where stderr is not a terminal."""
     return Progress(
         TextColumn("{task.description:15}"),
         BarColumn(bar_width=None),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.lenses import fingerprint as weights
 from statetrace.lenses.fingerprint import differ, fingerprint, weights_of
-from statetrace.config.external import ExternalCheckpoint
 from statetrace.lenses.loading import load_external
 from statetrace.runs import Run
 from statetrace.zoo import adopt, checkpoint

@@ -18,9 +18,9 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
-from statetrace.config.external import ExternalCheckpoint
 from statetrace.lenses.loading import load_external
 from statetrace.lenses.parts.answers import answers
 from statetrace.runs import Run
