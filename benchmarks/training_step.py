@@ -33,7 +33,7 @@ from statetrace.config.settings import TrainingSettings
 from statetrace.models import ModelSpec, build, parameter_count
 from statetrace.tasks.word_problem import word_problem
 from statetrace.training.evaluate import loss, predict
-from statetrace.training.fused import Step
+from statetrace.training.fused import FusedStep
 from statetrace.training.optimizer import adamw
 from statetrace.training.parallel import World
 from statetrace.training.setup import WORKSPACE, surroundings
@@ -97,7 +97,7 @@ def plain_step(
 
 
 def our_step(model: Any, mixed: bool, graph: bool) -> Callable[..., torch.Tensor]:
-    ours = Step([model], SETTINGS, loss, torch.bfloat16 if mixed else torch.float32)
+    ours = FusedStep([model], SETTINGS, loss, torch.bfloat16 if mixed else torch.float32)
     ours.graphs &= graph
 
     def step(index: int, batch: Batch) -> torch.Tensor:

@@ -20,26 +20,26 @@ from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import Cell
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 
 Stop = Callable[[], bool]
 Work = Callable[[Study, Cell, Stop], dict[str, Any] | None]
 """What is done with a cell: returns what the table should say, or None where it was stopped."""
 
 
-class Until(Quiet):
+class Until(Callback):
     """Stops a run when asked to, or behind a step of its last stage."""
 
     def __init__(self, step: int | None, stop: Stop) -> None:
         self._until, self._stop, self._done, self._last = step, stop, 0, True
 
-    def entered(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: Stage) -> None:
         self._last = stage.last
 
-    def started(self, step: int, steps: int) -> None:
+    def on_start(self, step: int, steps: int) -> None:
         self._done = step
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         self._done += 1
         reached = self._until is not None and self._last and self._done >= self._until
         return reached or self._stop()

@@ -23,14 +23,14 @@ from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.training import setup
-from statetrace.training.callback import Quiet
-from statetrace.training.fused import beyond
-from statetrace.training.loop import Position, find, home, take_up
+from statetrace.training.callback import Callback
+from statetrace.training.fused import unsupported_size
+from statetrace.training.loop import Position, find_position, make_trainer, stage_run
 from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import join, pick_device
 from statetrace.training.run_log import RunLog
 from statetrace.training.setup import TrainingPlan
-from statetrace.training.trainer import Trainer, whole_step
+from statetrace.training.trainer import Trainer, make_fused_step
 
 FAMILIES = ("gpt2", "pythia")
 """Those that the program knows."""
@@ -55,7 +55,7 @@ def why_not(recipe: Recipe) -> str | None:
     if dropout and device.type != "cuda":
         return f"dropout is {dropout:g}, whose masks on a CPU are those of a single run"
     words, size = setup.make_task(recipe).vocabulary, spec.size
-    return beyond(
+    return unsupported_size(
         words.size,
         words.tokens(recipe.task.length),
         size.width // size.heads,
@@ -70,7 +70,7 @@ class Stack:
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
         self.trainers = list(trainers)
-        self._step = whole_step(self.trainers)
+        self._step = make_fused_step(self.trainers)
 
     def step(self, index: int) -> None:
         """One optimizer step of every seed, each on its own batch number `index`."""
@@ -115,12 +115,12 @@ def train_together(
             locks.enter_context(run.lock())
         first = setup.make_plan(recipes[0], world)
         plans = [replace(first, recipe=one, stage=one.stages[0]) for one in recipes]
-        at = [find(plan, run, Quiet()) for plan, run in zip(plans, runs, strict=True)]
+        at = [find_position(plan, run, Callback()) for plan, run in zip(plans, runs, strict=True)]
         _check_abreast(at)
         if at[0].stage.last and at[0].step >= _end(at[0].stage, until):
             return at[0].step
         members = [
-            Member(plan, run, RunLog(plan, run, Quiet(), began))
+            Member(plan, run, RunLog(plan, run, Callback(), began))
             for plan, run in zip(plans, runs, strict=True)
         ]
         ended = "stopped"
@@ -172,7 +172,7 @@ def _stages(
             Position(
                 member.plan.recipe.stages[stage.number + 1],
                 0,
-                home(member.run, stage).checkpoint(done),
+                stage_run(member.run, stage).checkpoint(done),
             )
             for member in members
         ]
@@ -186,7 +186,7 @@ def _stage(
     start, stage = at[0].step, at[0].stage
     steps = stage.training.steps
     trainers = [
-        take_up(member.plan, member.run, one) for member, one in zip(members, at, strict=True)
+        make_trainer(member.plan, member.run, one) for member, one in zip(members, at, strict=True)
     ]
     pairs = [(trainer, member.book) for trainer, member in zip(trainers, members, strict=True)]
     for trainer, book in pairs:

@@ -32,7 +32,7 @@ ACTION = "action"
 
 
 @dataclass(frozen=True)
-class Auxiliary:
+class AuxiliaryTask:
     """What is read, and where.
 
     Attributes:
@@ -78,7 +78,7 @@ class Labels(nn.Module):
     number: torch.Tensor  # token -> the state, [vocab]
     between: torch.Tensor  # state before, state after -> the action between them, [order, order]
 
-    def __init__(self, auxiliary: Auxiliary) -> None:
+    def __init__(self, auxiliary: AuxiliaryTask) -> None:
         super().__init__()
         self.auxiliary = auxiliary
         of, words = auxiliary.group, auxiliary.vocabulary
@@ -102,13 +102,13 @@ class Labels(nn.Module):
         return classes.masked_fill(targets < 0, UNSUPERVISED)
 
 
-class Reader(nn.Module):
+class ModelWithAuxiliary(nn.Module):
     """A model and the classifier that reads from it; called like the model itself.
 
     `read` [B, T, classes] is what the classifier said of the latest call.
     """
 
-    def __init__(self, model: Any, auxiliary: Auxiliary) -> None:
+    def __init__(self, model: Any, auxiliary: AuxiliaryTask) -> None:
         super().__init__()
         found = anatomy(model)
         self.auxiliary = auxiliary
@@ -148,7 +148,7 @@ class Reader(nn.Module):
 @torch.no_grad()
 def reading(
     module: nn.Module,
-    reader: Reader,
+    reader: ModelWithAuxiliary,
     batches: tuple[Batch, ...],
     autocast: AbstractContextManager[Any],
 ) -> dict[str, float]:

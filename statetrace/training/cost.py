@@ -77,7 +77,7 @@ def estimate(recipe: Recipe) -> Cost:
         setup.model_spec(recipe),
         task.vocabulary.size,
         setup.max_length(recipe, task),
-        setup.keeps_words(recipe),
+        setup.keeps_vocabulary(recipe),
     )
     device = pick_device(recipe.training.device)
     memory = counted.total * BYTES_PER_PARAMETER

@@ -16,7 +16,7 @@ from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
-from statetrace.training.callback import Callback, Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
 from statetrace.training.run_log import RunLog
 from statetrace.training.setup import TrainingPlan
@@ -44,7 +44,7 @@ class Position:
     folder: Path | None
 
 
-def train(recipe: Recipe, run: Run, listener: Callback, resume: bool = False) -> Outcome:
+def train(recipe: Recipe, run: Run, callback: Callback, resume: bool = False) -> Outcome:
     """Train as the recipe says, into a run folder.
 
     A folder that already holds a run is only touched with `resume`, which continues it from its
@@ -55,17 +55,17 @@ def train(recipe: Recipe, run: Run, listener: Callback, resume: bool = False) ->
     with join(recipe.training.device) as world:
         plan = setup.make_plan(recipe, world)  # refuses nonsense before anything is written
         if not world.leads:
-            return _train(plan, run, Quiet(), began)
+            return _train(plan, run, Callback(), began)
         run.check_new()
         if run.exists():
             _check_resumable(recipe, run, resume)
-        elif any(home(run, stage).checkpoints() for stage in recipe.stages):
+        elif any(stage_run(run, stage).checkpoints() for stage in recipe.stages):
             raise StatetraceError(
                 f"'{run.path}' holds checkpoints but no run.json that says what they are; "
                 "choose another --out"
             )
         with run.lock():
-            return _train(plan, run, listener, began)
+            return _train(plan, run, callback, began)
 
 
 def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:
@@ -82,16 +82,16 @@ def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:
         )
 
 
-def home(run: Run, stage: Stage) -> Run:
+def stage_run(run: Run, stage: Stage) -> Run:
     """The folder a stage's checkpoints go to: the last stage's are the run's own."""
     return run if stage.last else run.stage(stage.name)
 
 
-def find(plan: TrainingPlan, run: Run, listener: Callback) -> Position:
+def find_position(plan: TrainingPlan, run: Run, callback: Callback) -> Position:
     """Where to go on: behind the newest undamaged checkpoint of the latest stage that has one."""
     stages = plan.recipe.stages
     for stage in reversed(stages):
-        found = checkpoint.newest(home(run, stage), listener.told)
+        found = checkpoint.newest(stage_run(run, stage), callback.on_message)
         if found is None:
             continue
         step, folder = found
@@ -105,15 +105,15 @@ def _complete(stage: Stage, step: int, folder: Path) -> bool:
     return step >= stage.training.steps or checkpoint.ended(folder) is not None
 
 
-def _train(plan: TrainingPlan, run: Run, listener: Callback, began: float) -> Outcome:
-    at = find(plan, run, listener)
+def _train(plan: TrainingPlan, run: Run, callback: Callback, began: float) -> Outcome:
+    at = find_position(plan, run, callback)
     if at.folder and at.step and _complete(at.stage, at.step, at.folder):
         why = checkpoint.ended(at.folder) or f"all {at.stage.training.steps:,} steps are done"
-        listener.told(f"'{run.path}' is finished: {why}")
+        callback.on_message(f"'{run.path}' is finished: {why}")
         return Outcome(at.step, True, at.folder, at.stage.label)
-    book = RunLog(plan, run, listener, began)
+    book = RunLog(plan, run, callback, began)
     try:
-        outcome = _stages(plan, run, book, listener, at)
+        outcome = _stages(plan, run, book, callback, at)
     except BaseException as error:
         book.close(f"{type(error).__name__}: {error}"[:500])
         raise
@@ -122,14 +122,14 @@ def _train(plan: TrainingPlan, run: Run, listener: Callback, began: float) -> Ou
 
 
 def _stages(
-    plan: TrainingPlan, run: Run, book: RunLog, listener: Callback, at: Position
+    plan: TrainingPlan, run: Run, book: RunLog, callback: Callback, at: Position
 ) -> Outcome:
     while True:
-        trainer = take_up(plan, run, at)
+        trainer = make_trainer(plan, run, at)
         if at.stage.label is not None:
-            listener.entered(at.stage)
+            callback.on_stage_start(at.stage)
         book.enter(trainer, at.step)
-        outcome, stop = _steps(trainer, book, listener, at.step)
+        outcome, stop = _steps(trainer, book, callback, at.step)
         if at.stage.last or not outcome.finished:
             return outcome
         if stop:
@@ -138,33 +138,33 @@ def _stages(
         at = Position(plan.recipe.stages[at.stage.number + 1], 0, outcome.checkpoint)
 
 
-def take_up(plan: TrainingPlan, run: Run, at: Position) -> Trainer:
+def make_trainer(plan: TrainingPlan, run: Run, at: Position) -> Trainer:
     """What goes on from there: with a fresh optimizer at the beginning of a stage."""
     plan = plan.at(at.stage)
     if at.folder is None or at.step == 0:
-        return Trainer(plan, home(run, at.stage), setup.make_model(plan, at.folder))
-    trainer = Trainer(plan, home(run, at.stage), load_checkpoint(at.folder))
+        return Trainer(plan, stage_run(run, at.stage), setup.make_model(plan, at.folder))
+    trainer = Trainer(plan, stage_run(run, at.stage), load_checkpoint(at.folder))
     trainer.resume(at.folder)
     return trainer
 
 
-def _steps(trainer: Trainer, book: RunLog, listener: Callback, start: int) -> tuple[Outcome, bool]:
+def _steps(trainer: Trainer, book: RunLog, callback: Callback, start: int) -> tuple[Outcome, bool]:
     """One stage to its end, or to where someone wants to stop (then the second value is True)."""
     stage, run, world = trainer.stage, trainer.run, trainer.plan.world
     steps, stop = stage.training.steps, False
-    listener.started(start, steps)
+    callback.on_start(start, steps)
     if start == 0:
         book.evaluation(0, trainer.evaluate(0))
     for index in range(start, steps):
         trainer.step(index)
         done = index + 1
-        stop = world.size == 1 and listener.wants_stop()
+        stop = world.size == 1 and callback.should_stop()
         log = done % stage.evaluation.log_every == 0 or done == steps
         evaluate = done % stage.evaluation.evaluate_every == 0 or done == steps
         save = done % stage.checkpoint.checkpoint_every == 0 or done == steps or stop
         if log or evaluate or save:
             latest = trainer.read_losses()
-            listener.stepped(done, latest)
+            callback.on_step(done, latest)
         if log:
             book.training(done, latest)
         why, ended = None, False

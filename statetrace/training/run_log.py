@@ -23,8 +23,8 @@ class RunLog:
     """One sitting at a run, from where it stood; it may pass through several stages. Its time is
     counted from `began` (of time.perf_counter), so that the making of the data is in it."""
 
-    def __init__(self, plan: TrainingPlan, run: Run, listener: Callback, began: float) -> None:
-        self._plan, self._run, self._listener = plan, run, listener
+    def __init__(self, plan: TrainingPlan, run: Run, callback: Callback, began: float) -> None:
+        self._plan, self._run, self._callback = plan, run, callback
         self._stage = plan.stage
         self._began = began
         self._session: dict[str, Any] | None = None
@@ -62,7 +62,7 @@ class RunLog:
 
     def evaluation(self, step: int, found: Evaluation) -> None:
         for record in found.records:
-            self._listener.evaluated(self._write(record))
+            self._callback.on_evaluation(self._write(record))
 
     def _write(self, record: dict[str, Any]) -> dict[str, Any]:
         if self._stage.label is not None:

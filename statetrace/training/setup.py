@@ -80,7 +80,7 @@ def make_plan(recipe: Recipe, world: World) -> TrainingPlan:
         autocast=autocast(recipe, world.device),
     )
     for stage in recipe.stages:
-        _refuse_program(recipe, _not_by_program(stage, world))
+        _check_fused_step(recipe, _unsupported_by_fused_step(stage, world))
         auxiliary = make_objective(plan, stage).auxiliary
         if auxiliary is not None:
             auxiliary.layer_of(layer_count(model_spec(recipe)))
@@ -104,7 +104,7 @@ def make_task(recipe: Recipe, trained: Path | None = None) -> WordProblem:
     return replace(task, vocabulary=told)
 
 
-def keeps_words(recipe: Recipe) -> bool:
+def keeps_vocabulary(recipe: Recipe) -> bool:
     """Whether the words of a pretrained model mean the same in the task."""
     source, own = recipe.task.tokenizer, recipe.model.pretrained
     return recipe.task.form == "text" and own is not None and source in (None, own)
@@ -159,7 +159,7 @@ def make_model(plan: TrainingPlan, before: Path | None = None) -> Any:
         spec = model_spec(plan.recipe)
         if spec.name != ModelSettings.name:  # by default a name contradicts nothing
             check_label(spec)
-        keep = keeps_words(plan.recipe) and kind(stage.wanted.objective).words == "elements"
+        keep = keeps_vocabulary(plan.recipe) and kind(stage.wanted.objective).words == "elements"
         return build(spec, size, max_length(plan.recipe, task), seed, keep)
     names = [one.wanted.objective for one in plan.recipe.stages]
     if kind(names[stage.number - 1]).words == kind(names[stage.number]).words:
@@ -199,25 +199,27 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def wants_program(plan: TrainingPlan, config: Any, tokens: int) -> bool:
+def use_fused_step(plan: TrainingPlan, config: Any, tokens: int) -> bool:
     """Whether a stage on sequences of so many tokens is trained by the program: by default on CUDA,
     where it can be."""
     settings, device = plan.recipe.training, plan.world.device
-    reason = _not_by_program(plan.stage, plan.world)
-    reason = reason or program.why_not(config, device, tokens, precision(plan.recipe, device))
-    _refuse_program(plan.recipe, reason)
+    reason = _unsupported_by_fused_step(plan.stage, plan.world)
+    reason = reason or program.unsupported_reason(
+        config, device, tokens, precision(plan.recipe, device)
+    )
+    _check_fused_step(plan.recipe, reason)
     return reason is None and (
         device.type == "cuda" if settings.program is None else settings.program
     )
 
 
-def _refuse_program(recipe: Recipe, reason: str | None) -> None:
+def _check_fused_step(recipe: Recipe, reason: str | None) -> None:
     """Where it was asked for and there is a reason against it."""
     if recipe.training.program and reason is not None:
         raise StatetraceError(f"program true is impossible here: {reason}; leave it out")
 
 
-def _not_by_program(stage: Stage, world: World) -> str | None:
+def _unsupported_by_fused_step(stage: Stage, world: World) -> str | None:
     """What about a stage, whatever its model, the program cannot do."""
     if world.size > 1:
         return f"there are {world.size} processes"
@@ -226,7 +228,7 @@ def _not_by_program(stage: Stage, world: World) -> str | None:
     return None
 
 
-def wants_compile(plan: TrainingPlan, by_program: bool) -> bool:
+def use_compile(plan: TrainingPlan, uses_fused_step: bool) -> bool:
     """By default on CUDA, but not where the program trains, the model is sharded, or it is a
     recurrent one, whose loop over the positions would be unrolled."""
     settings, world = plan.recipe.training, plan.world
@@ -234,7 +236,7 @@ def wants_compile(plan: TrainingPlan, by_program: bool) -> bool:
     if settings.compile is not None:
         return settings.compile
     able = world.device.type == "cuda" and not sharded and attends(model_spec(plan.recipe))
-    return able and not by_program
+    return able and not uses_fused_step
 
 
 WORKSPACE = {"CUBLAS_WORKSPACE_CONFIG": ":16:8", "CUBLASLT_WORKSPACE_SIZE": "128"}

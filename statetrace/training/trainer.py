@@ -21,10 +21,10 @@ from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.tasks.batch import Batch
 from statetrace.training import checkpoint, setup
-from statetrace.training.auxiliary import Reader, reading
+from statetrace.training.auxiliary import ModelWithAuxiliary, reading
 from statetrace.training.evaluate import accuracy, predict
-from statetrace.training.fused import Step
-from statetrace.training.objectives import Source, make_objective, measure
+from statetrace.training.fused import FusedStep
+from statetrace.training.objectives import Source, evaluate_objective, make_objective
 from statetrace.training.objectives.objective import ROWS
 from statetrace.training.optimizer import (
     adamw,
@@ -78,7 +78,7 @@ class Trainer:
         reader: model and auxiliary classifier, where the stage has one.
         split: its training batches, of the state task the training sequences.
         analysis: the sequences that evaluations of the state use.
-        by_program: whether steps are made by the program rather than by calling the model.
+        uses_fused_step: whether steps are made by the program rather than by calling the model.
     """
 
     def __init__(self, plan: TrainingPlan, run: Run, model: Any) -> None:
@@ -87,8 +87,8 @@ class Trainer:
         self.model = model.to(device).train()
         self.objective = make_objective(plan, self.stage, device)
         one = self.split.batch(self.stage.seed, 0, 1, slice(None), self.stage.length)
-        self.by_program = setup.wants_program(plan, model.config, one.tokens.shape[1])
-        if setup.wants_compile(plan, self.by_program):
+        self.uses_fused_step = setup.use_fused_step(plan, model.config, one.tokens.shape[1])
+        if setup.use_compile(plan, self.uses_fused_step):
             # an earlier stage's programs must not count against the limit on recompilation,
             # beyond which models run uncompiled: a resumed run would not have them
             torch.compiler.reset()
@@ -96,13 +96,13 @@ class Trainer:
             self.model.compile(dynamic=False)
         self.reader = None
         if self.objective.auxiliary is not None:
-            self.reader = Reader(self.model, self.objective.auxiliary).to(device)
+            self.reader = ModelWithAuxiliary(self.model, self.objective.auxiliary).to(device)
         core = self.model if self.reader is None else self.reader
         self.module = spread(core, plan.world, plan.recipe.training.parallel, self.model)
         self.optimizer = adamw(core, self.stage.training)
         analysis = plan.splits[1][: self.stage.evaluation.evaluate_sequences]
         self.analysis = plan.task.split(analysis, device)
-        self._program: Step | None = None
+        self._program: FusedStep | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
 
     @property
@@ -128,8 +128,8 @@ class Trainer:
     def step(self, index: int) -> None:
         """One optimizer step on batch number `index`."""
         settings, world, seed = self.stage.training, self.plan.world, self.stage.seed
-        if self.by_program:
-            program, rate = self._whole_step(), learning_rate(settings, index)
+        if self.uses_fused_step:
+            program, rate = self._fused_step(), learning_rate(settings, index)
             with program.beside():
                 batch = self.batch(index)
             self.note(
@@ -168,10 +168,10 @@ class Trainer:
         part = self.plan.world.part(settings.batch)
         return self.split.batch(self.stage.seed, index, settings.batch, part, length)
 
-    def _whole_step(self) -> Step:
+    def _fused_step(self) -> FusedStep:
         """The program; it takes model and moments over at the first step."""
         if self._program is None:
-            self._program = whole_step([self])
+            self._program = make_fused_step([self])
         return self._program
 
     def note(self, index: int, value: torch.Tensor) -> None:
@@ -199,7 +199,9 @@ class Trainer:
         plan, objective, length = self.plan, self.objective, self.stage.length
         records: list[dict[str, Any]] = []
         if objective.held_out:
-            value, share = measure(self.module, objective, objective.held_out, plan.autocast)
+            value, share = evaluate_objective(
+                self.module, objective, objective.held_out, plan.autocast
+            )
             right = {objective.what: share}
             records.append({"kind": "objective", "step": step, "loss": value, "accuracy": right})
         if self.reader is not None:
@@ -239,11 +241,11 @@ class Trainer:
         world.wait()
 
 
-def whole_step(trainers: Sequence[Trainer]) -> Step:
+def make_fused_step(trainers: Sequence[Trainer]) -> FusedStep:
     """The program of trainers whose plans differ in the seed alone; it takes over their models,
     auxiliary classifiers and moments, which become views of its own."""
     first = trainers[0]
-    step = Step(
+    step = FusedStep(
         [trainer.model for trainer in trainers],
         first.stage.training,
         first.objective.loss,

@@ -14,9 +14,9 @@ from statetrace.studies.stacked import train_together
 from statetrace.studies.worker import never
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
-from statetrace.training.auxiliary import Auxiliary, Reader
+from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
 from statetrace.training.evaluate import loss, predict
-from statetrace.training.fused import Step
+from statetrace.training.fused import FusedStep
 from statetrace.training.loop import train
 from statetrace.training.parallel import World
 from statetrace.training.trainer import Trainer
@@ -50,7 +50,7 @@ def test_data_lives_on_the_gpu():
     trainer = Trainer(plan, Run("nowhere"), setup.make_model(plan))
     assert trainer.split.actions.is_cuda
     assert trainer.split.batch(0, 0, 8).tokens.is_cuda
-    assert trainer.by_program
+    assert trainer.uses_fused_step
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
@@ -67,7 +67,7 @@ def test_the_program_on_cuda_is_as_near_to_float32_as_autocast(name):
             logits = predict(other, tokens)
         loss(logits, targets).backward()
         found[mixed] = torch.cat([p.grad.flatten() for p in other.parameters()])
-    step = Step([model], TrainingSettings(), loss, torch.bfloat16)
+    step = FusedStep([model], TrainingSettings(), loss, torch.bfloat16)
     step._gradients(tokens[None], targets[None])
     roles = {name: role for role, name in step.shape.names.items()}
     grads = [step.weights.grad[roles[n]][0].float().flatten() for n, _ in model.named_parameters()]
@@ -85,9 +85,9 @@ def test_a_graph_repeats_what_calls_do(layer):
         model = build(spec, 7, 24, 0).cuda().train()
         read = []
         if layer is not None:
-            wanted = Auxiliary(of, of.quotient("parity"), True, layer, 1.0, Vocabulary.plain(6))
-            read = [Reader(model, wanted).cuda()]
-        step = Step([model], TrainingSettings(), loss, torch.bfloat16, read)
+            wanted = AuxiliaryTask(of, of.quotient("parity"), True, layer, 1.0, Vocabulary.plain(6))
+            read = [ModelWithAuxiliary(model, wanted).cuda()]
+        step = FusedStep([model], TrainingSettings(), loss, torch.bfloat16, read)
         step.graphs = graphs
         generator = torch.Generator().manual_seed(0)
         for index in range(5):

@@ -15,7 +15,7 @@ from statetrace.tasks.batch import UNSUPERVISED
 from statetrace.tasks.text import ByteText, windows
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
-from statetrace.training.auxiliary import Auxiliary, Labels
+from statetrace.training.auxiliary import AuxiliaryTask, Labels
 from statetrace.training.loop import train
 from statetrace.training.objectives.quotient import Cosets
 from statetrace.training.parallel import World
@@ -154,7 +154,9 @@ def test_the_classes_are_those_of_state_and_action(form):
     batch = task.split(drawn).rows(slice(None))
     of = task.group.quotient("parity")
     for action in (True, False):
-        found = Labels(Auxiliary(task.group, of, action, 1, 1.0, task.vocabulary))(batch.targets)
+        found = Labels(AuxiliaryTask(task.group, of, action, 1, 1.0, task.vocabulary))(
+            batch.targets
+        )
         assert torch.equal(found == UNSUPERVISED, ~batch.mask)
         wanted = of.map[drawn.states].astype("int64")
         if action:

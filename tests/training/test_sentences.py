@@ -138,7 +138,9 @@ def test_a_pretrained_model_keeps_its_words(pretrained, tmp_path):
         >= Tokenizer.from_file(f"{pretrained}/tokenizer.json").get_vocab_size()
     )
     longest = setup.max_length(recipe, plan.task)
-    counted = parameter_count(setup.model_spec(recipe), vocabulary.size, longest, keep_words=True)
+    counted = parameter_count(
+        setup.model_spec(recipe), vocabulary.size, longest, keep_vocabulary=True
+    )
     assert counted.total == sum(parameter.numel() for parameter in model.parameters())
     run = Run(tmp_path / "run")
     assert train(recipe, run, Recorder()).finished

@@ -15,6 +15,6 @@ Caveat: numbers equal those of the transformers model up to rounding, not bit fo
 are others. Only `gpt2` and `pythia` are written out.
 """
 
-from statetrace.training.fused.step import Step, beyond, why_not
+from statetrace.training.fused.step import FusedStep, unsupported_reason, unsupported_size
 
-__all__ = ["Step", "beyond", "why_not"]
+__all__ = ["FusedStep", "unsupported_reason", "unsupported_size"]

@@ -8,7 +8,7 @@ import torch
 
 from statetrace.config.settings import TrainingSettings
 from statetrace.training.fused import plain
-from statetrace.training.fused.weights import Part, StackedWeights
+from statetrace.training.fused.weights import ParameterGroup, StackedWeights
 
 EPS = 1e-8
 
@@ -25,7 +25,7 @@ class Adam:
         first = weights.value["tokens"]
         self.told = torch.zeros(3, device=first.device)
         self._joined = first.is_cuda
-        self._parts: dict[tuple[int | None, int | None], list[Part]] = {}
+        self._parts: dict[tuple[int | None, int | None], list[ParameterGroup]] = {}
 
     def tell(self, step: int, rate: float) -> None:
         """Before step number `step` (from 0)."""
@@ -37,7 +37,7 @@ class Adam:
         told = torch.tensor([rate, *rises]).pin_memory()
         self.told.copy_(told, non_blocking=True)
 
-    def rehearse(self, seeds: slice) -> None:
+    def warm_up(self, seeds: slice) -> None:
         """A step that is taken back, so that kernels are compiled before a graph is captured."""
         kept = [[tensor.clone() for tensor in part.changing] for part in self.weights.parts]
         self.step(seeds)
@@ -63,7 +63,7 @@ class Adam:
 
         return kernels
 
-    def _by_kernel(self, part: Part, norms: torch.Tensor, decay: float) -> None:
+    def _by_kernel(self, part: ParameterGroup, norms: torch.Tensor, decay: float) -> None:
         self._ops().adam(
             part.value[0],
             part.work[0],
@@ -77,7 +77,7 @@ class Adam:
             EPS,
         )
 
-    def _by_torch(self, part: Part, norms: torch.Tensor, decay: float) -> None:
+    def _by_torch(self, part: ParameterGroup, norms: torch.Tensor, decay: float) -> None:
         if self.settings.clip:
             scale = (self.settings.clip / (norms + 1e-6)).clamp(max=1.0)
             for grad in part.grad:
@@ -98,7 +98,7 @@ class Adam:
             maximize=False,
         )
 
-    def _some(self, seeds: slice) -> list[Part]:
+    def _some(self, seeds: slice) -> list[ParameterGroup]:
         key = (seeds.start, seeds.stop)
         if key not in self._parts:
             self._parts[key] = [part.some(seeds) for part in self.weights.parts]

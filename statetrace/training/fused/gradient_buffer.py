@@ -28,7 +28,7 @@ class GradientBuffer:
     outputs: [layers, 1, rows, width] each.
 
     Rows of the first block may be none (it may have been done for the vocabulary instead): then the
-    shelf has only what the block still does for every position, which is `out`.
+    buffer has only what the block still does for every position, which is `out`.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class GradientBuffer:
     ) -> None:
         """`still` are columns of the joint projection whose gradients add up to nothing."""
         self.shape, self.dtype = shape, dtype
-        self._grads = {part: of_all_layers(grads, f"{part}.w", shape.layers) for part in PARTS}
-        self._biases = of_all_layers(grads, "qkv.b", shape.layers)
-        self._ops, self._still = ops, still
+        self._grads = {part: across_layers(grads, f"{part}.w", shape.layers) for part in PARTS}
+        self._biases = across_layers(grads, "qkv.b", shape.layers)
+        self._ops, self._zero_columns = ops, still
         self._stacks: dict[tuple[str, bool], Tensor] = {}
-        self._sums: dict[tuple[str, tuple[int, ...]], Waiting] = {}
+        self._sums: dict[tuple[str, tuple[int, ...]], PendingSums] = {}
         self._rows, self._first = 0, 0
 
     def clear(self, rows: int, first: int) -> None:
@@ -84,7 +84,7 @@ class GradientBuffer:
             torch.bmm(left.mT, right, out=self._grads[part][first:])
         if self._first < self.shape.layers:
             dqkv = self._stacks["qkv", True][self._first :, 0]
-            self._ops.columns(dqkv, self._still, self._biases[self._first :])
+            self._ops.columns(dqkv, self._zero_columns, self._biases[self._first :])
         for waiting in self._sums.values():
             waiting.settle(self._ops.settle)
         self._stacks, self._sums = {}, {}
@@ -93,10 +93,12 @@ class GradientBuffer:
         """For the sums of one operation of a layer, finished with those of other layers."""
         return Slot(self, kind, layer)
 
-    def waiting(self, kind: str, shape: tuple[int, ...]) -> Waiting:
+    def waiting(self, kind: str, shape: tuple[int, ...]) -> PendingSums:
         if (kind, shape) not in self._sums:
             device = self._grads["out"].device
-            self._sums[kind, shape] = Waiting(torch.empty(self.shape.layers, *shape, device=device))
+            self._sums[kind, shape] = PendingSums(
+                torch.empty(self.shape.layers, *shape, device=device)
+            )
         return self._sums[kind, shape]
 
     def _widths(self, part: str) -> tuple[int, int]:
@@ -106,7 +108,7 @@ class GradientBuffer:
 
 
 @dataclass
-class Waiting:
+class PendingSums:
     """Partial sums of one operation in all layers, and for every layer that has some where they
     go."""
 
@@ -124,23 +126,23 @@ class Waiting:
 
 @dataclass
 class Slot:
-    """One layer's part of what waits (`operations.Later`)."""
+    """One layer's part of what waits (`operations.DeferredSums`)."""
 
-    shelf: GradientBuffer
+    buffer: GradientBuffer
     kind: str
     layer: int
 
     def room(self, *shape: int) -> Tensor:
         self._shape = shape
-        return self.shelf.waiting(self.kind, shape).sums[self.layer]
+        return self.buffer.waiting(self.kind, shape).sums[self.layer]
 
     def into(self, targets: Sequence[Tensor], sources: Sequence[int]) -> None:
-        waiting = self.shelf.waiting(self.kind, self._shape)
+        waiting = self.buffer.waiting(self.kind, self._shape)
         assert waiting.sources in ((), sources)
         waiting.targets[self.layer], waiting.sources = list(targets), sources
 
 
-def of_all_layers(tensors: dict[str, Tensor], name: str, layers: int) -> Tensor:
+def across_layers(tensors: dict[str, Tensor], name: str, layers: int) -> Tensor:
     """One parameter of all layers, or its gradients, as one tensor [layers, *shape]: they lie in
     one buffer, layer after layer."""
     each = [tensors[f"{layer}.{name}"][0] for layer in range(layers)]

@@ -10,7 +10,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Drop:
+class Dropout:
     """A dropout mask: element `i` of seed `s` is a function of (keys[s], salt, i) alone.
 
     Attributes:
@@ -39,16 +39,16 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Add:
+class Residual:
     """Something to be added to the residual stream: [S, N, D] and its bias [S, D]."""
 
     delta: torch.Tensor
     bias: torch.Tensor
-    drop: Drop | None = None
+    drop: Dropout | None = None
 
 
 @dataclass(frozen=True)
-class Heads:
+class HeadLayout:
     """How attention reads the joint projection [S, B * T, 3 * H * E].
 
     Attributes:
@@ -66,14 +66,14 @@ class Heads:
     rotation: tuple[torch.Tensor, torch.Tensor] | None
     partners: torch.Tensor
     rotated: int
-    drop: Drop | None = None
+    drop: Dropout | None = None
 
     @property
     def scale(self) -> float:
         return self.width**-0.5
 
 
-class Later(Protocol):
+class DeferredSums(Protocol):
     """Where an operation leaves sums over rows to be finished, perhaps with those of other layers:
     it writes partial sums [S, programs, vectors, D] into `room`, and says `into` which vectors
     [S, D] of the gradients they go, target by target the number of its vector."""

@@ -10,7 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from statetrace.training.fused.operations import FIRST, MASK32, SECOND, Add, Drop, Heads, Later
+from statetrace.training.fused.operations import (
+    FIRST,
+    MASK32,
+    SECOND,
+    DeferredSums,
+    Dropout,
+    HeadLayout,
+    Residual,
+)
 
 Pair = tuple[Tensor, Tensor]
 Rooms = Sequence[Tensor | None]
@@ -19,7 +27,7 @@ Rooms = Sequence[Tensor | None]
 
 def add_norm(
     x: Tensor,
-    adds: Sequence[Add],
+    adds: Sequence[Residual],
     norms: Sequence[Pair],
     eps: float,
     dtype: torch.dtype,
@@ -40,10 +48,10 @@ def add_norm_back(
     douts: Sequence[Tensor],
     norms: Sequence[Pair],
     norm_grads: Sequence[Pair],
-    adds: Sequence[Add],
+    adds: Sequence[Residual],
     bias_grads: Sequence[Tensor],
     rooms: Rooms = (),
-    later: Later | None = None,
+    later: DeferredSums | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """The gradient of x (before the additions, in float32) and of every delta; those of weights and
     biases are written where they belong. `upstream` is the gradient of the sum itself."""
@@ -85,14 +93,14 @@ def gelu_back(
     approximate: str,
     dbias: Tensor,
     room: Tensor | None = None,
-    later: Later | None = None,
+    later: DeferredSums | None = None,
 ) -> Tensor:
     dh: Tensor = torch.ops.aten.gelu_backward(da, saved, approximate=approximate)
     _columns(dh, dbias)
     return _into(dh, room)
 
 
-def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Tensor, Any]:
+def attention(qkv: Tensor, heads: HeadLayout, room: Tensor | None = None) -> tuple[Tensor, Any]:
     """Causal attention over the joint projection [S, B * T, 3 * H * E]: [S, B * T, H * E]."""
     if qkv.device.type == "cpu" and heads.drop is None:
         z, saved = _attention_of_cpu(qkv, heads)
@@ -114,7 +122,7 @@ def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Te
     return _into(out.detach(), room), (joint, out)
 
 
-def attention_back(dz: Tensor, saved: Any, heads: Heads, room: Tensor | None = None) -> Tensor:
+def attention_back(dz: Tensor, saved: Any, heads: HeadLayout, room: Tensor | None = None) -> Tensor:
     """The gradient of the projection."""
     if len(saved) > 2:
         dqkv = _attention_of_cpu_back(dz, saved, heads)
@@ -124,7 +132,7 @@ def attention_back(dz: Tensor, saved: Any, heads: Heads, room: Tensor | None = N
     return _into(dqkv, room)
 
 
-def _attention_of_cpu(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
+def _attention_of_cpu(qkv: Tensor, heads: HeadLayout) -> tuple[Tensor, Any]:
     """The same by the kernel of torch's own attention, without the bookkeeping around it, which
     takes as long for small models."""
     q, k, v = _parts(qkv, heads)
@@ -133,7 +141,7 @@ def _attention_of_cpu(qkv: Tensor, heads: Heads) -> tuple[Tensor, Any]:
     return z.transpose(1, 2).reshape(*qkv.shape[:-1], -1), (q, k, v, z, logs)
 
 
-def _attention_of_cpu_back(dz: Tensor, saved: Any, heads: Heads) -> Tensor:
+def _attention_of_cpu_back(dz: Tensor, saved: Any, heads: HeadLayout) -> Tensor:
     above = dz.view(-1, heads.length, heads.heads, heads.width).transpose(1, 2)
     dq, dk, dv = _FLASH_BACK(above, *saved, 0.0, True, scale=heads.scale)
     parts = [part.transpose(1, 2) for part in (_unrotate(dq, heads), _unrotate(dk, heads), dv)]
@@ -145,7 +153,7 @@ _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _FLASH_BACK = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-def _parts(joint: Tensor, heads: Heads) -> list[Tensor]:
+def _parts(joint: Tensor, heads: HeadLayout) -> list[Tensor]:
     """Queries, keys and values, [S * B, H, T, E]."""
     rows = joint.view(-1, heads.length, joint.shape[-1])
     together = heads.strides[0] == heads.width  # a head's three lie side by side
@@ -155,14 +163,14 @@ def _parts(joint: Tensor, heads: Heads) -> list[Tensor]:
     return [part.transpose(1, 2) for part in parts]
 
 
-def _rotate(q: Tensor, heads: Heads) -> Tensor:
+def _rotate(q: Tensor, heads: HeadLayout) -> Tensor:
     if heads.rotation is None:
         return q
     cosine, sine = heads.rotation
     return (q * cosine + q[..., heads.partners] * sine).to(q.dtype)
 
 
-def _unrotate(d: Tensor, heads: Heads) -> Tensor:
+def _unrotate(d: Tensor, heads: HeadLayout) -> Tensor:
     """The way back: swapping partners is its own inverse."""
     if heads.rotation is None:
         return d
@@ -190,7 +198,7 @@ def columns(x: Tensor, still: Tensor, out: Tensor) -> None:
     _columns(x, out)
 
 
-def turned(x: Tensor) -> Tensor:
+def transposed(x: Tensor) -> Tensor:
     """Matrices [n, r, c] as [n, c, r] in memory."""
     return x.mT.contiguous()
 
@@ -213,12 +221,12 @@ def _columns(values: Tensor, out: Tensor) -> None:
     torch.sum(values, dim=1, dtype=out.dtype, out=out)
 
 
-def dropped(values: Tensor, drop: Drop | None) -> Tensor:
+def dropped(values: Tensor, drop: Dropout | None) -> Tensor:
     """[S, ...] times its mask."""
     return values if drop is None else values * kept(values.shape, drop).to(values.dtype)
 
 
-def kept(shape: Sequence[int], drop: Drop) -> Tensor:
+def kept(shape: Sequence[int], drop: Dropout) -> Tensor:
     """What elements [S, ...] are multiplied by: 0, or 1 / (1 - share)."""
     size = 1
     for extent in shape[1:]:

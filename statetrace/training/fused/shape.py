@@ -72,7 +72,7 @@ class ModelShape:
         return replace(self, names=self.names | CLASSIFIER, read=at)
 
 
-def unsupported(config: Any) -> str | None:
+def unsupported_config(config: Any) -> str | None:
     """What about a configuration is not written out, or None."""
     if config.model_type not in MODELS:
         return f"model type {config.model_type} is none of {', '.join(MODELS)}"
@@ -91,7 +91,7 @@ _GELU = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 
 
 def shape_of(model: Any) -> ModelShape:
-    """Of a model of which nothing is `unsupported`."""
+    """Of a model of which nothing is `unsupported_config`."""
     config = model.config
     if config.model_type == "gpt2":
         top = {"tokens": "transformer.wte.weight", "positions": "transformer.wpe.weight"}
@@ -167,7 +167,7 @@ def partners(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
     )
 
 
-def unmoved(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
+def zero_gradient_columns(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
     """Which columns of the joint projection have a bias that does nothing, so that its gradient is
     zero: to move all keys by the same changes no weight, unless they are rotated afterwards."""
     part, step = shape.strides

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from statetrace.config.settings import TrainingSettings
 from statetrace.training import evaluate
-from statetrace.training.auxiliary import Reader
+from statetrace.training.auxiliary import ModelWithAuxiliary
 from statetrace.training.fused import plain
 from statetrace.training.fused.adam import Adam
 from statetrace.training.fused.operations import (
@@ -27,7 +27,7 @@ from statetrace.training.fused.operations import (
     MASK32,
     WIDEST,
 )
-from statetrace.training.fused.shape import rotation, shape_of, unsupported
+from statetrace.training.fused.shape import rotation, shape_of, unsupported_config
 from statetrace.training.fused.transformer import FusedTransformer
 from statetrace.training.fused.weights import StackedWeights
 
@@ -41,19 +41,21 @@ WORDS = 1024
 """Largest vocabulary: gradients of embeddings are products with ones, which take words x rows."""
 
 
-def why_not(
+def unsupported_reason(
     config: Any, device: torch.device, tokens: int, dtype: torch.dtype = torch.bfloat16
 ) -> str | None:
     """What keeps a model of this configuration from being trained by the program on sequences of so
     many tokens, or None."""
-    reason = unsupported(config)
+    reason = unsupported_config(config)
     if reason is not None:
         return reason
     width = config.hidden_size // config.num_attention_heads
-    return beyond(config.vocab_size, tokens, width, config.model_type != "gpt2", device, dtype)
+    return unsupported_size(
+        config.vocab_size, tokens, width, config.model_type != "gpt2", device, dtype
+    )
 
 
-def beyond(
+def unsupported_size(
     words: int,
     tokens: int,
     head_width: int,
@@ -78,7 +80,7 @@ def beyond(
     return None
 
 
-class Step:
+class FusedStep:
     """Models of one shape, each with its own weights and batches, trained in step.
 
     The models' parameters become views of stacked tensors and stay usable: evaluate them, save
@@ -94,7 +96,7 @@ class Step:
         settings: TrainingSettings,
         loss: Loss,
         dtype: torch.dtype,
-        readers: Sequence[Reader] = (),
+        readers: Sequence[ModelWithAuxiliary] = (),
     ) -> None:
         self.settings, self.dtype = settings, dtype
         self.shape = shape_of(models[0])
@@ -113,7 +115,7 @@ class Step:
         self.steps = torch.zeros(())
         self._keys = torch.zeros(len(models), dtype=torch.long, device=self.device)
         self.graphs = self.device.type == "cuda"
-        self._graphs: dict[tuple[int, ...], Captured] = {}
+        self._graphs: dict[tuple[int, ...], CapturedGraph] = {}
         self._programs: dict[tuple[int | None, int | None], FusedTransformer] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._beside: torch.cuda.Stream | None = None
@@ -236,7 +238,7 @@ class Step:
             )
         return self._pool.map
 
-    def _capture(self, tokens: Tensor, targets: Tensor) -> Captured:
+    def _capture(self, tokens: Tensor, targets: Tensor) -> CapturedGraph:
         """The step as a CUDA graph. What is run to warm up leaves no trace: gradients are
         overwritten, and the optimizer's step is taken back."""
         graph = torch.cuda.CUDAGraph()
@@ -246,16 +248,16 @@ class Step:
         with torch.cuda.stream(side):
             for seeds in 2 * self._portions(tokens):  # what is looked up once is made here
                 self._gradients(*still, seeds)
-                self.adam.rehearse(seeds)
+                self.adam.warm_up(seeds)
         torch.cuda.current_stream().wait_stream(side)
         pool = next(iter(self._graphs.values())).graph.pool() if self._graphs else None
         with torch.cuda.graph(graph, pool=pool):
             losses = self._run(*still)
-        return Captured(graph, *still, losses)
+        return CapturedGraph(graph, *still, losses)
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedGraph:
     """A graph, where it reads its batch and where it writes its losses."""
 
     graph: torch.cuda.CUDAGraph

@@ -18,10 +18,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from statetrace.training.fused.gradient_buffer import GradientBuffer, of_all_layers
-from statetrace.training.fused.operations import Add, Drop, Heads, Later
-from statetrace.training.fused.shape import ModelShape, partners, unmoved
-from statetrace.training.fused.weights import SomeWeights
+from statetrace.training.fused.gradient_buffer import GradientBuffer, across_layers
+from statetrace.training.fused.operations import (
+    DeferredSums,
+    Dropout,
+    HeadLayout,
+    Residual,
+)
+from statetrace.training.fused.shape import ModelShape, partners, zero_gradient_columns
+from statetrace.training.fused.weights import WeightSlice
 
 
 class FusedTransformer:
@@ -36,7 +41,7 @@ class FusedTransformer:
     def __init__(
         self,
         shape: ModelShape,
-        weights: SomeWeights,
+        weights: WeightSlice,
         rotation: tuple[Tensor, Tensor] | None,
         dtype: torch.dtype,
         ops: Any,
@@ -48,8 +53,10 @@ class FusedTransformer:
         self.keys = keys
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
-        self._still = unmoved(shape, self.w["tokens"].device)
-        self._shelf = GradientBuffer(self.g, shape, dtype, ops, self._still) if at_once else None
+        self._zero_columns = zero_gradient_columns(shape, self.w["tokens"].device)
+        self._buffer = (
+            GradientBuffer(self.g, shape, dtype, ops, self._zero_columns) if at_once else None
+        )
         self.read: Tensor | None = None
         self._stream: Tensor | None = None  # what was read, [S, N, D]
         self._dread: Tensor | None = None
@@ -67,11 +74,11 @@ class FusedTransformer:
         seeds, batch, length = tokens.shape
         x = self._embed(tokens)
         self._tape = [tokens]
-        self._biases, self._wide = self._biases_of_products(), self._turned()
+        self._biases, self._wide = self._biases_of_products(), self._transposed_matrices()
         self._for_words = self._depends_on_tokens(tokens)
-        if self._shelf is not None:
-            self._shelf.clear(batch * length, first=int(self._for_words))
-        adds: list[Add] = []
+        if self._buffer is not None:
+            self._buffer.clear(batch * length, first=int(self._for_words))
+        adds: list[Residual] = []
         for layer in range(self.shape.layers):
             heads = self._heads(layer, batch, length)
             if layer == 0 and self._for_words:
@@ -102,26 +109,30 @@ class FusedTransformer:
                 g, deltas = self._block_back(layer, g, deltas)
         (tokens,) = self._tape
         self._embed_back(tokens, g, dhead, table)
-        if self._shelf is not None:
-            self._shelf.settle()
+        if self._buffer is not None:
+            self._buffer.settle()
 
     # -- one block ------------------------------------------------------------------------------
 
-    def _block(self, at: int, x: Tensor, adds: list[Add], heads: Heads) -> tuple[Tensor, list[Add]]:
+    def _block(
+        self, at: int, x: Tensor, adds: list[Residual], heads: HeadLayout
+    ) -> tuple[Tensor, list[Residual]]:
         parallel = self.shape.parallel
         names = [f"{at}.norm1", f"{at}.norm2"] if parallel else [f"{at}.norm1"]
         room = [self._room("qkv", at), self._room("fc", at)][: len(names)]
         x, normed, saved = self._norms(x, adds, names, room)
         qkv = self._product(normed[0], f"{at}.qkv.w", self._biases[at])
         z, seen = self.ops.attention(qkv, heads, self._room("out", at))
-        first = Add(self._product(z, f"{at}.out.w"), self.w[f"{at}.out.b"], self._resid(2 * at))
+        first = Residual(
+            self._product(z, f"{at}.out.w"), self.w[f"{at}.out.b"], self._resid(2 * at)
+        )
         between: Any = None
         if not parallel:
             x, more, kept = self._norms(x, [first], [f"{at}.norm2"], [self._room("fc", at)])
             normed += more
             between = (first, kept)
         a, h = self._gelu(at, normed[1], self._room("proj", at))
-        second = Add(
+        second = Residual(
             self._product(a, f"{at}.proj.w"), self.w[f"{at}.proj.b"], self._resid(2 * at + 1)
         )
         self._tape.append((adds, normed, saved, z, seen, heads, between, a, h))
@@ -140,8 +151,8 @@ class FusedTransformer:
         dz = self._product_back(dfirst, z, f"{at}.out.w")
         room = self._room("qkv", at, back=True)
         dqkv = self.ops.attention_back(dz, seen, heads, room)
-        if self._shelf is None:
-            self.ops.columns(dqkv, self._still, self.g[f"{at}.qkv.b"])
+        if self._buffer is None:
+            self.ops.columns(dqkv, self._zero_columns, self.g[f"{at}.qkv.b"])
         douts = [self._product_back(dqkv, normed[0], f"{at}.qkv.w")]
         names = [f"{at}.norm1"]
         if between is None:
@@ -177,7 +188,7 @@ class FusedTransformer:
             self.shape.parallel and "positions" not in self.w and not self.shape.drop_embed and few
         )
 
-    def _first_block(self, tokens: Tensor, heads: Heads) -> list[Add]:
+    def _first_block(self, tokens: Tensor, heads: HeadLayout) -> list[Residual]:
         """As `_block`, for rows of the vocabulary up to where positions meet."""
         norms = [self._norm("0.norm1"), self._norm("0.norm2")]
         _, normed, saved = self.ops.add_norm(
@@ -189,8 +200,8 @@ class FusedTransformer:
         second = _rows_of(self._product(a, "0.proj.w"), tokens)
         self._tape.append((tokens, normed, saved, z, seen, heads, a, h))
         return [
-            Add(self._product(z, "0.out.w"), self.w["0.out.b"], self._resid(0)),
-            Add(second, self.w["0.proj.b"], self._resid(1)),
+            Residual(self._product(z, "0.out.w"), self.w["0.out.b"], self._resid(0)),
+            Residual(second, self.w["0.proj.b"], self._resid(1)),
         ]
 
     def _first_block_back(self, deltas: list[Tensor]) -> Tensor:
@@ -200,7 +211,7 @@ class FusedTransformer:
         dsecond = self._mlp_back(0, dmlp, a, h, normed[1])
         dz = self._product_back(deltas[0], z, "0.out.w")
         dqkv = self._by_token(self.ops.attention_back(dz, seen, heads), tokens)
-        self.ops.columns(dqkv, self._still, self.g["0.qkv.b"])
+        self.ops.columns(dqkv, self._zero_columns, self.g["0.qkv.b"])
         dfirst = self._product_back(dqkv.to(self.dtype), normed[0], "0.qkv.w")
         table, _ = self._norms_back(
             saved, None, [dfirst, dsecond], ["0.norm1", "0.norm2"], [], at=0
@@ -213,7 +224,11 @@ class FusedTransformer:
         return summed
 
     def _norms(
-        self, x: Tensor, adds: list[Add], names: list[str], rooms: Sequence[Tensor | None] = ()
+        self,
+        x: Tensor,
+        adds: list[Residual],
+        names: list[str],
+        rooms: Sequence[Tensor | None] = (),
     ) -> tuple[Tensor, list[Tensor], Any]:
         """An `add_norm`; what the classifier reads is kept as it passes."""
         norms = [self._norm(name) for name in names]
@@ -230,7 +245,7 @@ class FusedTransformer:
         g: Tensor | None,
         douts: list[Tensor],
         names: list[str],
-        adds: list[Add],
+        adds: list[Residual],
         at: int | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
         """Through an `add_norm`; `at` is the layer it stands in, None for the last norm."""
@@ -253,7 +268,7 @@ class FusedTransformer:
         )
         return result
 
-    def _added(self, names: list[str], adds: list[Add], at: int | None) -> list[str]:
+    def _added(self, names: list[str], adds: list[Residual], at: int | None) -> list[str]:
         """The biases of what an `add_norm` added: the layer before it, or the same for norm2."""
         if not adds:
             return []
@@ -298,13 +313,13 @@ class FusedTransformer:
             return torch.addmm(bias[0], x[0], w[0])[None]
         return torch.baddbmm(bias[:, None], x, w)
 
-    def _turned(self) -> dict[str, Tensor]:
+    def _transposed_matrices(self) -> dict[str, Tensor]:
         """The matrices of products with very many columns which lie in memory row by row of those.
         Products are so much slower by them that it pays to turn them once for every step."""
-        if self._shelf is None:
+        if self._buffer is None:
             return {}
         part = "fc" if self.shape.transposed else "proj"
-        every = self.ops.turned(of_all_layers(self.w, f"{part}.w", self.shape.layers))
+        every = self.ops.transposed(across_layers(self.w, f"{part}.w", self.shape.layers))
         return {f"{at}.{part}.w": every[at][None] for at in range(self.shape.layers)}
 
     def _biases_of_products(self) -> Sequence[Tensor]:
@@ -320,7 +335,7 @@ class FusedTransformer:
         w, out = self.w[name], self.g[name]
         left, right = (dy, x) if self.shape.transposed else (x, dy)
         back = w if self.shape.transposed else self._wide.get(name, w.mT)
-        later = self._shelf is not None and self._shelf.has(name)
+        later = self._buffer is not None and self._buffer.has(name)
         if len(x) == 1:
             if not later:
                 torch.mm(left[0].mT, right[0], out=out[0])
@@ -331,12 +346,12 @@ class FusedTransformer:
     def _room(self, part: str, at: int, back: bool = False) -> Tensor | None:
         """Where to write what the product `part` of a layer reads, or on the way `back` the
         gradient of what it wrote; None for anywhere."""
-        return None if self._shelf is None else self._shelf.room(f"{at}.{part}.w", back)
+        return None if self._buffer is None else self._buffer.room(f"{at}.{part}.w", back)
 
-    def _later(self, kind: str, at: int) -> Later | None:
-        return None if self._shelf is None else self._shelf.later(kind, at)
+    def _later(self, kind: str, at: int) -> DeferredSums | None:
+        return None if self._buffer is None else self._buffer.later(kind, at)
 
-    def _sums(self, norms: list[str], biases: list[str]) -> Later | None:
+    def _sums(self, norms: list[str], biases: list[str]) -> DeferredSums | None:
         """Of norms, and of as many biases: those of a kind may be settled together."""
         layer, _, _ = norms[0].rpartition(".")
         kind = f"{len(norms)} {norms[0].rpartition('.')[2]} {len(biases)}"
@@ -375,11 +390,11 @@ class FusedTransformer:
             self.g["positions"][:, :length] = g.view(seeds, batch, length, -1).sum(1)
             self.g["positions"][:, length:] = 0
 
-    def _heads(self, layer: int, batch: int, length: int) -> Heads:
+    def _heads(self, layer: int, batch: int, length: int) -> HeadLayout:
         turned = None
         if self.rotation is not None:
             turned = (self.rotation[0][:length], self.rotation[1][:length])
-        return Heads(
+        return HeadLayout(
             batch=batch,
             length=length,
             heads=self.shape.heads,
@@ -391,15 +406,15 @@ class FusedTransformer:
             drop=self._drop(self.shape.drop_attention, 3 * layer),
         )
 
-    def _drop_embed(self) -> Drop | None:
+    def _drop_embed(self) -> Dropout | None:
         return self._drop(self.shape.drop_embed, 3 * self.shape.layers)
 
-    def _resid(self, number: int) -> Drop | None:
+    def _resid(self, number: int) -> Dropout | None:
         layer, which = divmod(number, 2)
         return self._drop(self.shape.drop_resid, 3 * layer + 1 + which)
 
-    def _drop(self, share: float, salt: int) -> Drop | None:
-        return Drop(share, self.keys, salt) if share and self.keys is not None else None
+    def _drop(self, share: float, salt: int) -> Dropout | None:
+        return Dropout(share, self.keys, salt) if share and self.keys is not None else None
 
 
 def _rows_of(table: Tensor, tokens: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ def kind(role: str) -> str:
 
 
 @dataclass(frozen=True)
-class Part:
+class ParameterGroup:
     """All parameters of one kind.
 
     Attributes:
@@ -44,10 +44,12 @@ class Part:
     second: list[torch.Tensor]
     work: list[torch.Tensor]
 
-    def some(self, seeds: slice) -> Part:
+    def some(self, seeds: slice) -> ParameterGroup:
         """The same of some seeds, sharing memory."""
         names = ("value", "grad", "first", "second", "work")
-        return Part(self.kind, *([t[seeds] for t in getattr(self, name)] for name in names))
+        return ParameterGroup(
+            self.kind, *([t[seeds] for t in getattr(self, name)] for name in names)
+        )
 
     @property
     def changing(self) -> list[torch.Tensor]:
@@ -81,13 +83,13 @@ class StackedWeights:
             for role, name in shape.names.items():
                 one[name].data = self.value[role][number]
 
-    def _gather(self, which: str, named: Sequence[Named]) -> Part:
+    def _gather(self, which: str, named: Sequence[Named]) -> ParameterGroup:
         roles = [role for role in self.shape.names if kind(role) == which]
         stacks = [torch.stack([one[self.shape.names[r]].detach() for one in named]) for r in roles]
         dtype = self.dtype if which == "matrix" else torch.float32
         joined = which != "matrix" or self._joined
         value = [torch.cat([s.flatten(1) for s in stacks], dim=1)] if joined else stacks
-        part = Part(
+        part = ParameterGroup(
             which,
             value,
             [torch.zeros_like(v, dtype=dtype) for v in value],
@@ -101,15 +103,15 @@ class StackedWeights:
             getattr(self, name).update(zip(roles, views, strict=True))
         return part
 
-    def some(self, seeds: slice) -> SomeWeights:
-        return SomeWeights(
+    def some(self, seeds: slice) -> WeightSlice:
+        return WeightSlice(
             {role: tensor[seeds] for role, tensor in self.work.items()},
             {role: tensor[seeds] for role, tensor in self.grad.items()},
         )
 
 
 @dataclass(frozen=True)
-class SomeWeights:
+class WeightSlice:
     """What a forward and a backward pass need of some seeds."""
 
     work: Tensors

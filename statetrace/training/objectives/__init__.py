@@ -14,7 +14,7 @@ import torch
 from statetrace.config.stages import INHERITED, Stage
 from statetrace.errors import StatetraceError
 from statetrace.training.objectives.documents import control, topic
-from statetrace.training.objectives.objective import Objective, Source, measure
+from statetrace.training.objectives.objective import Objective, Source, evaluate_objective
 from statetrace.training.objectives.quotient import quotient
 from statetrace.training.objectives.state import state
 from statetrace.training.objectives.text import text
@@ -22,11 +22,11 @@ from statetrace.training.objectives.text import text
 if TYPE_CHECKING:
     from statetrace.training.setup import TrainingPlan
 
-__all__ = ["OBJECTIVES", "Objective", "Source", "kind", "make_objective", "measure"]
+__all__ = ["OBJECTIVES", "Objective", "Source", "evaluate_objective", "kind", "make_objective"]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ObjectiveKind:
     """How an objective is made, which settings of a stage are its own, and whose tokens a model
     reads in it: stages with the same words hand on their embedding and head too."""
 
@@ -35,17 +35,17 @@ class Kind:
     words: str = "elements"
 
 
-OBJECTIVES: dict[str, Kind] = {
-    "state": Kind(state, ("auxiliary", "auxiliary_layer", "auxiliary_weight")),
-    "topic": Kind(topic, ("table", "topics", "mixture", "concentration")),
-    "control": Kind(control),
-    "text": Kind(text, ("file",), words="bytes"),
+OBJECTIVES: dict[str, ObjectiveKind] = {
+    "state": ObjectiveKind(state, ("auxiliary", "auxiliary_layer", "auxiliary_weight")),
+    "topic": ObjectiveKind(topic, ("table", "topics", "mixture", "concentration")),
+    "control": ObjectiveKind(control),
+    "text": ObjectiveKind(text, ("file",), words="bytes"),
 }
 
-QUOTIENT = Kind(quotient)
+QUOTIENT = ObjectiveKind(quotient)
 
 
-def kind(name: str) -> Kind:
+def kind(name: str) -> ObjectiveKind:
     """The named objective; any other name is taken for a quotient's, which `make` checks."""
     return OBJECTIVES.get(name, QUOTIENT)
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from statetrace.tasks.batch import Batch
 from statetrace.tasks.vocabulary import Vocabulary
-from statetrace.training.auxiliary import Auxiliary
+from statetrace.training.auxiliary import AuxiliaryTask
 from statetrace.training.evaluate import loss, predict
 
 ROWS = 512
@@ -43,7 +43,7 @@ class Objective:
     what: what is right or wrong, for logs and people.
     loss: (logits [B, T, vocab], targets [B, T]) -> mean over the supervised positions.
     right: (most likely tokens [B, T], targets [B, T]) -> which count as right.
-    held_out: batches that are never trained on, to measure it by; empty for the state task,
+    held_out: batches that are never trained on, to evaluate it on; empty for the state task,
         which every evaluation of a run measures anyway.
     tracks_state: whether a model of this vocabulary can be asked for states at all.
     auxiliary: what is read from an early layer besides.
@@ -57,12 +57,12 @@ class Objective:
     right: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = same_token
     held_out: tuple[Batch, ...] = ()
     tracks_state: bool = True
-    auxiliary: Auxiliary | None = None
+    auxiliary: AuxiliaryTask | None = None
     fingerprint: str | None = None
 
 
 @torch.no_grad()
-def measure(
+def evaluate_objective(
     model: nn.Module,
     objective: Objective,
     batches: Iterable[Batch],

@@ -10,7 +10,7 @@ import torch
 from statetrace.config.stages import Stage, StageSettings
 from statetrace.errors import StatetraceError
 from statetrace.tasks.word_problem import WordProblem
-from statetrace.training.auxiliary import ACTION, Auxiliary
+from statetrace.training.auxiliary import ACTION, AuxiliaryTask
 from statetrace.training.objectives.objective import Objective
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def state(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objec
     )
 
 
-def _auxiliary(task: WordProblem, wanted: StageSettings) -> Auxiliary | None:
+def _auxiliary(task: WordProblem, wanted: StageSettings) -> AuxiliaryTask | None:
     if wanted.auxiliary is None:
         return None
     name, *rest = (word.strip() for word in wanted.auxiliary.split(","))
@@ -40,4 +40,6 @@ def _auxiliary(task: WordProblem, wanted: StageSettings) -> Auxiliary | None:
         )
     (of,) = task.quotients((name,))
     weight = 1.0 if wanted.auxiliary_weight is None else wanted.auxiliary_weight
-    return Auxiliary(task.group, of, bool(rest), wanted.auxiliary_layer, weight, task.vocabulary)
+    return AuxiliaryTask(
+        task.group, of, bool(rest), wanted.auxiliary_layer, weight, task.vocabulary
+    )

@@ -1,4 +1,4 @@
-"""The auxiliary classifier of the program against a `Reader` and autograd."""
+"""The auxiliary classifier of the program against a `ModelWithAuxiliary` and autograd."""
 
 import copy
 
@@ -11,10 +11,10 @@ from statetrace.groups import group
 from statetrace.models import ModelSpec, build
 from statetrace.runs import Run
 from statetrace.tasks.vocabulary import Vocabulary
-from statetrace.training.auxiliary import Auxiliary, Reader
-from statetrace.training.callback import Quiet
+from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
+from statetrace.training.callback import Callback
 from statetrace.training.evaluate import loss, predict
-from statetrace.training.fused import Step, plain
+from statetrace.training.fused import FusedStep, plain
 from statetrace.training.fused.shape import rotation, shape_of
 from statetrace.training.fused.transformer import FusedTransformer
 from statetrace.training.fused.weights import StackedWeights
@@ -34,11 +34,11 @@ EVERY_KIND = pytest.mark.parametrize(
 def readers(name, layer, action, seeds):
     """Models of S3 and classifiers that are no longer at zero."""
     of = group("S3")
-    wanted = Auxiliary(of, of.quotient("parity"), action, layer, 0.7, Vocabulary.plain(6))
+    wanted = AuxiliaryTask(of, of.quotient("parity"), action, layer, 0.7, Vocabulary.plain(6))
     spec = ModelSpec(name, layers=LAYERS, width=32, heads=4, dropout=0.0)
     found = []
     for seed in range(seeds):
-        reader = Reader(build(spec, 7, 2 * LENGTH, seed).train(), wanted)
+        reader = ModelWithAuxiliary(build(spec, 7, 2 * LENGTH, seed).train(), wanted)
         torch.nn.init.normal_(reader.classifier.weight, std=0.3)
         torch.nn.init.normal_(reader.classifier.bias, std=0.3)
         found.append(reader)
@@ -46,7 +46,7 @@ def readers(name, layer, action, seeds):
 
 
 def program_of(ours):
-    return Step([reader.model for reader in ours], SETTINGS, loss, torch.float32, ours)
+    return FusedStep([reader.model for reader in ours], SETTINGS, loss, torch.float32, ours)
 
 
 def batches(seeds, steps):
@@ -146,13 +146,13 @@ def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, m
         return staged(*chain, model=model, dropout=0.0, program=program, **told)
 
     whole, parts, plain = (Run(tmp_path / name) for name in ("whole", "parts", "plain"))
-    train(recipe(True), whole, Quiet())
+    train(recipe(True), whole, Callback())
     for moment in (("1-state", "step", 7), ("2-state", "step", 8)):
         killed(recipe(True), parts, moment)
-    train(recipe(True), parts, Quiet(), resume=True)
+    train(recipe(True), parts, Callback(), resume=True)
     assert_same_bytes(whole, parts)
     assert (parts.stage("1-state").checkpoint(12) / "auxiliary.safetensors").is_file()
-    train(recipe(None), plain, Quiet())
+    train(recipe(None), plain, Callback())
     for ours, theirs in zip(whole.metrics(), plain.metrics(), strict=True):
         if ours["kind"] == "auxiliary":
             assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.01)

@@ -6,7 +6,7 @@ sequences allow: nothing is streamed, and the way back computes the weights anew
 (gradients of biases and norms) are taken in a fixed order: partial sums, then their sum.
 
 Caveat: attention takes at most `LONGEST` positions and heads `WIDEST` wide (`fits`); `plain` takes
-over beyond, which costs memory.
+over beyond that, which costs memory.
 """
 
 from statetrace.training.fused.kernels.adam import adam, norms
@@ -17,7 +17,7 @@ from statetrace.training.fused.kernels.loss import cross_entropy
 from statetrace.training.fused.kernels.norm import add_norm, add_norm_back
 from statetrace.training.fused.kernels.sums import columns, settle
 from statetrace.training.fused.kernels.tokens import by_token
-from statetrace.training.fused.kernels.transposed import turned
+from statetrace.training.fused.kernels.transposed import transposed
 
 __all__ = [
     "adam",
@@ -34,5 +34,5 @@ __all__ = [
     "gelu_back",
     "norms",
     "settle",
-    "turned",
+    "transposed",
 ]

@@ -1,7 +1,7 @@
 """Causal attention over short sequences: one program holds one head of one sequence.
 
 Queries and keys are rotated inside. A tile has no addresses to swap partners by, memory has: the
-few rotated dimensions are turned in a narrow pass of their own, written beside the projection, and
+few rotated dimensions are rotated in a narrow pass of their own, written beside the projection, and
 read from there with the rest, still in the cache. The way back reads them again, and turns its
 gradients back in the same way, in place, when all tiles are done.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from statetrace.training.fused import plain
 from statetrace.training.fused.kernels.dropout import kept
-from statetrace.training.fused.operations import LONGEST, WIDEST, Heads
+from statetrace.training.fused.operations import LONGEST, WIDEST, HeadLayout
 
 BLOCK = 64
 NARROWEST = 16
@@ -48,26 +48,26 @@ def _write(x, value, stride, left, dim, there):
 
 
 @triton.jit
-def _read_turned(
-    x, turned, stride, turned_stride, left, width, ROTATED: tl.constexpr, WIDTH: tl.constexpr,
+def _read_rotated(
+    x, rot, stride, rot_stride, left, width, ROTATED: tl.constexpr, WIDTH: tl.constexpr,
     POSITIONS: tl.constexpr,
 ):  # fmt: skip
-    """Queries or keys: the rotated dimensions from `turned`, the others from `x`. One load, since
+    """Queries or keys: the rotated dimensions from `rot`, the others from `x`. One load, since
     products take those straight from memory."""
     dim = tl.arange(0, WIDTH)[None, :]
     position = tl.arange(0, POSITIONS)[:, None]
     at = x + position * stride + dim
     if ROTATED > 0:
-        at = tl.where(dim < ROTATED, turned + position * turned_stride + dim, at)
+        at = tl.where(dim < ROTATED, rot + position * rot_stride + dim, at)
     return tl.load(at, mask=(position < left) & (dim < width), other=0.0)
 
 
 @triton.jit
-def _turn(
+def _rotate(
     x, out, stride, out_stride, part, out_part, cosine, sine, direction, left, width,
     ROTATED: tl.constexpr, POSITIONS: tl.constexpr,
 ):  # fmt: skip
-    """The rotated dimensions of queries and keys turned, or back with direction -1; `out` may be
+    """The rotated dimensions of queries and keys, rotated, or back with direction -1; `out` may be
     `x`. All threads see what was written before and what is written here."""
     half: tl.constexpr = ROTATED // 2
     dim = tl.arange(0, half)
@@ -106,7 +106,7 @@ def _factor(looking, seen, dropping, DROP: tl.constexpr):
 
 @triton.jit
 def _attention_kernel(
-    qkv, z, logs, turned, cosine, sine, keys, salt, bound, keep_scale,
+    qkv, z, logs, rot, cosine, sine, keys, salt, bound, keep_scale,
     batch, length, heads, width, part, step, row_width, scale,
     DROP: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
     TWO: tl.constexpr, ROTATED: tl.constexpr,
@@ -117,11 +117,11 @@ def _attention_kernel(
     line = tl.program_id(0) // heads
     first = line.to(tl.int64) * length
     out_width = heads * width
-    turned_width = heads * 2 * ROTATED
+    rot_width = heads * 2 * ROTATED
     qkv += first * row_width + head * step
     z += first * out_width + head * width
     logs += first * heads + head * length
-    turned += first * turned_width + head * 2 * ROTATED
+    rot += first * rot_width + head * 2 * ROTATED
     first_weight = ((line % batch) * heads + head) * length * length
     dropping = (first_weight, length, keys, line // batch, salt, bound, keep_scale)
     scale *= LOG2E
@@ -130,13 +130,21 @@ def _attention_kernel(
     r0 = tl.arange(0, BLOCK)
     past = r0[:, None] >= r0[None, :]
     if ROTATED > 0:
-        _turn(
-            qkv, turned, row_width, turned_width, part, ROTATED, cosine, sine, 1.0,
+        _rotate(
+            qkv, rot, row_width, rot_width, part, ROTATED, cosine, sine, 1.0,
             length, width, ROTATED, 2 * BLOCK if TWO else BLOCK,
         )  # fmt: skip
-    q = _read_turned(qkv, turned, row_width, turned_width, length, width, ROTATED, WIDTH, BLOCK)
-    k0 = _read_turned(
-        qkv + part, turned + ROTATED, row_width, turned_width, length, width, ROTATED, WIDTH, BLOCK
+    q = _read_rotated(qkv, rot, row_width, rot_width, length, width, ROTATED, WIDTH, BLOCK)
+    k0 = _read_rotated(
+        qkv + part,
+        rot + ROTATED,
+        row_width,
+        rot_width,
+        length,
+        width,
+        ROTATED,
+        WIDTH,
+        BLOCK,
     )
     v0 = _read(qkv + 2 * part, row_width, length, dim, there, BLOCK)
     s = tl.where(past, tl.dot(q, tl.trans(k0), input_precision=PRECISION) * scale, -1e30)
@@ -151,10 +159,10 @@ def _attention_kernel(
         r1 = BLOCK + r0
         left = length - BLOCK
         qkv += BLOCK * row_width
-        turned += BLOCK * turned_width
-        q = _read_turned(qkv, turned, row_width, turned_width, left, width, ROTATED, WIDTH, BLOCK)
-        k1 = _read_turned(
-            qkv + part, turned + ROTATED, row_width, turned_width, left, width,
+        rot += BLOCK * rot_width
+        q = _read_rotated(qkv, rot, row_width, rot_width, left, width, ROTATED, WIDTH, BLOCK)
+        k1 = _read_rotated(
+            qkv + part, rot + ROTATED, row_width, rot_width, left, width,
             ROTATED, WIDTH, BLOCK,
         )  # fmt: skip
         v1 = _read(qkv + 2 * part, row_width, left, dim, there, BLOCK)
@@ -174,14 +182,14 @@ def _attention_kernel(
 
 @triton.jit
 def _read_rows(
-    qkv, turned, z, dz, logs, row_width, turned_width, out_width, left, width, scale,
+    qkv, rot, z, dz, logs, row_width, rot_width, out_width, left, width, scale,
     ROTATED: tl.constexpr, WIDTH: tl.constexpr, POSITIONS: tl.constexpr,
 ):  # fmt: skip
     """What the way back needs of the positions that look: their queries, what comes back to them
     and its product with what they got, and the logarithms of their sums."""
     dim = tl.arange(0, WIDTH)
     position = tl.arange(0, POSITIONS)
-    q = _read_turned(qkv, turned, row_width, turned_width, left, width, ROTATED, WIDTH, POSITIONS)
+    q = _read_rotated(qkv, rot, row_width, rot_width, left, width, ROTATED, WIDTH, POSITIONS)
     d = _read(dz, out_width, left, dim, dim < width, POSITIONS)
     got = _read(z, out_width, left, dim, dim < width, POSITIONS)
     delta = tl.sum(d.to(tl.float32) * got.to(tl.float32), axis=1) * scale
@@ -209,7 +217,7 @@ def _scores_back(p, factor, rows, v, scale, PRECISION: tl.constexpr):
 
 @triton.jit
 def _attention_back_kernel(
-    dz, dqkv, qkv, z, logs, turned, cosine, sine, keys, salt, bound, keep_scale,
+    dz, dqkv, qkv, z, logs, rot, cosine, sine, keys, salt, bound, keep_scale,
     batch, length, heads, width, part, step, row_width, scale,
     DROP: tl.constexpr, PRECISION: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
     TWO: tl.constexpr, ROTATED: tl.constexpr,
@@ -221,13 +229,13 @@ def _attention_back_kernel(
     line = tl.program_id(0) // heads
     first = line.to(tl.int64) * length
     out_width = heads * width
-    turned_width = heads * 2 * ROTATED
+    rot_width = heads * 2 * ROTATED
     qkv += first * row_width + head * step
     dqkv += first * row_width + head * step
     z += first * out_width + head * width
     dz += first * out_width + head * width
     logs += first * heads + head * length
-    turned += first * turned_width + head * 2 * ROTATED
+    rot += first * rot_width + head * 2 * ROTATED
     first_weight = ((line % batch) * heads + head) * length * length
     dropping = (first_weight, length, keys, line // batch, salt, bound, keep_scale)
     kind: tl.constexpr = qkv.dtype.element_ty
@@ -237,16 +245,16 @@ def _attention_back_kernel(
     dk, dv = tl.zeros((BLOCK, WIDTH), tl.float32), tl.zeros((BLOCK, WIDTH), tl.float32)
     # where the second block begins
     left = length - BLOCK
-    on, out_on, turned_on = BLOCK * row_width, BLOCK * out_width, BLOCK * turned_width
+    on, out_on, rot_on = BLOCK * row_width, BLOCK * out_width, BLOCK * rot_width
     if TWO:
         r1 = BLOCK + r0
         rows = _read_rows(
-            qkv + on, turned + turned_on, z + out_on, dz + out_on, logs + BLOCK, row_width,
-            turned_width, out_width, left, width, scale, ROTATED, WIDTH, BLOCK,
+            qkv + on, rot + rot_on, z + out_on, dz + out_on, logs + BLOCK, row_width,
+            rot_width, out_width, left, width, scale, ROTATED, WIDTH, BLOCK,
         )  # fmt: skip
         q, d, _, _ = rows
-        k = _read_turned(
-            qkv + on + part, turned + turned_on + ROTATED, row_width, turned_width, left, width,
+        k = _read_rotated(
+            qkv + on + part, rot + rot_on + ROTATED, row_width, rot_width, left, width,
             ROTATED, WIDTH, BLOCK,
         )  # fmt: skip
         v = _read(qkv + on + 2 * part, row_width, left, dim, there, BLOCK)
@@ -258,8 +266,16 @@ def _attention_back_kernel(
         dk = tl.dot(tl.trans(ds), q, input_precision=PRECISION)
         _write(dqkv + on + part, dk, row_width, left, dim, there)
         dq = tl.dot(ds, k, input_precision=PRECISION)
-    k = _read_turned(
-        qkv + part, turned + ROTATED, row_width, turned_width, length, width, ROTATED, WIDTH, BLOCK
+    k = _read_rotated(
+        qkv + part,
+        rot + ROTATED,
+        row_width,
+        rot_width,
+        length,
+        width,
+        ROTATED,
+        WIDTH,
+        BLOCK,
     )
     v = _read(qkv + 2 * part, row_width, length, dim, there, BLOCK)
     if TWO:
@@ -271,7 +287,7 @@ def _attention_back_kernel(
         dk = tl.dot(tl.trans(ds), q, input_precision=PRECISION)
         dv = tl.dot(tl.trans((p * f).to(kind)), d, input_precision=PRECISION)
     rows = _read_rows(
-        qkv, turned, z, dz, logs, row_width, turned_width, out_width, length, width, scale,
+        qkv, rot, z, dz, logs, row_width, rot_width, out_width, length, width, scale,
         ROTATED, WIDTH, BLOCK,
     )  # fmt: skip
     q, d, _, _ = rows
@@ -285,19 +301,19 @@ def _attention_back_kernel(
     dq = tl.dot(ds, k, input_precision=PRECISION)
     _write(dqkv, dq, row_width, length, dim, there)
     if ROTATED > 0:
-        _turn(
+        _rotate(
             dqkv, dqkv, row_width, row_width, part, part, cosine, sine, -1.0,
             length, width, ROTATED, 2 * BLOCK if TWO else BLOCK,
         )  # fmt: skip
 
 
-def fits(heads: Heads) -> bool:
+def fits(heads: HeadLayout) -> bool:
     """Whether one head of one sequence is one or two blocks."""
     half = heads.rotated // 2
     return heads.length <= LONGEST and heads.width <= WIDEST and half & (half - 1) == 0
 
 
-def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Tensor, Any]:
+def attention(qkv: Tensor, heads: HeadLayout, room: Tensor | None = None) -> tuple[Tensor, Any]:
     """As `plain.attention`; kept are the projection, the result, the logarithms of sums and what
     is rotated."""
     if not fits(heads):
@@ -306,13 +322,15 @@ def attention(qkv: Tensor, heads: Heads, room: Tensor | None = None) -> tuple[Te
     wide = heads.heads * heads.width
     z = qkv.new_empty(*qkv.shape[:-1], wide) if room is None else room
     logs = torch.empty(each, device=qkv.device)
-    turned = torch.empty(*each, 2 * _rotated(heads), dtype=qkv.dtype, device=qkv.device)
-    kept = (qkv, z, logs, turned)
-    _attention_kernel[_grid(qkv, heads)](*kept, *_told(qkv, heads), **_resources(qkv, heads, 128))
+    rot = torch.empty(*each, 2 * _rotated(heads), dtype=qkv.dtype, device=qkv.device)
+    kept = (qkv, z, logs, rot)
+    _attention_kernel[_grid(qkv, heads)](
+        *kept, *_arguments(qkv, heads), **_resources(qkv, heads, 128)
+    )
     return z, kept
 
 
-def attention_back(dz: Tensor, saved: Any, heads: Heads, room: Tensor | None = None) -> Tensor:
+def attention_back(dz: Tensor, saved: Any, heads: HeadLayout, room: Tensor | None = None) -> Tensor:
     """As `plain.attention_back`."""
     if not fits(heads):
         return plain.attention_back(dz, saved, heads, room)
@@ -322,21 +340,21 @@ def attention_back(dz: Tensor, saved: Any, heads: Heads, room: Tensor | None = N
         dz,
         dqkv,
         *saved,
-        *_told(qkv, heads),
+        *_arguments(qkv, heads),
         **_resources(qkv, heads, 168 if heads.drop is None else None),
     )
     return dqkv
 
 
-def _grid(qkv: Tensor, heads: Heads) -> tuple[int]:
+def _grid(qkv: Tensor, heads: HeadLayout) -> tuple[int]:
     return (len(qkv) * heads.batch * heads.heads,)
 
 
-def _rotated(heads: Heads) -> int:
+def _rotated(heads: HeadLayout) -> int:
     return 0 if heads.rotation is None else heads.rotated
 
 
-def _told(qkv: Tensor, heads: Heads) -> tuple[Any, ...]:
+def _arguments(qkv: Tensor, heads: HeadLayout) -> tuple[Any, ...]:
     """What both attention kernels are told behind their tensors."""
     drop = heads.drop
     turns = (qkv, qkv) if heads.rotation is None else heads.rotation
@@ -356,7 +374,7 @@ def _power(extent: int) -> int:
     return max(NARROWEST, power)
 
 
-def _resources(qkv: Tensor, heads: Heads, registers: int | None) -> dict[str, int]:
+def _resources(qkv: Tensor, heads: HeadLayout, registers: int | None) -> dict[str, int]:
     """Of a program. `registers` are for the largest tiles: with fewer than it would take by itself
     more programs run at once, which pays as long as few numbers go to memory for it."""
     told = {"num_warps": 4 if heads.length > 32 else 2}

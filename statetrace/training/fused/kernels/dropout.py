@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.fused.operations import Drop
+from statetrace.training.fused.operations import Dropout
 
 
 @triton.jit
@@ -34,7 +34,7 @@ def _drop_kernel(x, out, keys, salt, bound, scale, size, BLOCK: tl.constexpr):
     tl.store(out + seed.to(tl.int64) * size + index, value, mask=inside)
 
 
-def dropped(values: Tensor, drop: Drop | None) -> Tensor:
+def dropped(values: Tensor, drop: Dropout | None) -> Tensor:
     if drop is None:
         return values
     out, size = torch.empty_like(values), values[0].numel()

@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.fused.kernels.sums import PROGRAMS, STAGES, Now
-from statetrace.training.fused.operations import Later
+from statetrace.training.fused.kernels.sums import PROGRAMS, STAGES, ImmediateSums
+from statetrace.training.fused.operations import DeferredSums
 
 
 @triton.jit
@@ -106,7 +106,7 @@ def gelu_back(
     approximate: str,
     dbias: Tensor,
     room: Tensor | None = None,
-    later: Later | None = None,
+    later: DeferredSums | None = None,
 ) -> Tensor:
     """As `plain.gelu_back`."""
     seeds, rows, width = da.shape
@@ -115,7 +115,7 @@ def gelu_back(
     blocks = triton.cdiv(width, columns)
     programs = max(1, min(triton.cdiv(rows, lines), 4 * PROGRAMS // (seeds * blocks)))
     dh = torch.empty_like(da) if room is None else room
-    later = later or Now(da.device)
+    later = later or ImmediateSums(da.device)
     sums = later.room(seeds, programs, 1, width)
     _gelu_back_kernel[programs, blocks, seeds](
         da,

@@ -11,8 +11,8 @@ import triton.language as tl
 from torch import Tensor
 
 from statetrace.training.fused.kernels.dropout import kept
-from statetrace.training.fused.kernels.sums import PROGRAMS, STAGES, Now
-from statetrace.training.fused.operations import Add, Later
+from statetrace.training.fused.kernels.sums import PROGRAMS, STAGES, ImmediateSums
+from statetrace.training.fused.operations import DeferredSums, Residual
 from statetrace.training.fused.plain import Rooms
 
 Pair = tuple[Tensor, Tensor]
@@ -69,7 +69,7 @@ def _add_norm_kernel(
 
 def add_norm(
     x: Tensor,
-    adds: Sequence[Add],
+    adds: Sequence[Residual],
     norms: Sequence[Pair],
     eps: float,
     dtype: torch.dtype,
@@ -113,7 +113,7 @@ def add_norm(
     return out, normed, (out, mean, scale)
 
 
-def _drops(adds: Sequence[Add], other: Tensor) -> tuple[Any, ...]:
+def _drops(adds: Sequence[Residual], other: Tensor) -> tuple[Any, ...]:
     """(keys, salts of both, bound, scale) as the kernels want them."""
     drops = [add.drop for add in adds]
     if not drops or drops[0] is None:
@@ -198,10 +198,10 @@ def add_norm_back(
     douts: Sequence[Tensor],
     norms: Sequence[Pair],
     norm_grads: Sequence[Pair],
-    adds: Sequence[Add],
+    adds: Sequence[Residual],
     bias_grads: Sequence[Tensor],
     rooms: Rooms = (),
-    later: Later | None = None,
+    later: DeferredSums | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """As `plain.add_norm_back`."""
     x, mean, scale = saved
@@ -209,7 +209,7 @@ def add_norm_back(
     tile = _tile(width)
     programs = max(1, min(triton.cdiv(rows, tile[0]), PROGRAMS // 2 // seeds))
     g = torch.empty_like(x)
-    later = later or Now(x.device)
+    later = later or ImmediateSums(x.device)
     sums = later.room(seeds, programs, 6, width)
     drop = adds[0].drop if adds else None
     different = 2 if drop is not None and len(adds) > 1 else min(1, len(adds))

@@ -141,7 +141,7 @@ def distance(targets: Sequence[Sequence[Tensor]]) -> int | None:
     return steps.pop() // targets[0][0].element_size() if steps else 0
 
 
-class Now:
+class ImmediateSums:
     """Sums that are taken at once."""
 
     def __init__(self, device: torch.device) -> None:
