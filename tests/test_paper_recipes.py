@@ -123,7 +123,7 @@ def test_it_keeps_the_papers_training(file):
         last = recipe.stages[-1]
         same = recipe.override({"seed": 0, "threads": None}).training
         assert same == Recipe().training
-        assert (last.wanted.objective, last.training.steps) == ("state", 140_625)
+        assert (last.settings.objective, last.training.steps) == ("state", 140_625)
         assert last.length in (LONGEST, 25)  # 25 sentences
 
 

@@ -189,7 +189,7 @@ def analyze(
 
 
 def _settings(words: list[str], names: list[str]) -> dict[str, dict[str, str]]:
-    from statetrace.config.recipe import known
+    from statetrace.config.checks import known
     from statetrace.lenses.registry import LENSES
 
     found: dict[str, dict[str, str]] = {}

@@ -172,10 +172,10 @@ class TrainingProgress(Callback):
         return self._stop
 
     def on_stage_start(self, stage: Stage) -> None:
-        self._progress.update(self._bar, description=f"stage {stage.name} of {stage.of}")
+        self._progress.update(self._bar, description=f"stage {stage.name} of {stage.total}")
         self._accuracy = {}
         if not err.is_terminal:
-            note(f"stage {stage.name} of {stage.of}: up to {stage.training.steps:,} steps")
+            note(f"stage {stage.name} of {stage.total}: up to {stage.training.steps:,} steps")
 
     def on_start(self, step: int, steps: int) -> None:
         self._progress.update(self._bar, total=steps, completed=step)

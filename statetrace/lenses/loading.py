@@ -9,23 +9,24 @@ from typing import Any
 
 import torch
 
+from statetrace.config.checks import one_of
 from statetrace.config.recipe import Recipe
-from statetrace.config.settings import FORMS, one_of
+from statetrace.config.settings import FORMS
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.fingerprint import fingerprint
 from statetrace.lenses.parts.answers import check_fits
 from statetrace.lenses.parts.hidden_padding import HiddenPadding, check_hidden
 from statetrace.models import load_checkpoint, locate_tokenizer
-from statetrace.runs import Run
+from statetrace.models.device import pick_device
+from statetrace.models.from_recipe import make_analysis_split, make_task
+from statetrace.models.predict import predict
+from statetrace.runs import Run, checkpoint_damage
 from statetrace.tasks import phrases, tokenizer
 from statetrace.tasks.plain_text import PlainText, plain_text
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem
-from statetrace.training import checkpoint, setup
-from statetrace.training.evaluate import predict
-from statetrace.training.parallel import pick_device
 
 HIDDEN, VISIBLE = PADDINGS = ("hidden", "visible")
 
@@ -103,10 +104,9 @@ def from_run(
         return from_checkpoint(folder, reading, device)
     recipe = Recipe.of(run.recipe, f"{run.path}/run.json")
     step, folder = _checkpoint(run, step, tell)
-    task = setup.make_task(recipe, folder)
-    _, analysis = setup.make_splits(recipe, task)
+    task = make_task(recipe, folder)
     model = load_checkpoint(folder).to(pick_device(device))
-    task = replace(task, held_out=analysis)
+    task = replace(task, held_out=make_analysis_split(recipe, task))
     return LoadedModel(model, task, folder, step, recipe.training.threads)
 
 
@@ -115,7 +115,7 @@ def _checkpoint(run: Run, step: int | None, tell: Callable[[str], None]) -> tupl
     if not steps:
         raise StatetraceError(f"'{run.path}' has no checkpoint yet; train it first")
     if step is None:
-        found = checkpoint.newest(run, tell)
+        found = run.newest_checkpoint(tell)
         if found is None:
             raise StatetraceError(f"'{run.path}' has no undamaged checkpoint; train it again")
         return found
@@ -123,7 +123,7 @@ def _checkpoint(run: Run, step: int | None, tell: Callable[[str], None]) -> tupl
         raise StatetraceError(
             f"'{run.path}' has no checkpoint at step {step}; there are {', '.join(map(str, steps))}"
         )
-    trouble = checkpoint.damage(run.checkpoint(step))
+    trouble = checkpoint_damage(run.checkpoint(step))
     if trouble:
         raise StatetraceError(f"checkpoint {run.checkpoint(step)} is damaged ({trouble})")
     return step, run.checkpoint(step)

@@ -17,7 +17,7 @@ from typing import Any
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
-from statetrace.runs import Run
+from statetrace.runs import Run, checkpoint_damage
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import Cell
 from statetrace.training.callback import Callback
@@ -48,7 +48,6 @@ class Until(Callback):
 def train_cell(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
     """From wherever the cell stands to its end."""
     from statetrace.studies.evaluate import measure
-    from statetrace.training import checkpoint
     from statetrace.training.loop import train
 
     recipe, rules, run = Recipe.of(dict(cell.recipe)), study.plan.rules, study.run(cell)
@@ -58,7 +57,7 @@ def train_cell(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
     early = study.early(cell)
     if early is None and rules.early < last.training.steps:
         step = rules.early
-        if checkpoint.damage(run.checkpoint(step)) is not None:
+        if checkpoint_damage(run.checkpoint(step)) is not None:
             reached = train(recipe, run, Until(step, stop), resume=True)
             if not reached.finished and (reached.stage != last.label or reached.step < step):
                 return None
@@ -100,7 +99,7 @@ def check_cells(study: Study) -> None:
     """Refuse models and groups that do not exist before anything is trained: a study of a thousand
     cells should not find out one by one."""
     from statetrace.groups import group
-    from statetrace.training.setup import model_spec
+    from statetrace.models.from_recipe import model_spec
 
     if study.plan.rules.work != "train":
         return

@@ -7,10 +7,10 @@ import pytest
 
 from statetrace.config.recipe import OPTIONS, Recipe
 from statetrace.errors import StatetraceError
+from statetrace.models.from_recipe import make_task, model_spec
 from statetrace.runs import Run
 from statetrace.training.callback import Callback
 from statetrace.training.loop import train
-from statetrace.training.setup import make_task, model_spec
 
 RECIPES = sorted(
     file
@@ -94,8 +94,8 @@ def test_a_recipe_may_extend_another(tmp_path):
     recipe = Recipe.read(own)
     assert (recipe.task.group, recipe.task.length, recipe.model.name) == ("S5", 9, "pythia")
     assert recipe.training.steps == 5
-    assert [stage.wanted.objective for stage in recipe.stages] == ["state"]
-    assert [stage.wanted.objective for stage in Recipe.read(middle).stages] == ["control"]
+    assert [stage.settings.objective for stage in recipe.stages] == ["state"]
+    assert [stage.settings.objective for stage in Recipe.read(middle).stages] == ["control"]
     assert Recipe.of(tomllib.loads(recipe.to_toml())) == recipe
 
 

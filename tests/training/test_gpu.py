@@ -9,13 +9,14 @@ import torch
 from statetrace.config.settings import TrainingSettings
 from statetrace.groups import group
 from statetrace.models import ModelSpec, build
+from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.studies.stacked import train_together
 from statetrace.studies.worker import never
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
 from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
-from statetrace.training.evaluate import loss, predict
+from statetrace.training.evaluate import loss
 from statetrace.training.fused import FusedStep
 from statetrace.training.loop import train
 from statetrace.training.parallel import World
@@ -48,8 +49,8 @@ def test_resuming_on_cuda_changes_nothing(tmp_path, model, told):
 def test_data_lives_on_the_gpu():
     plan = setup.make_plan(toy(device="cuda"), World(0, 1, torch.device("cuda", 0)))
     trainer = Trainer(plan, Run("nowhere"), setup.make_model(plan))
-    assert trainer.split.actions.is_cuda
-    assert trainer.split.batch(0, 0, 8).tokens.is_cuda
+    assert plan.training_split.actions.is_cuda
+    assert plan.training_split.batch(0, 0, 8).tokens.is_cuda
     assert trainer.uses_fused_step
 
 
@@ -93,7 +94,7 @@ def test_a_graph_repeats_what_calls_do(layer):
         for index in range(5):
             tokens, targets = torch.randint(0, 6, (2, 1, 8, 12), generator=generator).cuda()
             step(index, tokens, targets, 1e-3, [3])
-        trained = [*model.parameters(), *(p for one in read for _, p in one.named())]
+        trained = [*model.parameters(), *(p for one in read for _, p in one.named_classifier())]
         weights.append([p.detach().clone() for p in trained])
     assert all(p.abs().max() > 0 for p in weights[0])
     assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))

@@ -16,7 +16,7 @@ from statetrace.runs import Run
 from statetrace.training import checkpoint, cost
 from statetrace.training.callback import Callback
 from statetrace.training.loop import train
-from statetrace.training.writers import scalars, steps_before
+from statetrace.training.writers import scalars, first_steps
 from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run, weights
 
@@ -249,8 +249,8 @@ def test_the_cost_of_a_chain_is_the_sum_of_its_stages():
 
 
 def test_writers_count_steps_on(whole):
-    assert steps_before(CHAIN) == {"1-topic": 0, "2-state": 12}
-    assert steps_before(toy()) == {None: 0}
+    assert first_steps(CHAIN) == {"1-topic": 0, "2-state": 12}
+    assert first_steps(toy()) == {None: 0}
     names = {name for record in whole.metrics() for name in scalars(record)}
     assert "1-topic/objective/accuracy/next-token" in names
     assert "2-state/evaluation/accuracy/parity" in names

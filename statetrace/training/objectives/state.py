@@ -1,11 +1,8 @@
-"""The state task: say s_t after each action, as the whole of statetrace is about; and, if the stage
-wants it, what an auxiliary classifier is to read from an early layer meanwhile."""
+"""The state task: predict s_t after each action, optionally with an auxiliary classifier."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import torch
 
 from statetrace.config.stages import Stage, StageSettings
 from statetrace.errors import StatetraceError
@@ -17,29 +14,27 @@ if TYPE_CHECKING:
     from statetrace.training.setup import TrainingPlan
 
 
-def state(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
+def state(plan: TrainingPlan, stage: Stage) -> Objective:
     """On the first `stage.length` actions of the training sequences."""
-    source = plan.task.split(plan.splits[0], device)
     return Objective(
-        source=source,
+        source=plan.training_split,
         vocabulary=plan.task.vocabulary,
-        what="state",
-        auxiliary=_auxiliary(plan.task, stage.wanted),
+        name="state",
+        auxiliary=_auxiliary(plan.task, stage.settings),
         fingerprint=plan.task.vocabulary.fingerprint,
     )
 
 
-def _auxiliary(task: WordProblem, wanted: StageSettings) -> AuxiliaryTask | None:
-    if wanted.auxiliary is None:
+def _auxiliary(task: WordProblem, settings: StageSettings) -> AuxiliaryTask | None:
+    if settings.auxiliary is None:
         return None
-    name, *rest = (word.strip() for word in wanted.auxiliary.split(","))
+    name, *rest = (part.strip() for part in settings.auxiliary.split(","))
     if rest not in ([], [ACTION]):
         raise StatetraceError(
-            f"auxiliary '{wanted.auxiliary}' cannot be read; use the name of a quotient, such as "
+            f"auxiliary '{settings.auxiliary}' cannot be read; use the name of a quotient, such as "
             f"parity, alone or with the action: 'parity,{ACTION}'"
         )
-    (of,) = task.quotients((name,))
-    weight = 1.0 if wanted.auxiliary_weight is None else wanted.auxiliary_weight
-    return AuxiliaryTask(
-        task.group, of, bool(rest), wanted.auxiliary_layer, weight, task.vocabulary
-    )
+    (quotient,) = task.quotients((name,))
+    weight = 1.0 if settings.auxiliary_weight is None else settings.auxiliary_weight
+    layer = settings.auxiliary_layer
+    return AuxiliaryTask(task.group, quotient, bool(rest), layer, weight, task.vocabulary)

@@ -9,11 +9,12 @@ from torch.nn.utils import clip_grad_norm_
 from statetrace.config.settings import TrainingSettings
 from statetrace.groups import group
 from statetrace.models import ModelSpec, build
+from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
 from statetrace.training.callback import Callback
-from statetrace.training.evaluate import loss, predict
+from statetrace.training.evaluate import loss
 from statetrace.training.fused import FusedStep, plain
 from statetrace.training.fused.shape import rotation, shape_of
 from statetrace.training.fused.transformer import FusedTransformer
@@ -89,7 +90,7 @@ def test_gradients_by_kernels_and_of_all_layers_at_once_are_the_same(name, layer
     from statetrace.training.fused import kernels
 
     (reader,) = readers(name, layer, True, 1)
-    shape = shape_of(reader.model).reading(layer)
+    shape = shape_of(reader.model).with_classifier(layer)
     ((tokens, targets),) = batches(1, 1)
     found = []
     for ops, at_once in ((plain, False), (kernels, True)):
@@ -99,12 +100,12 @@ def test_gradients_by_kernels_and_of_all_layers_at_once_are_the_same(name, layer
         for part in weights.parts:
             part.grad[0].fill_(float("nan"))
         turns = rotation(other.model, shape, 2 * LENGTH)
-        some = weights.some(slice(None))
+        some = weights.select(slice(None))
         program = FusedTransformer(shape, some, turns, torch.float32, ops, at_once=at_once)
         logits = program.forward(tokens).requires_grad_()
-        read = program.read.requires_grad_()
+        read = program.classifier_logits.requires_grad_()
         said = logits.view(*targets.shape, -1)
-        (loss(said[0], targets[0]) + other.loss_of(read[0], targets[0])).backward()
+        (loss(said[0], targets[0]) + other.loss(read[0], targets[0])).backward()
         program.backward(logits.grad, read.grad)
         found.append(weights.grad)
     for role in shape.names:
@@ -131,7 +132,7 @@ def test_steps_are_those_of_adamw(name, layer, action):
     for pair in zip(ours, theirs, strict=True):
         logits = [predict(reader, tokens) for reader in pair]
         torch.testing.assert_close(*logits, rtol=1e-3, atol=1e-4)
-        torch.testing.assert_close(*(reader.read for reader in pair), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(*(reader.logits for reader in pair), rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(*(r.classifier.weight for r in pair), rtol=1e-4, atol=1e-5)
 
 

@@ -9,9 +9,10 @@ import torch
 from statetrace.config.settings import TrainingSettings
 from statetrace.errors import StatetraceError
 from statetrace.models import ModelSpec, build
+from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.training.callback import Callback
-from statetrace.training.evaluate import loss, predict
+from statetrace.training.evaluate import loss
 from statetrace.training.fused import FusedStep
 from statetrace.training.fused.shape import rotation, shape_of, zero_gradient_columns
 from statetrace.training.fused.transformer import FusedTransformer
@@ -48,7 +49,7 @@ def test_gradients_are_those_of_the_model(name, batch, by_token):
     step = FusedStep(ours, SETTINGS, loss, torch.float32)
     ((tokens, targets),) = batches(2, 1, batch=batch)
     losses = step._gradients(tokens, targets)
-    assert step._program(slice(None))._for_words == by_token
+    assert step._transformer(slice(None))._for_words == by_token
     for number, model in enumerate(theirs):
         value = loss(predict(model, tokens[number]), targets[number])
         value.backward()
@@ -77,7 +78,7 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
         named = dict(copy.deepcopy(model).named_parameters())
         weights = StackedWeights([named], shape, torch.float32, joined=True)
         turns = rotation(model, shape, 2 * LENGTH)
-        some = weights.some(slice(None))
+        some = weights.select(slice(None))
         program = FusedTransformer(shape, some, turns, torch.float32, work, keys, at_once)
         for part in weights.parts:
             part.grad[0].fill_(float("nan"))
@@ -101,7 +102,7 @@ def test_kernels_keep_seeds_apart(name):
         named = [dict(model.named_parameters()) for model in copy.deepcopy(several)]
         weights = StackedWeights(named, shape, torch.float32, joined=True)
         turns = rotation(several[0], shape, 2 * LENGTH)
-        program = FusedTransformer(shape, weights.some(slice(None)), turns, torch.float32, work)
+        program = FusedTransformer(shape, weights.select(slice(None)), turns, torch.float32, work)
         program.backward(torch.randn(program.forward(tokens).shape, generator=torch.manual_seed(1)))
         found.append(weights.grad)
     for role in shape.names:
@@ -140,7 +141,7 @@ def test_rehearsing_changes_nothing():
     """What is run before a CUDA graph is captured, here on a CPU."""
     step = FusedStep(models("pythia", 3), SETTINGS, loss, torch.float32)
     ((tokens, targets),) = batches(3, 1)
-    step.adam.tell(0, 1e-2)
+    step.adam.set_step(0, 1e-2)
     before = [tensor.clone() for part in step.weights.parts for tensor in part.changing]
     for seeds in step._portions(tokens):
         step._gradients(tokens, targets, seeds)

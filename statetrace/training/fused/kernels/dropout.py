@@ -1,4 +1,4 @@
-"""Dropout: masks that are a function of (key, salt, index), as `plain.kept` makes them."""
+"""Dropout masks as a function of (key, salt, index), equal to those of `plain.keep_mask`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def _mix(x):
 
 
 @triton.jit
-def kept(index, keys, seed, salt, bound):
-    """`plain.kept` without its scale, element by element."""
+def keep_mask(index, keys, seed, salt, bound):
+    """`plain.keep_mask` without its scale, element by element."""
     key = _mix((tl.load(keys + seed) + salt).to(tl.uint32))
     return _mix(_mix(index.to(tl.uint32)) + key) >= bound.to(tl.uint32)
 
@@ -30,7 +30,7 @@ def _drop_kernel(x, out, keys, salt, bound, scale, size, BLOCK: tl.constexpr):
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = index < size
     value = tl.load(x + seed.to(tl.int64) * size + index, mask=inside, other=0.0)
-    value = tl.where(kept(index, keys, seed, salt, bound), value * scale, 0.0)
+    value = tl.where(keep_mask(index, keys, seed, salt, bound), value * scale, 0.0)
     tl.store(out + seed.to(tl.int64) * size + index, value, mask=inside)
 
 

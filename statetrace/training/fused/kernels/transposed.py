@@ -1,4 +1,4 @@
-"""Matrices the other way round in memory."""
+"""Transposed copies of matrices."""
 
 from __future__ import annotations
 
