@@ -56,7 +56,7 @@ def signatures(
     Draws Figure 1 B to D of the paper for any group, from the algorithms themselves; no model is
     involved. The numbers are written beside the picture, as a .parquet file.
     """
-    from statetrace.config.settings import check_seed
+    from statetrace.config.checks import check_seed
     from statetrace.groups import group as named
     from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
     from statetrace.mechanisms.dependencies import dependencies

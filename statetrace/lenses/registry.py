@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from statetrace.config.recipe import known
+from statetrace.config.checks import known
 from statetrace.errors import StatetraceError
 from statetrace.lenses.attention import AttentionSpec, attention
 from statetrace.lenses.depth import DepthSpec, depth
