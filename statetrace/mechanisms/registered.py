@@ -45,7 +45,7 @@ class Candidate:
 
 def candidates(evidence: Evidence, group: Group) -> dict[str, Candidate]:
     """Registered algorithms that exist for the group; one that fails is left out with a warning."""
-    found = {}
+    by_name = {}
     for name in plugins.names("algorithm"):
         try:
             program = algorithm(name, group)
@@ -54,13 +54,10 @@ def candidates(evidence: Evidence, group: Group) -> dict[str, Candidate]:
                 plugins.warn(str(error))
             continue  # it does not exist for this group
         try:
-            found[name] = _candidate(program, evidence, group)
-        except Exception as error:  # its code may raise anything
-            plugins.warn(
-                f"the algorithm {name!r} failed on {group.name} at length {evidence.length}: "
-                f"{type(error).__name__}: {error}"
-            )
-    return found
+            by_name[name] = plugins.guarded("algorithm", name, _candidate)(program, evidence, group)
+        except StatetraceError as error:
+            plugins.warn(str(error))
+    return by_name
 
 
 def _candidate(program: Program, evidence: Evidence, group: Group) -> Candidate:

@@ -289,8 +289,8 @@ def _attention(apart: float, evidence: Evidence) -> str:
     name = evidence.quotient
     return (
         f"best {name} head: score {score / 100:.2f} (chance {chance / 100:.2f}; a clear {name} "
-        f"head is {distances.HEAD / 100:.2f} above chance); with its output set to its mean, {name} "
-        f"accuracy drops by {lost:.2f}"
+        f"head is {distances.HEAD / 100:.2f} above chance); with its output set to its mean, "
+        f"{name} accuracy drops by {lost:.2f}"
     )
 
 

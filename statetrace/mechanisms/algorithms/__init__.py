@@ -58,7 +58,7 @@ def algorithm(name: str, group: Group, quotient: Quotient | str | None = None) -
             f"the {name} algorithm takes no quotient, but {called!r} was given: "
             "leave it out, or use parity-associative"
         )
-    made: Program = program.of(group)
+    made: Program = plugins.guarded("algorithm", name, program.of)(group)
     return made
 
 
