@@ -289,7 +289,7 @@ def _shortened(subject: LoadedModel, length: int | str) -> WordProblem:
 def _show(subject: LoadedModel, names: list[str], specs: dict[str, Any], folder: Path) -> list[str]:
     """Run the lenses, write what they saw to a folder and print it; what was refused."""
     from statetrace.lenses.registry import LENSES
-    from statetrace.report.headlines import headlines
+    from statetrace.report.headlines import headline
 
     if not names:
         return []
@@ -309,12 +309,13 @@ def _show(subject: LoadedModel, names: list[str], specs: dict[str, Any], folder:
             dataclasses.replace(result, subject=subject.about()).save(folder)
             progress.update(bar, completed=1.0)
             progress.stop_task(bar)
-            done.append(name)
+            done.append(result)
             for sentence in result.notes:
                 out.print(f"{name}: {sentence}", markup=False)
     table = Table(show_header=False, box=None, padding=(0, 1, 1, 0))
-    for name, sentence in headlines(folder, done).items():
-        table.add_row(Text(name, style="bold"), Text(sentence))
+    for result in done:
+        if sentence := headline(result):
+            table.add_row(Text(result.lens, style="bold"), Text(sentence))
     out.print(table)
     note(f"tables: {folder}")
     return failures

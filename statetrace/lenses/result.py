@@ -77,8 +77,9 @@ class LensResult:
 
     def grid(self, value: str = "mean", **selection: Any) -> np.ndarray:
         """A heat map [sites, positions] of `value` over the rows that match `selection`, for
-        instance `grid(where="prefix", what="substitution", kind="resid", metric="nld", split="all")`
-        [layers + 1, T]. Cells without a number are NaN; the array is empty if no row matches."""
+        instance `grid(where="prefix", what="substitution", kind="resid", metric="nld",
+        split="all")` [layers + 1, T]. Cells without a number are NaN; the array is empty if no row
+        matches."""
         return pivot(self._arrow, value, **selection)
 
     def save(self, folder: Path) -> None:
@@ -105,7 +106,8 @@ class LensResult:
         file = folder / f"{lens}.json"
         if not file.is_file():
             raise StatetraceError(
-                f"'{folder}' has no result of the lens '{lens}'; `{command(folder, lens)}` computes it"
+                f"'{folder}' has no result of the lens '{lens}'; "
+                f"`{command(folder, lens)}` computes it"
             )
         about = _read(file, _about)
         table = _read(file.with_suffix(".parquet"), pq.read_table)
@@ -121,7 +123,8 @@ class LensResult:
 
 
 def command(folder: Path, lens: str) -> str:
-    """The command that computes a result into RUN/lenses or a folder below it (step-N, length-N)."""
+    """The command that computes a result into RUN/lenses or a folder below it (step-N,
+    length-N)."""
     parts = folder.parts
     at = len(parts) - 1 - parts[::-1].index("lenses") if "lenses" in parts else len(parts) - 1
     arguments = ["statetrace", "analyze", str(Path(*parts[:at])), "--only", lens]
