@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ from safetensors.numpy import load_file, save_file
 
 from statetrace.errors import StatetraceError
 from statetrace.runs import write_json
+
+if TYPE_CHECKING:
+    import pandas
 
 Progress = Callable[[float], None]
 """Called by a lens with the share of its work that is done, 0 to 1."""
@@ -39,7 +42,7 @@ WHOLE = frozenset({"generalization", "dynamics"})
 """Lenses that always cover all lengths, also where the others are restricted to shorter ones."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LensResult:
     """The result of one lens on one model.
 
@@ -81,6 +84,17 @@ class LensResult:
         split="all")` [layers + 1, T]. Cells without a number are NaN; the array is empty if no row
         matches."""
         return pivot(self._arrow, value, **selection)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The tidy table as a data frame."""
+        import pandas
+
+        return pandas.DataFrame({name: list(values) for name, values in self.columns.items()})
+
+    def __repr__(self) -> str:
+        rows = len(next(iter(self.columns.values()), ()))
+        parts = [f"{rows:,} rows ({', '.join(self.columns)})", f"{len(self.arrays)} arrays"]
+        return f"LensResult({self.lens}: {', '.join(parts)}; summary: {', '.join(self.summary)})"
 
     def save(self, folder: Path) -> None:
         """Write the three files into `folder` (RUN/lenses), replacing an earlier result."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import group
 from statetrace.report.figures.chart import TURNS, Band, Chart, Line, Mark, Panel, ReferenceLine
 from statetrace.runs import Run
 
@@ -45,7 +44,7 @@ class AccuracyTable:
         evaluations = run.evaluations()
         if not evaluations:
             raise StatetraceError(f"'{run.path}' has no evaluations in its log")
-        task_group = group(recipe["task"]["group"], recipe["task"]["notation"])
+        task_group = run.group
         length = recipe["task"]["length"]
         names = list(evaluations[-1]["accuracy_by_length"])
         orders = {

@@ -68,7 +68,7 @@ def comparison(runs: Sequence[Sequence[RunResults]], names: Sequence[str]) -> li
     for checkpoints in runs:
         last = checkpoints[-1]
         lengths = [last.length_of(lens) for lens in ("patching", "probing", "depth")]
-        tasks.setdefault((last.group, last.length, *lengths), last)
+        tasks.setdefault((last.group.name, last.group.table.tobytes(), *lengths), last)
     figures: list[PageFigure] = []
     for kind in _COMPARISONS:
         columns = [

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group, group
+from statetrace.groups import Group
 from statetrace.lenses.fingerprint import differ, weights_of
 from statetrace.lenses.result import NAMES, LensResult, command
 from statetrace.runs import Run
@@ -51,9 +51,9 @@ class RunResults:
         group: Group,
         length: int,
         name: str = "model",
+        verdict: Mapping[str, Any] | None = None,
         about: str = "",
         step: int | None = None,
-        verdict: Mapping[str, Any] | None = None,
     ) -> None:
         listed = results.values() if isinstance(results, Mapping) else results
         self._results: dict[str, LensResult | None] = {result.lens: result for result in listed}
@@ -180,23 +180,12 @@ class FolderResults(RunResults):
         return max((n for name in NAMES if (n := self._location(name)[0])), default=None)
 
     @cached_property
-    def _task(self) -> dict[str, Any]:
-        info = self.run.info
-        task = info["foreign"] if "foreign" in info else self.run.recipe.get("task", {})
-        try:
-            return {key: task[key] for key in ("group", "length", "notation")}
-        except (KeyError, TypeError):
-            raise StatetraceError(
-                f"{self.run.path / 'run.json'} does not name a group, a length and a notation"
-            ) from None
-
-    @cached_property
     def group(self) -> Group:  # type: ignore[override]
-        return group(self._task["group"], self._task["notation"])
+        return self.run.group
 
     @cached_property
     def length(self) -> int:  # type: ignore[override]
-        return int(self._task["length"])
+        return int(self.run.task["length"])
 
     @cached_property
     def verdict(self) -> Mapping[str, Any] | None:  # type: ignore[override]

@@ -13,6 +13,7 @@ from pathlib import Path
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
+from statetrace.groups import Group, group, store_group, stored_group
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
@@ -44,16 +45,24 @@ class Position:
     folder: Path | None
 
 
-def train(recipe: Recipe, run: Run, listener: Callback, resume: bool = False) -> Outcome:
+def train(
+    recipe: Recipe,
+    run: Run,
+    listener: Callback,
+    resume: bool = False,
+    states: Group | None = None,
+) -> Outcome:
     """Train as the recipe says, into a run folder.
 
     A folder that already holds a run is only touched with `resume`, which continues it from its
     newest undamaged checkpoint, and is harmless on a new or a finished run. Started by torchrun,
-    every process calls this; the leading one writes and speaks.
+    every process calls this; the leading one writes and speaks. `states` is the group where the
+    recipe only has its name.
     """
     began = time.perf_counter()
     with join(recipe.training.device) as world:
-        plan = setup.make_plan(recipe, world)  # refuses nonsense before anything is written
+        states = states or _group(recipe, run)
+        plan = setup.make_plan(recipe, world, states)  # refuses nonsense before anything is written
         if not world.leads:
             return _train(plan, run, Quiet(), began)
         run.check_new()
@@ -65,7 +74,18 @@ def train(recipe: Recipe, run: Run, listener: Callback, resume: bool = False) ->
                 "choose another --out"
             )
         with run.lock():
+            store_group(run.path, states)
             return _train(plan, run, listener, began)
+
+
+def _group(recipe: Recipe, run: Run) -> Group:
+    """What the recipe names; where that is gone, what the run was begun with."""
+    try:
+        return group(recipe.task.group, recipe.task.notation)
+    except StatetraceError:
+        if not run.exists():
+            raise
+        return stored_group(run.path, recipe.task.group, recipe.task.notation)
 
 
 def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:

@@ -18,7 +18,7 @@ from statetrace.config.recipe import Recipe
 from statetrace.config.settings import ModelSettings
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
-from statetrace.groups import Quotient
+from statetrace.groups import Group, Quotient
 from statetrace.models import (
     ModelSpec,
     attends,
@@ -61,15 +61,16 @@ class TrainingPlan:
         return replace(self, stage=stage)
 
 
-def make_plan(recipe: Recipe, world: World) -> TrainingPlan:
-    """Refuses, before any work, what cannot be done."""
+def make_plan(recipe: Recipe, world: World, states: Group | None = None) -> TrainingPlan:
+    """Refuses, before any work, what cannot be done; `states` is the group that the recipe names,
+    where the recipe alone does not determine it."""
     for stage in recipe.stages:
         world.check_shares(stage.training.batch, stage.training.accumulate)
     model_spec(recipe)
     be_deterministic(recipe, world.device)
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
-    task = make_task(recipe)
+    task = make_task(recipe, states=states)
     plan = TrainingPlan(
         recipe=recipe,
         stage=recipe.stages[0],
@@ -87,11 +88,13 @@ def make_plan(recipe: Recipe, world: World) -> TrainingPlan:
     return plan
 
 
-def make_task(recipe: Recipe, trained: Path | None = None) -> WordProblem:
+def make_task(
+    recipe: Recipe, trained: Path | None = None, states: Group | None = None
+) -> WordProblem:
     """The task; one in words that a checkpoint folder was `trained` on takes its tokenizer."""
     wanted = recipe.task
     task = word_problem(
-        wanted.group, wanted.length, wanted.actions, wanted.start_marker, wanted.notation
+        states or wanted.group, wanted.length, wanted.actions, wanted.start_marker, wanted.notation
     )
     if wanted.form == "tokens":
         return task

@@ -300,6 +300,9 @@ class Chart:
 
         matplotlib_renderer.save(self, Path(path))
 
+    def _repr_html_(self) -> str:
+        return str(self.plotly()._repr_html_())
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return self.plotly()._repr_mimebundle_(**options)
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group
+from statetrace.groups import Group, GroupSpec
 from statetrace.groups import group as named_group
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
 from statetrace.mechanisms.signatures import Signature, signature
@@ -112,18 +112,18 @@ def _map(predicted: Predicted, name: str, pairs: str, title: str = "") -> Panel 
 
 
 def signatures(
-    group: str | Group = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
+    group: GroupSpec = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
 ) -> Chart:
     """The prefix patching that each algorithm predicts for a group (Figure 1 B)."""
     if pairs not in SPLITS:
         raise StatetraceError(f"there are no pairs '{pairs}'; use one of {', '.join(SPLITS)}")
-    group = named_group(group, notation) if isinstance(group, str) else group
-    predicted = _predicted(group, length)
+    states = named_group(group, notation)
+    predicted = _predicted(states, length)
     panels = [_map(predicted, algorithm, pairs, algorithm) for algorithm in predicted.names()]
     shown = tuple(panel for panel in panels if panel is not None)
     if not shown:
-        raise StatetraceError(f"{group.name} has no pairs of '{pairs}': it has no parity")
-    return Chart("signatures", f"Predicted prefix patching on {group.name} ({pairs})", shown)
+        raise StatetraceError(f"{states.name} has no pairs of '{pairs}': it has no parity")
+    return Chart("signatures", f"Predicted prefix patching on {states.name} ({pairs})", shown)
 
 
 def probes(results: RunResults, name: str) -> Chart | None:
