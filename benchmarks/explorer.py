@@ -17,8 +17,8 @@ import statistics
 import threading
 import time
 
-from statetrace.explorer import Session, open_model
 from statetrace.explorer.server import Trust, application, listen, web_server
+from statetrace.inspection import Session, open_model
 from statetrace.zoo import catalogue
 
 

@@ -24,7 +24,7 @@ def _field(default: Any, text: str) -> Any:
 class CompileSpec:
     """A compiled model: each field is an option of `statetrace compile`."""
 
-    group: str = _field("S3", "The group whose products it computes.")
+    group: str = _field("S3", "The group: S5, A4xZ5, ..., a .json file or module:name.")
     algorithm: str = _field(
         "associative",
         "sequential, parallel, associative or parity-associative; parity-only is a control that "

@@ -1,16 +1,9 @@
-"""Look into one model on one sequence: what is read where, what patches and ablations change.
+"""A local page for one or two models: a server, and the requests that the page sends.
 
-    from statetrace.explorer import Patch, look, open_model
-
-    model = open_model("zoo:s3-parity-associative")
-    view = look(model, "132,213,231", source="213,213,231", patches=[Patch(4, 0, 1)])
-    view.answer(2)  # after the third action, the most probable state first
-
-server.py shows the same to a browser; this part needs no server and keeps no state.
+What it shows is computed by statetrace.inspection, whose names are exported here too, so that
+snippets copied from earlier versions of the page still run.
 """
 
-from statetrace.explorer.look import View, look
-from statetrace.explorer.query import Patch
-from statetrace.explorer.session import Session, open_model
+from statetrace.inspection import Patch, Session, View, look, open_model
 
 __all__ = ["Patch", "Session", "View", "look", "open_model"]

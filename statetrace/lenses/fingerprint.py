@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.runs import Run
 
 WHOLE = 2**26
@@ -53,9 +54,8 @@ def _add(file: Path, to: hashlib._Hash) -> None:
 def weights_of(run: Run) -> str | None:
     """Of the checkpoint from elsewhere that a run folder is about, as it is now; None for a run
     that was trained here, and where the weights are not there any more."""
-    foreign = run.info.get("foreign")
-    folder = foreign.get("folder") if isinstance(foreign, dict) else None
-    return None if folder is None else fingerprint(run.path / folder)
+    external = ExternalCheckpoint.of(run)
+    return None if external is None else fingerprint(external.path(run))
 
 
 def differ(kept: object, now: str | None) -> bool:

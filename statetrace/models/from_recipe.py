@@ -7,6 +7,7 @@ from pathlib import Path
 
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
+from statetrace.groups import Group
 from statetrace.models.build import positions
 from statetrace.models.checkpoint import locate_tokenizer
 from statetrace.models.spec import ModelSpec
@@ -19,11 +20,18 @@ POSITION_FACTOR = 2
 """A model gets positions for this many training lengths, so that longer inputs can be tested."""
 
 
-def make_task(recipe: Recipe, checkpoint: Path | None = None) -> WordProblem:
-    """The task of a recipe; for text, the tokenizer of a `checkpoint` folder takes precedence."""
+def make_task(
+    recipe: Recipe, checkpoint: Path | None = None, states: Group | None = None
+) -> WordProblem:
+    """The task of a recipe. For text, the tokenizer of a `checkpoint` folder takes precedence.
+    `states` is the group if the recipe has only its name."""
     settings = recipe.task
     task = word_problem(
-        settings.group, settings.length, settings.actions, settings.start_marker, settings.notation
+        states or settings.group,
+        settings.length,
+        settings.actions,
+        settings.start_marker,
+        settings.notation,
     )
     if settings.form == "tokens":
         return task

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group, group
+from statetrace.groups import Group
 from statetrace.lenses.fingerprint import differ, weights_of
 from statetrace.lenses.result import NAMES, LensResult, command
 from statetrace.runs import Run
@@ -146,7 +146,7 @@ class RunResults:
 
     @cached_property
     def group(self) -> Group:
-        return group(self.task["group"], self.task["notation"])
+        return self.run.group
 
     @property
     def length(self) -> int:

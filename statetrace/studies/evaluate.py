@@ -13,7 +13,7 @@ from typing import Any
 from statetrace.groups import Group
 from statetrace.lenses.dynamics import DynamicsSpec, dynamics
 from statetrace.lenses.generalization import generalization
-from statetrace.lenses.loading import from_run
+from statetrace.lenses.loading import load_run
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
 from statetrace.runs import Run
@@ -21,7 +21,7 @@ from statetrace.runs import Run
 
 def measure(run: Run, step: int, device: str, full: bool) -> dict[str, Any]:
     """One checkpoint of a run, as plain JSON values."""
-    subject = from_run(run, step, device)
+    subject = load_run(run, step, device)
     general = generalization(subject.model, subject.task)
     summary = general.summary
     ends = summary["cutoff"]

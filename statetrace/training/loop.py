@@ -15,6 +15,7 @@ from pathlib import Path
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
+from statetrace.groups import Group, group, store_group, stored_group
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
@@ -46,16 +47,24 @@ class Position:
     folder: Path | None
 
 
-def train(recipe: Recipe, run: Run, callback: Callback, resume: bool = False) -> Outcome:
+def train(
+    recipe: Recipe,
+    run: Run,
+    callback: Callback | None = None,
+    resume: bool = False,
+    states: Group | None = None,
+) -> Outcome:
     """Train a recipe into a run folder.
 
     A folder that already holds a run is only touched with `resume`, which continues it from its
     newest undamaged checkpoint and is harmless on a new or a finished run. Under torchrun every
-    process calls this; only the leading one writes and reports.
+    process calls this; only the leading one writes and reports. `states` is the group if the recipe
+    has only its name.
     """
-    began = time.perf_counter()
+    began, callback = time.perf_counter(), callback or Callback()
     with join(recipe.training.device) as world:
-        plan = setup.make_plan(recipe, world)  # checks everything before anything is written
+        states = states or _group(recipe, run)
+        plan = setup.make_plan(recipe, world, states)  # before anything is written
         if not world.leads:
             return _train(plan, run, Callback(), began)
         run.check_new()
@@ -67,7 +76,18 @@ def train(recipe: Recipe, run: Run, callback: Callback, resume: bool = False) ->
                 "choose another --out"
             )
         with run.lock():
+            store_group(run.path, states)
             return _train(plan, run, callback, began)
+
+
+def _group(recipe: Recipe, run: Run) -> Group:
+    """The group that the recipe names; if that is gone, the one stored in the run folder."""
+    try:
+        return group(recipe.task.group, recipe.task.notation)
+    except StatetraceError:
+        if not run.exists():
+            raise
+        return stored_group(run.path, recipe.task.group, recipe.task.notation)
 
 
 def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:

@@ -18,7 +18,7 @@ from statetrace.config.recipe import Recipe
 from statetrace.config.settings import ModelSettings
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
-from statetrace.groups import Quotient
+from statetrace.groups import Group, Quotient
 from statetrace.models import (
     attends,
     build,
@@ -75,15 +75,16 @@ class TrainingPlan:
         return replace(plan, objectives=tuple(make_objective(plan, s) for s in recipe.stages))
 
 
-def make_plan(recipe: Recipe, world: World) -> TrainingPlan:
-    """Check the whole recipe, all stages included, before any training."""
+def make_plan(recipe: Recipe, world: World, states: Group | None = None) -> TrainingPlan:
+    """Check the whole recipe, all stages included, before any training. `states` is the group if
+    the recipe has only its name."""
     for stage in recipe.stages:
         world.check_shares(stage.training.batch, stage.training.accumulate)
     spec = model_spec(recipe)
     be_deterministic(recipe, world.device)
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
-    task = make_task(recipe)
+    task = make_task(recipe, states=states)
     training, analysis = make_splits(recipe, task)
     plan = TrainingPlan(
         recipe=recipe,

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from statetrace.explorer import Patch, look
+from statetrace.inspection import Patch, look
 from tests.browser.visiting import Visit
-from tests.explorer.cases import zoo
+from tests.inspection.cases import zoo
 
 pytestmark = pytest.mark.browser
 

@@ -5,11 +5,11 @@ import time
 import numpy as np
 import pytest
 
-from statetrace.explorer import look
+from statetrace.inspection import look
 from tests.browser.test_report import CONTRAST
 from tests.browser.visiting import Visit
-from tests.explorer.cases import random_model, zoo
 from tests.explorer.serving import TOKEN, serving
+from tests.inspection.cases import random_model, zoo
 
 pytestmark = pytest.mark.browser
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.lenses import fingerprint as weights
 from statetrace.lenses.fingerprint import differ, fingerprint, weights_of
-from statetrace.lenses.loading import ExternalCheckpoint, from_checkpoint
+from statetrace.lenses.loading import load_external
 from statetrace.runs import Run
 from statetrace.zoo import adopt, checkpoint
 
@@ -68,7 +69,7 @@ def test_nothing_to_tell(folder, tmp_path):
 def test_a_model_from_elsewhere_says_which_weights_it_has(tmp_path):
     run = adopt("s3-associative", tmp_path / "run")
     folder = checkpoint("s3-associative")
-    subject = from_checkpoint(folder, ExternalCheckpoint("S3", 16), "cpu")
+    subject = load_external(folder, ExternalCheckpoint("S3", 16), "cpu")
     assert subject.about()["weights"] == fingerprint(folder) == weights_of(run)
     trained = Run(tmp_path / "trained")
     trained.write_info({"recipe": {}})

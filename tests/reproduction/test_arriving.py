@@ -17,7 +17,7 @@ from reproduction.page import page
 from reproduction.results import Missing, Results
 from reproduction.rules import AGREES, DIFFERS, NOT_REACHED
 from statetrace.config.recipe import Recipe
-from statetrace.lenses.loading import from_run
+from statetrace.lenses.loading import load_run
 from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.runs import Run
 from statetrace.studies.table import results as study_rows
@@ -52,7 +52,7 @@ LOOK = {
 
 
 def look(run, lenses, **subject):
-    found = from_run(run, device="cpu")
+    found = load_run(run, device="cpu")
     for name in lenses:
         words = LOOK[name] | ({"controls": ""} if name == "probing" else {})
         words |= {"run": str(run.path)} if LENSES[name].reads_log else {}

@@ -16,7 +16,7 @@ from statetrace.runs import Run
 from statetrace.training import checkpoint, cost
 from statetrace.training.callback import Callback
 from statetrace.training.loop import train
-from statetrace.training.writers import scalars, first_steps
+from statetrace.training.writers import first_steps, scalars
 from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run, weights
 

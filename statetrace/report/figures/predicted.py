@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group
+from statetrace.groups import Group, GroupSpec
 from statetrace.groups import group as named
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
 from statetrace.mechanisms.signatures import Signature, signature
@@ -38,7 +38,7 @@ class Predicted:
     @staticmethod
     def of(look: RunResults, lens: str = "patching") -> Predicted:
         """At the length that a lens looked at."""
-        return _predicted(look.task["group"], look.task["notation"], look.seen(lens))
+        return _predicted(look.group, look.seen(lens))
 
     def names(self) -> list[str]:
         """The algorithms that exist for the group, in the paper's order."""
@@ -82,8 +82,8 @@ class Predicted:
 
 
 @lru_cache(maxsize=8)
-def _predicted(group: str, notation: str, length: int) -> Predicted:
-    return Predicted(named(group, notation), length)
+def _predicted(group: Group, length: int) -> Predicted:
+    return Predicted(group, length)
 
 
 def _splits(of: Group, clean: np.ndarray, corrupted: np.ndarray) -> dict[str, np.ndarray]:
@@ -112,17 +112,18 @@ def _map(of: Predicted, name: str, pairs: str, title: str = "") -> Panel | None:
 
 
 def signatures(
-    group: str = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
+    group: GroupSpec = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
 ) -> Chart:
     """The prefix patching that each algorithm predicts (Figure 1 B), before there is any run."""
     if pairs not in SPLITS:
         raise StatetraceError(f"there are no pairs '{pairs}'; there are {', '.join(SPLITS)}")
-    of = _predicted(group, notation, length)
+    states = named(group, notation)
+    of = _predicted(states, length)
     panels = [_map(of, name, pairs, title=name) for name in of.names()]
     shown = tuple(panel for panel in panels if panel is not None)
     if not shown:
-        raise StatetraceError(f"{group} has no pairs of '{pairs}': it has no parity")
-    return Chart("signatures", f"What each algorithm would show on {group} ({pairs})", shown)
+        raise StatetraceError(f"{states.name} has no pairs of '{pairs}': it has no parity")
+    return Chart("signatures", f"What each algorithm would show on {states.name} ({pairs})", shown)
 
 
 def probes(look: RunResults, name: str) -> Chart | None:

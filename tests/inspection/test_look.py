@@ -9,14 +9,13 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer import Patch, look, open_model
-from statetrace.explorer.probes import targets_of
-from statetrace.explorer.session import opened
+from statetrace.inspection import Patch, look, make_session, open_model
+from statetrace.inspection.probes import targets_of
 from statetrace.interventions import GridSpec, Site, capture, overwrite, patch_grid
 from statetrace.lenses.loading import LoadedModel
 from statetrace.models.families.generic import GenericAnatomy
 from statetrace.zoo import checkpoint
-from tests.explorer.cases import ACTIONS, RANDOM, SOURCE, ZOO, labels, random_model, zoo
+from tests.inspection.cases import ACTIONS, RANDOM, SOURCE, ZOO, labels, random_model, zoo
 from tests.interventions.test_capture import hooks
 
 KINDS = sorted(RANDOM)
@@ -62,12 +61,12 @@ def test_probes_are_as_good_as_they_say_they_are():
             right[target.name].append(said == target.map.numpy()[view.states])
     for name, found in right.items():
         np.testing.assert_allclose(
-            np.mean(found, axis=(0, 2)), model.readers.accuracy[name], atol=0.06
+            np.mean(found, axis=(0, 2)), model.probes.accuracy[name], atol=0.06
         )
 
 
 def test_the_model_knows_parity_early_and_the_state_late():
-    known = zoo().readers.accuracy
+    known = zoo().probes.accuracy
     assert min(known["parity"][4:]) > 0.95
     assert max(known["state"][:6]) < 0.6
     assert known["state"][6] > 0.95
@@ -249,8 +248,10 @@ def test_threads_see_what_each_would_see_alone():
 
 def test_the_same_call_gives_the_same_probes():
     model = zoo()
-    again = opened(LoadedModel(model.model, model.task, checkpoint("s3-parity-associative")), ZOO)
-    assert torch.equal(again.readers.fitted.weights, model.readers.fitted.weights)
+    again = make_session(
+        LoadedModel(model.model, model.task, checkpoint("s3-parity-associative")), ZOO
+    )
+    assert torch.equal(again.probes.fitted.weights, model.probes.fitted.weights)
 
 
 REFUSED = {
@@ -302,8 +303,8 @@ def test_sentences_are_columns():
 
 
 def test_large_groups_are_not_probed_for_their_states():
-    assert set(random_model("too many").readers.accuracy) == {"parity"}
-    assert set(random_model("many").readers.accuracy) == {"state", "parity"}
+    assert set(random_model("too many").probes.accuracy) == {"parity"}
+    assert set(random_model("many").probes.accuracy) == {"state", "parity"}
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import torch
 
-from statetrace.explorer import open_model
-from statetrace.explorer.session import opened
+from statetrace.inspection import make_session, open_model
 from statetrace.lenses.loading import LoadedModel
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.sentences import sentences
@@ -48,7 +47,7 @@ def random_model(kind):
         for parameter in model.parameters():
             if parameter.dim() > 1 and family != "mamba":
                 parameter.normal_(0, 0.2, generator=generator)
-    return opened(LoadedModel(model, task, Path("nowhere")), kind)
+    return make_session(LoadedModel(model, task, Path("nowhere")), kind)
 
 
 def labels(model, length, seed=0):

@@ -1,11 +1,11 @@
-"""Linear probes to read a single sequence with: for every layer, the state and some quotients.
+"""Linear probes for reading single sequences: one per layer for the state and some quotients.
 
 Purpose: one probe per layer for all positions, so that it also reads sequences longer than those it
-was fitted on. Rows are random positions of held-out sequences (where a run knows them); how good a
-probe is, is measured on other sequences.
-Cost: about two seconds for a model of the zoo on one core. A large model is run on fewer sequences,
-each of which then gives more rows; see BUDGET.
-Caveat: a probe shows what is there, not what is used; patches show that.
+was fitted on. Rows are random positions of held-out sequences (where the run records them); probe
+accuracy is measured on other sequences.
+Cost: about two seconds for a bundled model on one core. A large model is run on fewer sequences
+with more rows from each; see BUDGET.
+Caveat: a probe shows what information is present, not what is used; patches show that.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
 
 BUDGET = {"cpu": 1e12, "cuda": 4e14}
-"""Floating-point operations to run the model for, some tens of seconds at most."""
+"""Floating-point operations for running the model: tens of seconds at most."""
 
 SEQUENCES, FEWEST = 1500, 48
 ROWS, TEST = 4000, 0.33
-"""Rows to fit on at least, and the share of the sequences that the probes are tried on."""
+"""Fewest rows to fit on, and the share of the sequences held out for testing."""
 
 MOST_QUOTIENTS = 3
 MOST_CLASSES = 400
-"""More states than that are not probed: it would take minutes, and the unembedding reads them."""
+"""Targets with more classes are not probed: it would take minutes, and the unembedding reads the
+state."""
 
 TOLERANCE, ITERATIONS = 1e-3, 300
 
@@ -45,8 +46,8 @@ class ProbeSet:
     Attributes:
         targets: what they read, the state first where it is among them.
         fitted: the probes, on standardised features.
-        mean, scale: [L + 1, 1, D], how features are standardised.
-        accuracy: target -> share of right readings by layer, on sequences not fitted on.
+        mean, scale: [L + 1, 1, D], for standardising features.
+        accuracy: target -> accuracy by layer, on held-out sequences.
     """
 
     targets: tuple[Target, ...]
@@ -67,28 +68,34 @@ class ProbeSet:
 def targets_of(task: WordProblem) -> list[Target]:
     """The state, and quotients: parity where there is one, then the largest ones."""
     quotients = list(task.quotients())
-    known = quotients[:1] + sorted(quotients[1:], key=lambda q: -q.image.order)
-    names = [q.name for q in known[:MOST_QUOTIENTS] if q.image.order <= MOST_CLASSES]
+    ordered = quotients[:1] + sorted(quotients[1:], key=lambda q: -q.image.order)
+    names = [q.name for q in ordered[:MOST_QUOTIENTS] if q.image.order <= MOST_CLASSES]
     return choose_targets(task, ("state", *names))
 
 
-def sequences_within(model: Any, tokens: int, fewest: int, wanted: int) -> int:
-    """How many sequences of so many tokens the budget allows, between `fewest` and `wanted`."""
+def class_labels(task: WordProblem, target: str) -> tuple[str, ...]:
+    """Labels of the classes of a target: elements, or those of the quotient."""
+    group = task.group if target == "state" else task.group.quotient(target).image
+    return group.labels
+
+
+def sequences_within(model: Any, tokens: int, fewest: int, most: int) -> int:
+    """How many sequences of this many tokens the budget allows, between `fewest` and `most`."""
     size = sum(parameter.numel() for parameter in model.parameters())
     budget = BUDGET.get(device_of(model).type, BUDGET["cuda"])
-    return max(fewest, min(wanted, int(budget / (2 * size * tokens))))
+    return max(fewest, min(most, int(budget / (2 * size * tokens))))
 
 
 def fit_probes(
     model: Any, task: WordProblem, seed: int = 0, progress: Progress = no_progress
 ) -> ProbeSet | None:
-    """Fit them; None where there is nothing small enough to be probed."""
+    """None where no target has few enough classes."""
     targets = [target for target in targets_of(task) if target.classes <= MOST_CLASSES]
     if not targets:
         return None
     device = device_of(model)
-    wanted = sequences_within(model, task.vocabulary.tokens(task.length), FEWEST, SEQUENCES)
-    drawn = task.draw(wanted, seed)
+    number = sequences_within(model, task.vocabulary.tokens(task.length), FEWEST, SEQUENCES)
+    drawn = task.draw(number, seed)
     actions, states = (
         torch.from_numpy(array.astype("int64")).to(device)
         for array in (drawn.actions, drawn.states)
@@ -101,8 +108,8 @@ def fit_probes(
         len(drawn), task.length, generator=torch.Generator().manual_seed(seed)
     ).argsort(1)
     at = shuffled[:, :each].to(device)  # [n, each], actions
-    where = task.vocabulary.tokens(1) - 1 + task.vocabulary.stride * at
-    resid = residuals(model, task.encode(actions), where, done=Part(progress, 0.0, 0.8))
+    positions = task.vocabulary.tokens(1) - 1 + task.vocabulary.stride * at
+    resid = residuals(model, task.encode(actions), positions, done=Part(progress, 0.0, 0.8))
     train, test = (part.flatten(1, 2).float() for part in (resid[:, :cut], resid[:, cut:]))
     mean, scale = probes.standardise(train, test)
     labels = [target.map.to(device)[states.gather(1, at)] for target in targets]  # [n, each]
@@ -113,9 +120,11 @@ def fit_probes(
         tolerance=TOLERANCE,
         max_iterations=ITERATIONS,
     )
-    accuracy = {}
+    accuracy: dict[str, list[float]] = {}
     for number, (target, label) in enumerate(zip(targets, labels, strict=True)):
-        right = fitted.score(test, label[cut:].flatten(), number)[0] if len(label) > cut else None
-        accuracy[target.name] = [] if right is None else right[:, 0].tolist()
+        accuracy[target.name] = []
+        if len(label) > cut:
+            score = fitted.score(test, label[cut:].flatten(), number)[0]
+            accuracy[target.name] = score[:, 0].tolist()
     progress(1.0)
     return ProbeSet(tuple(targets), fitted, mean, scale, accuracy)

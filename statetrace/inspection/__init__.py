@@ -1,0 +1,21 @@
+"""One sequence, or many, through one model: readings, patches, ablations, as arrays and tables."""
+
+from statetrace.inspection.ablation import AblationTable, ablate
+from statetrace.inspection.look import look
+from statetrace.inspection.patching import PatchTable, patch
+from statetrace.inspection.query import Patch
+from statetrace.inspection.session import Session, make_session, open_model
+from statetrace.inspection.view import View
+
+__all__ = [
+    "AblationTable",
+    "Patch",
+    "PatchTable",
+    "Session",
+    "View",
+    "ablate",
+    "look",
+    "make_session",
+    "open_model",
+    "patch",
+]
