@@ -123,7 +123,6 @@ def train(
         callback: is called at every step, evaluation and message (training/callback.py).
         settings: any option of `statetrace train`, such as group="S3", length=12, steps=500.
     """
-    from statetrace.training.callback import Callback
     from statetrace.training.loop import train as run_training
 
     temporary = None
@@ -135,7 +134,7 @@ def train(
     if states is not None:
         settings["group"] = group_name(states)
     resolved = resolve_recipe(recipe, Path(out), resume, settings)
-    run_training(resolved, Run(Path(out)), callback or Callback(), resume, states)
+    run_training(resolved, Run(Path(out)), callback, resume, states)
     model = TrackedModel(Run(Path(out)), name=str(out), device=resolved.training.device)
     model._temporary = temporary
     return model
