@@ -35,14 +35,14 @@ bench: $(READY)
 
 # Compiled models, measured once and kept; then weights, and the page that says how good they are
 calibration: $(READY)
-	$(BIN)/python -m statetrace.mechanisms.calibration --out results/calibration --processes 2 \
+	$(BIN)/python -m calibration --out results/calibration --processes 2 \
 		--trained results/calibration/trained.jsonl
 	mv results/calibration/weights.json statetrace/mechanisms/weights.json
 	mv results/calibration/calibration.md docs/calibration.md
 
 # REPRODUCTION.md and its pictures, from results/ alone
 reproduce-report: $(READY)
-	$(BIN)/python -m statetrace.reproduction
+	$(BIN)/python -m reproduction
 
 # STEPS='--out results/training-step/steps.json' keeps the table, for REPRODUCTION.md
 bench-gpu: $(READY)

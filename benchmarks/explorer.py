@@ -17,12 +17,13 @@ import statistics
 import threading
 import time
 
-from statetrace.explorer import OpenModel, open_model
+from statetrace.explorer import open_model
 from statetrace.explorer.server import Trust, application, listen, web_server
+from statetrace.inspection import Session
 from statetrace.zoo import catalogue
 
 
-def request(model: OpenModel, length: int, changed: bool, rng: random.Random) -> bytes:
+def request(model: Session, length: int, changed: bool, rng: random.Random) -> bytes:
     """What the page would send."""
     labels = model.task.group.labels
     asked = {

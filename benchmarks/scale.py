@@ -13,10 +13,10 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+from statetrace.config.recipe import Recipe
 from statetrace.models import parameter_count
 from statetrace.studies.grid import read_study
 from statetrace.training import setup
-from statetrace.training.recipe import Recipe
 
 MEASURED = 0.0137
 """Seconds per step, measured."""

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import torch
 
+from statetrace.config.recipe import Recipe
 from statetrace.runs import Run
 from statetrace.studies.stacked import Stack
 from statetrace.training import setup
 from statetrace.training.parallel import join
-from statetrace.training.recipe import Recipe
 from statetrace.training.trainer import Trainer
 
 SEEDS = 16

@@ -2,7 +2,7 @@
 
 `published` is the loop of the paper's code: float32, a head for the whole pretrained vocabulary.
 The others have a head for the task alone and compute in bfloat16 under float32 weights: the
-transformers model as it is, the same compiled, and our program (statetrace/training/program) call
+transformers model as it is, the same compiled, and our program (statetrace/training/fused) call
 by call and as one CUDA graph. All in one process, one after the other, on the same batches; the
 median of many steps counts.
 
@@ -29,13 +29,13 @@ from typing import Any
 
 import torch
 
+from statetrace.config.settings import TrainingSettings
 from statetrace.models import ModelSpec, build, parameter_count
 from statetrace.tasks.word_problem import word_problem
 from statetrace.training.evaluate import loss, predict
+from statetrace.training.fused import Step
 from statetrace.training.optimizer import adamw
 from statetrace.training.parallel import World
-from statetrace.training.program import Step
-from statetrace.training.settings import TrainingSettings
 from statetrace.training.setup import WORKSPACE, surroundings
 
 PUBLISHED_VOCABULARY = {"pythia-160m": 50_304, "gpt2": 50_257}

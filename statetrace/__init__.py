@@ -1,3 +1,48 @@
-"""Train language models to track state, then find out how they do it."""
+"""Train language models to track state, then find out how they do it.
+
+>>> import statetrace as st
+>>> model = st.load("zoo:s3-associative")
+>>> model.group.name, model.length
+('S3', 24)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from statetrace.errors import StatetraceError
+
+if TYPE_CHECKING:
+    from statetrace.api import TrackedModel, compile, load, report, signatures, study, train
+    from statetrace.groups import Group, group
+    from statetrace.plugins import register
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Group",
+    "StatetraceError",
+    "TrackedModel",
+    "compile",
+    "group",
+    "load",
+    "register",
+    "report",
+    "signatures",
+    "study",
+    "train",
+]
+
+_HOME = {"Group": "groups", "group": "groups", "register": "plugins"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used: torch takes seconds."""
+    if name not in __all__:
+        raise AttributeError(f"module 'statetrace' has no attribute {name!r}")
+    return getattr(import_module(f"statetrace.{_HOME.get(name, 'api')}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

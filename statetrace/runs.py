@@ -1,6 +1,7 @@
 """The run folder: the only thing handed from stage to stage.
 
     RUN/run.json                recipe, versions, hardware, and when it was worked on
+    RUN/group.json              the table of a group that has no built-in name
     RUN/metrics.jsonl           one record per line; no clock times, so that equal runs are equal
     RUN/checkpoints/step-N/     a plain Hugging Face checkpoint and what exact resume needs
     RUN/stages/1-topic/         the same of an earlier stage, where a recipe has several
@@ -20,9 +21,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statetrace.errors import StatetraceError
+
+if TYPE_CHECKING:
+    from statetrace.groups import Group
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,36 @@ class Run:
         return found
 
     @property
+    def external(self) -> bool:
+        """Whether it analyses a checkpoint that was not trained in this folder."""
+        return isinstance(self.info.get("foreign"), dict)
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """group, length and notation of the word problem."""
+        info = self.info
+        settings = info["foreign"] if self.external else self.recipe.get("task", {})
+        try:
+            return {key: settings[key] for key in ("group", "length", "notation")}
+        except (KeyError, TypeError):
+            raise StatetraceError(
+                f"{self.path / 'run.json'} does not name the group, length and notation"
+            ) from None
+
+    @property
+    def group(self) -> Group:
+        """The group whose states the model tracks; RUN/group.json where it has no built-in name."""
+        from statetrace.groups import stored_group
+
+        return stored_group(self.path, self.task["group"], self.task["notation"])
+
+    @property
     def recipe(self) -> dict[str, Any]:
         """The recipe in run.json, as nested dictionaries."""
         info = self.info
         if "foreign" in info:
             raise StatetraceError(
-                f"'{self.path}' looks at a checkpoint from elsewhere and was not trained here"
+                f"'{self.path}' analyses an external checkpoint and was not trained here"
             )
         if not isinstance(info.get("recipe"), dict):
             raise StatetraceError(f"{self.path / 'run.json'} is damaged (it has no recipe)")

@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from statetrace.cli import analyze, app
+from statetrace.config.recipe import Recipe
 from statetrace.lenses.registry import chosen, make_spec
 from statetrace.models import ModelSpec, build
 from statetrace.report.figures.catalogue import CATALOGUE
@@ -17,9 +18,8 @@ from statetrace.runs import Run
 from statetrace.studies.cell import check_cells
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
 from statetrace.training.loop import train
-from statetrace.training.recipe import Recipe
 from tests.tasks.test_sentences import byte_level
 
 ROOT = Path(__file__).parents[1]

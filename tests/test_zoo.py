@@ -8,11 +8,11 @@ from typer.testing import CliRunner
 
 from statetrace import zoo
 from statetrace.cli import app
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
-from statetrace.lenses.subject import from_run
-from statetrace.training.recipe import Recipe
+from statetrace.lenses.loading import load_run
 
 NAMES = list(zoo.catalogue())
 
@@ -27,7 +27,7 @@ def test_small_enough_and_of_both_kinds():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_as_good_as_the_catalogue_says(name, tmp_path):
-    subject = from_run(zoo.adopt(name, tmp_path / "run"), device="cpu")
+    subject = load_run(zoo.adopt(name, tmp_path / "run"), device="cpu")
     found = generalization(subject.model, subject.task, GeneralizationSpec(sequences=300))
     accuracy = found.summary["accuracy"]["state"]
     about = zoo.catalogue()[name]
@@ -50,7 +50,7 @@ def test_its_recipe_is_there_and_says_the_same(name, request):
     ("name", "grows"), [("s3-parallel", False), ("s3-parity-associative", True)]
 )
 def test_layers_that_an_answer_needs_tell_counting_from_composing(name, grows, tmp_path):
-    subject = from_run(zoo.adopt(name, tmp_path / "run"), device="cpu")
+    subject = load_run(zoo.adopt(name, tmp_path / "run"), device="cpu")
     task = subject.task.at_length(12)
     needed = depth(subject.model, task, DepthSpec(pairs=60, lengths=(2, 12))).summary
     short, long = needed["layers_needed"]["same parity"]

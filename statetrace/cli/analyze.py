@@ -1,29 +1,23 @@
-"""`statetrace analyze`: look at a trained model through the lenses."""
+"""`statetrace analyze`: run the lenses on a model."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli import foreign
-from statetrace.cli.console import bars, note, out
-from statetrace.cli.options import NOTATION, path_named
-from statetrace.cli.subjects import ZOO, run_named
+from statetrace.cli.console import lens_bars, note, out
+from statetrace.cli.sources import tracked_model
+from statetrace.config.options import NOTATION, path_named
 from statetrace.errors import StatetraceError
-from statetrace.runs import Run
 
 if TYPE_CHECKING:
-    from statetrace.lenses.subject import Subject
-    from statetrace.tasks.word_problem import WordProblem
+    from statetrace.api import Results, TrackedModel
 
-_FOREIGN = "A checkpoint from elsewhere"
-ABLE = "able"
+EXTERNAL = "A checkpoint that statetrace did not train"
 
 
 def analyze(
@@ -53,33 +47,33 @@ def analyze(
         Path | None,
         typer.Option(
             help="A Hugging Face checkpoint that statetrace did not train.",
-            rich_help_panel=_FOREIGN,
+            rich_help_panel=EXTERNAL,
         ),
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(help="The group it was trained on, such as S3.", rich_help_panel=_FOREIGN),
+        typer.Option(help="The group it was trained on, such as S3.", rich_help_panel=EXTERNAL),
     ] = None,
     length: Annotated[
-        int | None, typer.Option(help="Actions per training sequence.", rich_help_panel=_FOREIGN)
+        int | None, typer.Option(help="Actions per training sequence.", rich_help_panel=EXTERNAL)
     ] = None,
     out_: Annotated[
         Path | None,
         typer.Option(
             "--out",
             help="The run folder to write.",
-            rich_help_panel=_FOREIGN,
+            rich_help_panel=EXTERNAL,
             metavar="DIR",
             parser=path_named,
         ),
     ] = None,
-    notation: Annotated[str, typer.Option(help=NOTATION, rich_help_panel=_FOREIGN)] = "moves",
+    notation: Annotated[str, typer.Option(help=NOTATION, rich_help_panel=EXTERNAL)] = "moves",
     tokens: Annotated[
         str | None,
         typer.Option(
             help="Token id of each element, in the order of the group's labels, with commas "
             "(default 0,1,2,...; for text the tokens that spell the states).",
-            rich_help_panel=_FOREIGN,
+            rich_help_panel=EXTERNAL,
         ),
     ] = None,
     start_token: Annotated[
@@ -87,7 +81,7 @@ def analyze(
         typer.Option(
             help="Token id of the start marker (default the one after the last element; for text "
             "`<start>`, if there is one).",
-            rich_help_panel=_FOREIGN,
+            rich_help_panel=EXTERNAL,
         ),
     ] = None,
     no_start_marker: Annotated[
@@ -95,7 +89,7 @@ def analyze(
         typer.Option(
             "--no-start-marker",
             help="Its sequences begin with the first action.",
-            rich_help_panel=_FOREIGN,
+            rich_help_panel=EXTERNAL,
         ),
     ] = False,
     form: Annotated[
@@ -103,20 +97,20 @@ def analyze(
         typer.Option(
             help="How it was told actions: tokens (one each), or text, read with its own "
             "tokenizer.json; the state is asked for at each period.",
-            rich_help_panel=_FOREIGN,
+            rich_help_panel=EXTERNAL,
         ),
     ] = "tokens",
     paraphrases: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="text: wordings in use, of `train`'s own.", rich_help_panel=_FOREIGN
+            metavar="N", help="text: wordings in use, of `train`'s own.", rich_help_panel=EXTERNAL
         ),
     ] = None,
     phrases: Annotated[
         Path | None,
         typer.Option(
             help='text: its own sentences, as JSON: {"132": "Swap positions 2 and 3.", ...}.',
-            rich_help_panel=_FOREIGN,
+            rich_help_panel=EXTERNAL,
         ),
     ] = None,
     padding: Annotated[
@@ -124,7 +118,7 @@ def analyze(
         typer.Option(
             help="text: whether it sees what fills sentences up to one length: hidden (plain text, "
             "the default) or visible (as models of `train` do).",
-            rich_help_panel=_FOREIGN,
+            rich_help_panel=EXTERNAL,
         ),
     ] = None,
 ) -> None:
@@ -146,175 +140,143 @@ def analyze(
     English also with --form text; models that come with statetrace are zoo:s3-associative,
     zoo:s3-parity-associative and others.
     """
-    from statetrace.lenses.registry import LENSES, chosen
+    from statetrace.lenses.registry import chosen
 
-    names = chosen(only)
+    names = None if only is None else chosen(only)
     settings = _settings(setting or [], names)
-    theirs = {"--group": group, "--length": length, "--out": out_, "--tokens": tokens}
-    theirs |= {"--start-token": start_token, "--no-start-marker": no_start_marker or None}
-    theirs |= {"--form": None if form == "tokens" else form, "--paraphrases": paraphrases}
-    theirs |= {"--phrases": phrases, "--padding": padding}
-    if no_start_marker and start_token is not None:
-        raise StatetraceError(f"--start-token {start_token} contradicts --no-start-marker")
+    length_to_analyze = _length(at_length)
     if model is not None:
         if run is not None:
             raise StatetraceError(f"give a run folder ('{run}') or --model ('{model}'), not both")
-        how = {"notation": notation, "tokens": foreign.ids(tokens), "start_token": start_token}
-        how |= {"start_marker": not no_start_marker}
-        how |= foreign.words(model, form, paraphrases, phrases, padding)
-        target = foreign.adopt(model, group, length, out_, how)
-    elif run is not None:
-        if run.startswith(ZOO):
-            theirs.pop("--out")
-        given = [f"{name} {value}" for name, value in theirs.items() if value is not None]
-        if given:
-            raise StatetraceError(f"{given[0]} is for --model; '{run}' says itself how to read it")
-        target = run_named(run, out_)
-    else:
-        raise StatetraceError("nothing to look at: give a run folder, or --model FOLDER")
-    if "foreign" in target.info:
-        names = [name for name in names if not LENSES[name].reads_log]
-        if not names or checkpoint != "last":
+        if out_ is None:
+            raise StatetraceError(f"--model '{model}' also needs --out, a run folder to write")
+        if checkpoint != "last":
             raise StatetraceError(
-                f"'{target.path}' looks at a checkpoint from elsewhere: it has no training log and "
-                "no other checkpoints"
+                f"--checkpoint {checkpoint} is for runs; --model is one checkpoint"
             )
-    failures = [
-        failure
-        for step in _steps(target, checkpoint)
-        for failure in _look(target, step, names, settings, device, _length(at_length))
-    ]
+        external = _external(group, length, notation, tokens, start_token, no_start_marker)
+        external |= {"form": form, "paraphrases": paraphrases, "phrases": phrases}
+        models = [_load_external(model, out_, device, external | {"padding": padding})]
+    elif run is not None:
+        unused = {"--group": group, "--length": length, "--tokens": tokens, "--phrases": phrases}
+        unused |= {"--start-token": start_token, "--no-start-marker": no_start_marker or None}
+        unused |= {"--form": None if form == "tokens" else form, "--paraphrases": paraphrases}
+        for flag, value in (unused | {"--padding": padding}).items():
+            if value is not None:
+                raise StatetraceError(f"{flag} {value} is for --model; '{run}' records its task")
+        steps = _steps(run, checkpoint)
+        models = [tracked_model(run, out_, step, device) for step in steps]
+    else:
+        raise StatetraceError("nothing to analyze: give a run folder, or --model FOLDER")
+    failures = []
+    for tracked in models:
+        failures += _analyze(tracked, names, settings, length_to_analyze)
     if failures:
         raise StatetraceError("; ".join(failures))
 
 
-def _settings(words: list[str], names: list[str]) -> dict[str, dict[str, str]]:
-    from statetrace.lenses.registry import LENSES
-    from statetrace.training.recipe import known
+def _external(
+    group: str | None,
+    length: int | None,
+    notation: str,
+    tokens: str | None,
+    start_token: int | None,
+    no_start_marker: bool,
+) -> dict[str, Any]:
+    """How to read a checkpoint, as `st.load` takes it."""
+    try:
+        ids = None if tokens is None else [int(word) for word in tokens.split(",")]
+    except ValueError:
+        raise StatetraceError(f"--tokens '{tokens}' should be numbers with commas") from None
+    return {
+        "group": group,
+        "length": length,
+        "notation": notation,
+        "tokens": ids,
+        "start_token": start_token,
+        "start_marker": not no_start_marker,
+    }
 
-    found: dict[str, dict[str, str]] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
+
+def _load_external(folder: Path, run: Path, device: str, reading: dict[str, Any]) -> TrackedModel:
+    from statetrace.api import load
+
+    return load(folder, out=run, device=device, on_message=note, **reading)
+
+
+def _settings(assignments: list[str], names: list[str] | None) -> dict[str, dict[str, str]]:
+    """`patching.pairs=50` as {"patching": {"pairs": "50"}}."""
+    from statetrace.config.recipe import known
+    from statetrace.lenses.registry import LENSES
+
+    settings: dict[str, dict[str, str]] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         lens, dot, field = name.partition(".")
         if not (equals and dot):
-            raise StatetraceError(f"--set '{word}' should read like patching.pairs=50")
-        known(lens, LENSES, "lens", f"--set '{word}'")
-        if lens not in names:
-            raise StatetraceError(f"--set '{word}' has no effect: --only leaves {lens} out")
-        found.setdefault(lens, {})[field] = value
-    return found
+            raise StatetraceError(f"--set '{assignment}' should read like patching.pairs=50")
+        known(lens, LENSES, "lens", f"--set '{assignment}'")
+        if names is not None and lens not in names:
+            raise StatetraceError(f"--set '{assignment}' has no effect: --only leaves {lens} out")
+        settings.setdefault(lens, {})[field] = value
+    return settings
 
 
-def _length(wanted: str | None) -> int | str | None:
-    if wanted is None or wanted == ABLE:
-        return wanted
-    if not wanted.isdecimal() or int(wanted) < 1:
-        raise StatetraceError(f"--at-length '{wanted}' should be a number of actions, or {ABLE}")
-    return int(wanted)
+def _length(text: str | None) -> int | str | None:
+    from statetrace.analysis import ABLE
+
+    if text is None or text == ABLE:
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise StatetraceError(f"--at-length '{text}' should be a number of actions, or {ABLE}")
+    return int(text)
 
 
-def _steps(run: Run, wanted: str) -> list[int | None]:
-    if wanted == "last":
+def _steps(run: str, checkpoint: str) -> list[int | None]:
+    if checkpoint == "last":
         return [None]
-    if wanted == "all":
-        steps = [step for step, _ in run.checkpoints()]
+    target = tracked_model(run).run
+    assert target is not None
+    if target.external:
+        raise StatetraceError(
+            f"--checkpoint {checkpoint}: '{run}' was not trained here and is one checkpoint"
+        )
+    if checkpoint == "all":
+        steps = [step for step, _ in target.checkpoints()]
         if not steps:
-            raise StatetraceError(f"'{run.path}' has no checkpoint yet; train it first")
+            raise StatetraceError(f"'{run}' has no checkpoint yet; train it first")
         return list(steps)
     try:
-        return [int(word) for word in wanted.split(",")]
+        return [int(step) for step in checkpoint.split(",")]
     except ValueError:
         raise StatetraceError(
-            f"--checkpoint '{wanted}' should be last, all, or steps with commas"
+            f"--checkpoint '{checkpoint}' should be last, all, or steps with commas"
         ) from None
 
 
-def _look(
-    run: Run,
-    step: int | None,
-    names: list[str],
+def _analyze(
+    model: TrackedModel,
+    names: list[str] | None,
     settings: dict[str, dict[str, str]],
-    device: str,
-    length: int | str | None,
+    at_length: int | str | None,
 ) -> list[str]:
-    """Run the lenses on one checkpoint, all but those of `WHOLE` at a length if one is asked for; a
-    lens that refuses does not keep the others from working. Returns what was refused."""
-    import torch
-
-    from statetrace.lenses.registry import LENSES, make_spec
-    from statetrace.lenses.result import WHOLE
-    from statetrace.lenses.subject import from_run
-
-    specs: dict[str, Any] = {}
-    for name in names:
-        words = dict(settings.get(name, {}))
-        if LENSES[name].reads_log:
-            words.setdefault("run", str(run.path))
-            if step is not None:
-                words.setdefault("until", str(step))
-        specs[name] = make_spec(name, words)
-    subject = from_run(run, step, device, note)
-    if subject.threads is not None:
-        torch.set_num_threads(subject.threads)
-    folder = run.path / "lenses" / ("" if step is None else f"step-{step}")
-    if length is None:
-        return _show(subject, names, specs, folder)
-    own = subject.task.length
-    if isinstance(length, int) and length > own:
-        raise StatetraceError(f"--at-length {length}: it was trained on {own} actions at most")
-    failures = _show(subject, [name for name in names if name in WHOLE], specs, folder)
+    """Run the lenses on one checkpoint and print what they measured. Returns the failures."""
+    keywords: dict[str, Any] = dict(settings)
     try:
-        task = _shortened(subject, length)
-    except StatetraceError as error:  # other checkpoints may be able
-        return [*failures, str(error) if step is None else f"step {step}: {error}"]
-    there = folder if task.length == own else folder / f"length-{task.length}"
-    others = [name for name in names if name not in WHOLE]
-    return failures + _show(dataclasses.replace(subject, task=task), others, specs, there)
+        with lens_bars() as on_progress:
+            results = model.analyze(names, at_length=at_length, on_progress=on_progress, **keywords)
+    except StatetraceError as error:
+        return [str(error)]
+    _show(results)
+    return [f"{lens}: {reason}" for lens, reason in results.failures.items()]
 
 
-def _shortened(subject: Subject, length: int | str) -> WordProblem:
-    """The task at a length to look at, or at the longest that the model masters."""
-    from statetrace.lenses.generalization import generalization
-    from statetrace.mechanisms.learned import LEARNED, able
-
-    if isinstance(length, str):
-        length = able(generalization(subject.model, subject.task))
-        if length < min(LEARNED, subject.task.length):
-            raise StatetraceError(
-                f"--at-length {ABLE}: the model gets no more than {length} actions right"
-            )
-    return subject.task.at_length(length)
-
-
-def _show(subject: Subject, names: list[str], specs: dict[str, Any], folder: Path) -> list[str]:
-    """Run the lenses, write what they saw to a folder and print it; what was refused."""
-    from statetrace.lenses.registry import LENSES
-    from statetrace.report.headlines import headlines
-
-    if not names:
-        return []
-    failures, done = [], []
-    with bars() as progress:
-        for name in names:
-            bar = progress.add_task(name, total=1.0)
-
-            def watch(share: float, bar: TaskID = bar) -> None:
-                progress.update(bar, completed=share)
-
-            try:
-                result = LENSES[name].look(subject.model, subject.task, specs[name], watch)
-            except StatetraceError as error:
-                failures.append(f"{name}: {error}")
-                continue
-            dataclasses.replace(result, subject=subject.about()).save(folder)
-            progress.update(bar, completed=1.0)
-            progress.stop_task(bar)
-            done.append(name)
-            for sentence in result.notes:
-                out.print(f"{name}: {sentence}", markup=False)
+def _show(results: Results) -> None:
     table = Table(show_header=False, box=None, padding=(0, 1, 1, 0))
-    for name, sentence in headlines(folder, done).items():
-        table.add_row(Text(name, style="bold"), Text(sentence))
+    for name in results:
+        for sentence in results[name].notes:
+            out.print(f"{name}: {sentence}", markup=False)
+        table.add_row(Text(name, style="bold"), Text(results[name].headline))
     out.print(table)
-    note(f"tables: {folder}")
-    return failures
+    for folder in results.folders:
+        note(f"tables: {folder}")

@@ -1,13 +1,14 @@
-"""The two streams people read: results on stdout, progress and complaints on stderr. On a terminal
-lines are broken between words; elsewhere a sentence stays on one line, so that it can be searched
-for."""
+"""Results go to stdout, progress and messages to stderr. A terminal wraps lines between words;
+elsewhere a sentence stays on one line, so that it can be searched for."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -22,8 +23,24 @@ def note(sentence: str) -> None:
     err.print(Text(sentence, style="dim"))
 
 
+@contextmanager
+def lens_bars(transient: bool = False) -> Iterator[Callable[[str, float], None]]:
+    """A progress bar per lens; yields the callback that moves them."""
+    with bars(transient) as progress:
+        rows: dict[str, TaskID] = {}
+
+        def on_progress(lens: str, share: float) -> None:
+            if lens not in rows:
+                rows[lens] = progress.add_task(lens, total=1.0)
+            progress.update(rows[lens], completed=share)
+            if share >= 1.0:
+                progress.stop_task(rows[lens])
+
+        yield on_progress
+
+
 def bars(transient: bool = False) -> Progress:
-    """A progress bar per lens, on stderr, and none where nobody watches."""
+    """A progress bar per lens, on stderr; none where stderr is not a terminal."""
     return Progress(
         TextColumn("{task.description:15}"),
         BarColumn(bar_width=None),

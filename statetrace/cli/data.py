@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from statetrace.cli.console import note
-from statetrace.cli.options import NOTATION, path_named
+from statetrace.config.options import NOTATION, path_named
 from statetrace.errors import StatetraceError
 
 
@@ -31,9 +31,9 @@ def data(
     two plain numpy arrays, actions.npy and states.npy, and can be given to `statetrace train
     --data`.
     """
+    from statetrace.config.settings import check_seed
     from statetrace.groups import group as named
     from statetrace.tasks.sequences import unique_sequences
-    from statetrace.training.settings import check_seed
 
     if (out / "sequences.json").exists():
         raise StatetraceError(f"'{out}' already holds sequences; choose another --out")

@@ -1,4 +1,4 @@
-"""`statetrace explore`: a local page to look into a model by hand."""
+"""`statetrace explore`: a local page for inspecting a model by hand."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 from typing import Annotated
 
 import typer
+from rich.progress import TaskID
 
 from statetrace.cli.console import bars, note, out
 from statetrace.errors import StatetraceError
@@ -21,11 +22,11 @@ def explore(
         typer.Argument(help="A second model, beside the first on the same input.", metavar="RUN2"),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; other machines reach it only if you say so.")
+        str, typer.Option(help="Address to listen on; the default accepts this machine only.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 for a free one.")] = 0,
     no_open: Annotated[
-        bool, typer.Option("--no-open", help="Print the address and open no browser.")
+        bool, typer.Option("--no-open", help="Print the address without opening a browser.")
     ] = False,
     checkpoint: Annotated[
         int | None,
@@ -33,15 +34,15 @@ def explore(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Serve a local page on which to look into a model: type actions, read every layer, patch.
+    """Inspect a model on a local page: type actions, read every layer, patch.
 
-    It shows, for a sequence of actions, the true state and parity, what probes and the unembedding
-    read at every layer and position, and the attention of every head. Click a cell to patch it from
-    another sequence, drag a prefix, ablate heads, and see what the model then says. Every view has
-    an address, and the Python that reproduces it.
+    For a sequence of actions the page shows the true state and parity, what probes and the
+    unembedding read at every layer and position, and the attention of every head. Click a cell to
+    patch it from another sequence, drag a prefix, ablate heads, and see how the answer changes.
+    Every view has its own address and the Python code that reproduces it.
 
-    The server listens on this machine alone unless --host says otherwise, answers only to
-    addresses with its random token, and writes nothing. Ctrl-C ends it.
+    The server listens only on this machine unless --host is given, requires the random token in
+    its address, and writes nothing. Ctrl-C stops it.
     """
     try:
         from statetrace.explorer.server import (
@@ -60,40 +61,40 @@ def explore(
     from statetrace.explorer import open_model
 
     if not 0 <= port <= 65535:
-        raise StatetraceError(f"--port {port} is no port; use 0 to 65535")
+        raise StatetraceError(f"--port {port} is not a port; use 0 to 65535")
     if checkpoint is not None and other is not None:
         raise StatetraceError(
-            f"--checkpoint {checkpoint} is for one model; give one, or leave it out"
+            f"--checkpoint {checkpoint} works with one model; drop the second model or the option"
         )
     bound = listen(host, port)
-    models = []
+    sessions = []
     with bars(transient=True) as progress:
         for name in [run] if other is None else [run, other]:
             row = progress.add_task("probes", total=1.0)
 
-            def tell(share: float, row: object = row) -> None:
-                progress.update(row, completed=share)  # type: ignore[arg-type]
+            def update(share: float, row: TaskID = row) -> None:
+                progress.update(row, completed=share)
 
-            models.append(
-                open_model(name, device=device, step=checkpoint, progress=tell, tell=note)
+            sessions.append(
+                open_model(name, device=device, step=checkpoint, progress=update, tell=note)
             )
-            check_comparable(models)
+            check_comparable(sessions)
     token = secrets.token_urlsafe(16)
-    app = application(models, token, Trust.for_host(host))
-    where = address(bound, host, token)
-    out.print(where, markup=False)
+    app = application(sessions, token, Trust.for_host(host))
+    url = address(bound, host, token)
+    out.print(url, markup=False)
     if not is_loopback(host):
-        note("whoever has this address can use the explorer from another machine")
-    note("Ctrl-C ends it")
+        note("anyone with this address can use the explorer from another machine")
+    note("Ctrl-C stops it")
     if not no_open:
-        _open(where)
+        _open(url)
     with contextlib.suppress(KeyboardInterrupt):
         serve(app, bound)
 
 
-def _open(where: str) -> None:
-    """In the person's browser, from another thread: some browsers do not return at once."""
+def _open(url: str) -> None:
+    """In a thread of its own: some browsers do not return at once."""
     import threading
     import webbrowser
 
-    threading.Thread(target=webbrowser.open, args=(where,), daemon=True).start()
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

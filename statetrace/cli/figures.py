@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from statetrace.cli.console import note, out
-from statetrace.cli.options import path_named
+from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 
 
@@ -32,11 +32,11 @@ def figures(
     ] = None,
 ) -> None:
     """Draw every figure as a file of a page's width with embedded fonts, and its table as CSV."""
-    from statetrace.cli.subjects import folder_named
+    from statetrace.cli.sources import folder_of
     from statetrace.report.files import write_figures
     from statetrace.report.page import is_study
 
-    source = folder_named(run)
+    source = folder_of(run)
     folder = target or source / "figures"
     if folder.exists() and not folder.is_dir():
         raise StatetraceError(f"'{folder}' is a file; --out should name a folder")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from statetrace.cli.console import note, out
-from statetrace.cli.options import path_named
+from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 
 
@@ -32,10 +32,10 @@ def report(
     One file that works offline and can be sent to a colleague. What has not been measured yet is
     named there, with the command that measures it.
     """
-    from statetrace.cli.subjects import folder_named
+    from statetrace.cli.sources import folder_of
     from statetrace.report.page import write_report
 
-    folders = [folder_named(run) for run in runs]
+    folders = [folder_of(run) for run in runs]
     target = target or folders[0] / "report.html"
     if target.is_dir():
         raise StatetraceError(f"'{target}' is a folder; --out should name a file")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.console import note, out
-from statetrace.cli.options import path_named
+from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def signatures(
     Draws Figure 1 B to D of the paper for any group, from the algorithms themselves; no model is
     involved. The numbers are written beside the picture, as a .parquet file.
     """
+    from statetrace.config.settings import check_seed
     from statetrace.groups import group as named
     from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
     from statetrace.mechanisms.dependencies import dependencies
     from statetrace.mechanisms.signatures import signature
     from statetrace.report.signatures import SignaturesFigure
-    from statetrace.training.settings import check_seed
 
     of = named(group)
     check_seed("seed", seed)

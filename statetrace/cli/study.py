@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from statetrace.cli import study_view
 from statetrace.cli.console import note, out
-from statetrace.cli.options import path_named
+from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
@@ -118,7 +118,7 @@ def _train(
     pool = make_pool(engine, study, jobs, gpus_per_run, address)
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with study_view.Live(len(study.plan.cells)) as live:
+        with study_view.StudyProgress(len(study.plan.cells)) as live:
             states = supervise(study, pool, live.draw, note)
     except KeyboardInterrupt:
         note(f"stopped; the same command goes on with {study.path}")
@@ -158,7 +158,7 @@ def look(
 
     For studies whose cells were judged by an earlier version. Nothing is trained.
     """
-    from statetrace.studies.again import look_again
+    from statetrace.studies.reevaluate import look_again
 
     found = Study.existing(study)
     cells = [found.cell(name) for name in cell] if cell else found.plan.cells

@@ -97,7 +97,7 @@ def plain(title: str, rows: Sequence[dict[str, Any]]) -> Table:
     return made
 
 
-class Live:
+class StudyProgress:
     """The table on a terminal, redrawn in place; a line per change where there is none."""
 
     def __init__(self, cells: int) -> None:
@@ -105,7 +105,7 @@ class Live:
         self._before: dict[str, str] = {}
         self._cells = cells
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> StudyProgress:
         if err.is_terminal:
             self._live.start()
         return self

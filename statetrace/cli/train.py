@@ -18,12 +18,12 @@ from rich.progress import (
 from rich.table import Table
 
 from statetrace.cli.console import err, note, out
-from statetrace.cli.options import path_named, with_settings
+from statetrace.config.options import path_named, with_settings
+from statetrace.config.recipe import Recipe
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
-from statetrace.training.listener import Quiet
-from statetrace.training.recipe import Recipe
-from statetrace.training.stages import Stage
+from statetrace.training.callback import Quiet
 
 if TYPE_CHECKING:
     from statetrace.training.cost import StageCost
@@ -68,7 +68,7 @@ def train(
     if int(os.environ.get("RANK", 0)):
         run_training(resolved, Run(out), Quiet(), resume)  # the leading process speaks for all
         return
-    with Live() as live:
+    with TrainingProgress() as live:
         outcome = run_training(resolved, Run(out), live, resume)
     if not outcome.finished:
         stage = "" if outcome.stage is None else f" of stage {outcome.stage}"
@@ -135,7 +135,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-class Live:
+class TrainingProgress:
     """A progress bar on a terminal; a line per evaluation elsewhere."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class Live:
         self._accuracy: dict[str, float] = {}
         self._stop = False
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> TrainingProgress:
         self._previous = {s: signal.signal(s, self._interrupt) for s in _STOPPING}
         self._progress.start()
         return self

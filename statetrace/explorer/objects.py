@@ -1,4 +1,4 @@
-"""Group elements as movements of a few objects in a row, so that a person sees the permutation."""
+"""Group elements as movements of a few objects in a row, which show the permutation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MOST = 7
 
 
 def movements(group: Group) -> tuple[Movement, ...] | None:
-    """For each element where the object at each position goes, positions from 0; None where the
-    elements are no movements of at most MOST objects.
+    """For each element, where the object at each position goes, positions from 0; None where the
+    elements do not move at most MOST objects.
 
-    Sn and An move objects as their labels say (under the group's notation); Zn turns a ring of n,
-    and Dn turns it or flips it over, as families.py has it.
+    Sn and An move objects by their labels (in the group's notation); Zn turns a ring of n, and Dn
+    turns it or flips it over.
     """
     ring = re.fullmatch(r"([ZD])(\d+)", group.name)
     if ring:
@@ -33,11 +33,11 @@ def movements(group: Group) -> tuple[Movement, ...] | None:
 
 
 def why_not(group: Group) -> str:
-    """For people, where there are no movements."""
+    """Why there are no movements, as a sentence."""
     few = ", ".join(group.labels[:3])
     return (
-        f"the elements of {group.name} ({few}, ...) are no rearrangements of up to {MOST} objects, "
-        "so there is nothing to swap here: click or type them"
+        f"the elements of {group.name} ({few}, ...) do not rearrange up to {MOST} objects; "
+        "click or type them"
     )
 
 

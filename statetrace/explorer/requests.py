@@ -1,36 +1,35 @@
-"""From the bytes of a request to a question that makes sense; anything else gets one sentence."""
+"""From the bytes of a request to the answer, or to one sentence that says what is wrong."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer.describe import reading
-from statetrace.explorer.look import look
-from statetrace.explorer.opened import OpenModel
+from statetrace.explorer.describe import describe_view
 from statetrace.explorer.python import as_python
-from statetrace.explorer.question import MOST_PATCHES, Patch, check_head, question
+from statetrace.inspection import Session
+from statetrace.inspection.look import view_of
+from statetrace.inspection.query import MOST_PATCHES, Query, check_head, make_query
 
-KEYS = ("model", "actions", "source", "patches", "without", "instead", "at", "head", "maps")
 LONGEST_QUOTE = 60
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the page may ask, of the right types; whether it makes sense, the model decides.
+    """What the page may send, with checked types; `make_query` checks it against the model.
 
     Attributes:
-        model: 0 or, of two models, 1.
+        model: 0, or 1 for the second of two models.
         actions, source: labels.
         patches: [layer, first, last] each.
         without: heads to ablate, [layer, head] each.
-        at: the action after which the answer is wanted in full; -1 for the last.
-        head: [layer, head] whose attention is wanted in full, or None.
-        maps: whether small pictures of all heads are wanted.
+        at: the action whose answer is sent in full; -1 for the last.
+        head: [layer, head] whose attention is sent in full, or None.
+        maps: whether to send small pictures of all heads.
     """
 
     model: int = 0
@@ -45,86 +44,83 @@ class Request:
 
     @staticmethod
     def of(body: bytes) -> Request:
-        """Read JSON, refusing what is not listed above."""
+        """Read JSON; refuses unknown fields and wrong types."""
         try:
-            found = json.loads(body)
+            values = json.loads(body)
         except (ValueError, RecursionError):
-            raise StatetraceError(f"the request {_quote(body)} is no JSON") from None
-        if not isinstance(found, dict):
-            raise StatetraceError(f"the request {_quote(found)} is no JSON object")
-        for key in found:
+            raise StatetraceError(f"the request {_quote(body)} is not JSON") from None
+        if not isinstance(values, dict):
+            raise StatetraceError(f"the request {_quote(values)} is not a JSON object")
+        for key in values:
             if key not in KEYS:
                 raise StatetraceError(
-                    f"the request has an unknown field {_quote(key)}; there are {', '.join(KEYS)}"
+                    f"the request has an unknown field {_quote(key)}; use {', '.join(KEYS)}"
                 )
-        at, head = found.get("at", -1), found.get("head")
+        head = values.get("head")
         return Request(
-            model=_int(found.get("model", 0), "model"),
-            actions=_labels(found.get("actions", []), "actions"),
-            source=_labels(found.get("source", []), "source"),
-            patches=_numbers(found.get("patches", []), "patches", 3),
-            without=_numbers(found.get("without", []), "without", 2),
-            instead=_text(found.get("instead", "mean"), "instead"),
-            at=_int(at, "at"),
+            model=_int(values.get("model", 0), "model"),
+            actions=_labels(values.get("actions", []), "actions"),
+            source=_labels(values.get("source", []), "source"),
+            patches=_numbers(values.get("patches", []), "patches", 3),
+            without=_numbers(values.get("without", []), "without", 2),
+            instead=_text(values.get("instead", "mean"), "instead"),
+            at=_int(values.get("at", -1), "at"),
             head=None if head is None else _numbers([head], "head", 2)[0],
-            maps=bool(found.get("maps", False)),
+            maps=bool(values.get("maps", False)),
         )
 
 
-def answer(models: Sequence[OpenModel], asked: Request) -> dict[str, Any]:
-    """Everything the page shows of one model for one request."""
-    begin = time.perf_counter()
-    if not 0 <= asked.model < len(models):
-        raise StatetraceError(f"there is no model {asked.model}: there are {len(models)}, from 0")
-    model = models[asked.model]
-    patches = [Patch(*patch) for patch in asked.patches]
-    source = asked.source or None
-    wanted = question(model, asked.actions, source, patches, asked.without, asked.instead)
-    length = len(wanted.actions)
-    if not -1 <= asked.at < length:
-        raise StatetraceError(f"there is no action {asked.at}: the last one is {length - 1}")
-    at = length - 1 if asked.at == -1 else asked.at
-    head = asked.head if model.no_attention is None else None
+KEYS = tuple(field.name for field in fields(Request))
+
+
+def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
+    """Everything that the page shows of one model for one request."""
+    began = time.perf_counter()
+    if not 0 <= request.model < len(sessions):
+        raise StatetraceError(f"there is no model {request.model}; use 0 to {len(sessions) - 1}")
+    session = sessions[request.model]
+    query = make_query(
+        session,
+        request.actions,
+        request.source or None,
+        request.patches,
+        request.without,
+        request.instead,
+    )
+    length = len(query.actions)
+    if not -1 <= request.at < length:
+        raise StatetraceError(f"there is no action {request.at}: the last one is {length - 1}")
+    at = length - 1 if request.at == -1 else request.at
+    head = request.head if session.no_attention is None else None
     if head is not None:
-        check_head(model, *head)
-    plain = look(model, wanted.actions)
-    changed = None
-    if wanted.changes:
-        without = [(site.layer, site.head or 0) for site in wanted.heads]
-        changed = look(
-            model,
-            wanted.actions,
-            source=wanted.source or None,
-            patches=wanted.patches,
-            without=without,
-            instead=wanted.instead,
-        )
-    states = model.task.group
-    true = []
-    for i in range(len(wanted.source)):
-        true.append(states.product(list(wanted.source[: i + 1])))
+        check_head(session, *head)
+    base = view_of(session, Query(query.actions, (), (), (), query.instead))
+    changed = view_of(session, query) if query.changes else None
+    product = session.task.group.product
     return {
-        "states": plain.states.tolist(),
-        "source_states": true,
+        "states": base.states.tolist(),
+        "source_states": [product(query.source[: i + 1]) for i in range(len(query.source))],
         "at": at,
-        "base": reading(model, plain, at, head, asked.maps),
-        "changed": None if changed is None else reading(model, changed, at, head, asked.maps),
-        "python": as_python(model, wanted, at, head, asked.model + 1),
-        "notes": _notes(model, wanted.actions),
-        "ms": round(1000 * (time.perf_counter() - begin), 1),
+        "base": describe_view(session, base, at, head, request.maps),
+        "changed": None
+        if changed is None
+        else describe_view(session, changed, at, head, request.maps),
+        "python": as_python(session, query, at, head, request.model + 1),
+        "notes": _notes(session, query.actions),
+        "ms": round(1000 * (time.perf_counter() - began), 1),
     }
 
 
-def _notes(model: OpenModel, actions: tuple[int, ...]) -> list[str]:
-    """What a person should know about this sequence."""
-    task, notes = model.task, []
+def _notes(session: Session, actions: tuple[int, ...]) -> list[str]:
+    """How this sequence differs from the training data."""
+    task, notes = session.task, []
     if len(actions) > task.length:
         notes.append(
             f"{len(actions)} actions are more than the {task.length} the model was trained on"
         )
-    odd = sorted(set(actions) - set(range(task.group.order) if not task.actions else task.actions))
-    if odd:
-        label = task.group.labels[odd[0]]
+    untrained = sorted(set(actions) - set(task.actions or range(task.group.order)))
+    if untrained:
+        label = task.group.labels[untrained[0]]
         notes.append(f"'{label}' is not among the actions the model was trained on")
     return notes
 
@@ -137,32 +133,30 @@ def _quote(value: Any) -> str:
 
 def _int(value: Any, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 10**6:
-        raise StatetraceError(f"{name} cannot be {_quote(value)}; it is a whole number")
+        raise StatetraceError(f"{name} cannot be {_quote(value)}; give a whole number")
     return value
 
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise StatetraceError(f"{name} cannot be {_quote(value)}; it is text")
+        raise StatetraceError(f"{name} cannot be {_quote(value)}; give text")
     return value[:LONGEST_QUOTE]
 
 
 def _labels(value: Any, name: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise StatetraceError(f"{name} cannot be {_quote(value)}; it is a list of labels")
-    return tuple(word[:LONGEST_QUOTE] for word in value)
+    if not isinstance(value, list) or not all(isinstance(label, str) for label in value):
+        raise StatetraceError(f"{name} cannot be {_quote(value)}; give a list of labels")
+    return tuple(label[:LONGEST_QUOTE] for label in value)
 
 
 def _numbers(value: Any, name: str, size: int) -> Any:
     if not isinstance(value, list):
-        raise StatetraceError(f"{name} cannot be {_quote(value)}; it is a list")
+        raise StatetraceError(f"{name} cannot be {_quote(value)}; give a list")
     if len(value) > MOST_PATCHES:
-        raise StatetraceError(f"{name} has {len(value)} entries; give up to {MOST_PATCHES}")
-    found = []
+        raise StatetraceError(f"{name} has {len(value)} entries; the limit is {MOST_PATCHES}")
     for item in value:
         if not isinstance(item, list) or len(item) != size:
             raise StatetraceError(
-                f"{name} cannot hold {_quote(item)}; each is a list of {size} numbers"
+                f"{name} cannot hold {_quote(item)}; each entry is a list of {size} numbers"
             )
-        found.append(tuple(_int(number, name) for number in item))
-    return tuple(found)
+    return tuple(tuple(_int(number, name) for number in item) for item in value)

@@ -1,14 +1,14 @@
-"""The explorer's server: a page, its assets, what models there are, and answers. It keeps nothing
-between requests, so any number of people can look at once, each at an address of their own.
+"""The explorer's server: a page, its assets, the models, and answers to requests. It keeps no state
+between requests, so several people can use it at once, each with an address of their own.
 
     /TOKEN/                 the page
-    /TOKEN/assets/NAME      what it is made of, from the package and nothing else
+    /TOKEN/assets/NAME      its scripts and styles, only those in the package
     /TOKEN/api/about        the models
-    /TOKEN/api/look         POST: a request as requests.py has it, and its answer
+    /TOKEN/api/look         POST: a request as in requests.py
 
-Every path begins with a random token, which other programs and other pages do not know; a request
-under another host's name is refused (DNS rebinding), as is one that another page sends. No file is
-opened for a request: assets are read when the server starts.
+Every path begins with a random token that other programs and pages do not know. Requests under
+another host name (DNS rebinding) or from another page are refused. No file is opened for a request:
+assets are read when the server starts.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer.describe import about
-from statetrace.explorer.opened import OpenModel
-from statetrace.explorer.requests import Request, answer
+from statetrace.explorer.describe import describe_model
+from statetrace.explorer.requests import Request, respond
+from statetrace.inspection import Session
 
 MOST_BYTES = 65_536
-"""Of a request's body."""
+"""Largest request body."""
 
 TYPES = {
     "html": "text/html; charset=utf-8",
@@ -50,7 +50,7 @@ HEADERS = {
     "frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",  # the address has the token in it
+    "referrer-policy": "no-referrer",  # the address contains the token
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
@@ -59,11 +59,11 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Trust:
-    """Under which names the server answers.
+    """The host names that the server answers to.
 
     Attributes:
         names: host names, in lower case.
-        any_address: whether any literal IP address will do; such a one cannot be rebound.
+        any_address: whether any literal IP address is accepted; it cannot be rebound.
     """
 
     names: frozenset[str]
@@ -71,7 +71,7 @@ class Trust:
 
     @staticmethod
     def for_host(host: str) -> Trust:
-        """Of a server bound to `host`."""
+        """For a server bound to `host`."""
         loopback = {"localhost", "127.0.0.1", "::1"}
         if is_loopback(host):
             return Trust(frozenset(loopback | {host.lower()}), False)
@@ -100,23 +100,23 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_comparable(models: Sequence[OpenModel]) -> None:
+def check_comparable(sessions: Sequence[Session]) -> None:
     """Refuse two models that cannot read the same sequences."""
-    first, *others = models
+    first, *others = sessions
     for other in others:
         if first.task.group != other.task.group:
             a, b = first.task.group, other.task.group
             raise StatetraceError(
-                f"'{first.name}' and '{other.name}' cannot be compared on the same input: one is "
-                f"about {a.name} (notation '{a.notation}'), the other about {b.name} (notation "
+                f"'{first.name}' and '{other.name}' cannot be compared on the same input: the "
+                f"first tracks {a.name} (notation '{a.notation}'), the second {b.name} (notation "
                 f"'{b.notation}')"
             )
 
 
-def application(models: Sequence[OpenModel], token: str, trust: Trust) -> Guard:
+def application(sessions: Sequence[Session], token: str, trust: Trust) -> Guard:
     """The whole server as an ASGI application."""
-    check_comparable(models)
-    described = {"models": [about(model) for model in models]}
+    check_comparable(sessions)
+    description = {"models": [describe_model(session) for session in sessions]}
     assets = _assets()
 
     async def page(request: HttpRequest) -> Response:
@@ -128,24 +128,23 @@ def application(models: Sequence[OpenModel], token: str, trust: Trust) -> Guard:
             raise HTTPException(404)
         return Response(assets[name], media_type=TYPES[name.rsplit(".", 1)[-1]])
 
-    async def models_(request: HttpRequest) -> Response:
-        return JSONResponse(described)
+    async def about(request: HttpRequest) -> Response:
+        return JSONResponse(description)
 
-    async def ask(request: HttpRequest) -> Response:
+    async def look(request: HttpRequest) -> Response:
         body = await _body(request)
-        found = await run_in_threadpool(lambda: answer(models, Request.of(body)))
-        return JSONResponse(found)
+        return JSONResponse(await run_in_threadpool(lambda: respond(sessions, Request.of(body))))
 
     inner = Starlette(
         routes=[
             Route("/{token}/", page),
             Route("/{token}/assets/{name}", asset),
-            Route("/{token}/api/about", models_),
-            Route("/{token}/api/look", ask, methods=["POST"]),
+            Route("/{token}/api/about", about),
+            Route("/{token}/api/look", look, methods=["POST"]),
         ],
         exception_handlers={
             StatetraceError: _refused,
-            HTTPException: _not_there,
+            HTTPException: _http_error,
             Exception: _failed,
         },
     )
@@ -153,7 +152,7 @@ def application(models: Sequence[OpenModel], token: str, trust: Trust) -> Guard:
 
 
 class Guard:
-    """Lets through whoever knows the token and means this server; adds the safe headers."""
+    """Passes on requests with the token that name this server; adds the security headers."""
 
     def __init__(self, app: ASGIApp, token: str, trust: Trust) -> None:
         self.app, self.token, self.trust = app, token.encode(), trust
@@ -167,33 +166,33 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                kept = [(k, v) for k, v in message["headers"] if k.decode().lower() not in HEADERS]
-                made = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
-                message = {**message, "headers": kept + made}
+                own = [(k, v) for k, v in message["headers"] if k.decode().lower() not in HEADERS]
+                security = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
+                message = {**message, "headers": own + security}
             await send(message)
 
-        trouble = self._trouble(scope)
-        if trouble is None:
+        refusal = self._refusal(scope)
+        if refusal is None:
             await self.app(scope, receive, guarded)
         else:
-            await JSONResponse({"error": trouble}, 403)(scope, receive, guarded)
+            await JSONResponse({"error": refusal}, 403)(scope, receive, guarded)
 
-    def _trouble(self, scope: Scope) -> str | None:
+    def _refusal(self, scope: Scope) -> str | None:
         headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
         host = headers.get("host", "")
         if not self.trust.allows(host):
             return f"this server does not answer under the name '{host[:80]}'"
         origin = headers.get("origin")
         if origin is not None and origin.split("://", 1)[-1] != host:
-            return f"a page from '{origin[:80]}' may not ask this server"
-        given = scope["path"].split("/")[1] if "/" in scope["path"] else ""
-        if not secrets.compare_digest(given.encode(errors="replace"), self.token):
+            return f"a page from '{origin[:80]}' may not send requests to this server"
+        token = scope["path"].split("/")[1] if "/" in scope["path"] else ""
+        if not secrets.compare_digest(token.encode(errors="replace"), self.token):
             return "the address lacks the token that was printed when the explorer started"
         return None
 
 
 async def _body(request: HttpRequest) -> bytes:
-    """The body, unless it is too large."""
+    """The body; refuses one that is too large."""
     body = b""
     async for part in request.stream():
         body += part
@@ -206,10 +205,11 @@ async def _refused(request: HttpRequest, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 400)
 
 
-async def _not_there(request: HttpRequest, error: Exception) -> Response:
+async def _http_error(request: HttpRequest, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = {404: "there is nothing at this address", 405: "this address is not asked like that"}
-    return JSONResponse({"error": said.get(error.status_code, error.detail)}, error.status_code)
+    messages = {404: "there is nothing at this address", 405: "method not allowed"}
+    message = messages.get(error.status_code, error.detail)
+    return JSONResponse({"error": message}, error.status_code)
 
 
 async def _failed(request: HttpRequest, error: Exception) -> Response:
@@ -218,32 +218,32 @@ async def _failed(request: HttpRequest, error: Exception) -> Response:
 
 def _assets() -> Mapping[str, bytes]:
     """By name; the report's style is the base of the explorer's."""
-    found = {"page.css": files("statetrace.report").joinpath("assets", "page.css").read_bytes()}
+    assets = {"page.css": files("statetrace.report").joinpath("assets", "page.css").read_bytes()}
     for file in files("statetrace.explorer").joinpath("assets").iterdir():
         if file.name.rsplit(".", 1)[-1] in TYPES:
-            found[file.name] = file.read_bytes()
-    return found
+            assets[file.name] = file.read_bytes()
+    return assets
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 for one that is free."""
+    """A listening socket; port 0 picks a free one."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(found[0], found[1])
+        family, kind, *_, target = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        bound = socket.socket(family, kind)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(found[4])
+        bound.bind(target)
     except (OSError, OverflowError) as error:
-        said = getattr(error, "strerror", None) or str(error)
+        reason = getattr(error, "strerror", None) or str(error)
         raise StatetraceError(
-            f"port {port} on '{host}' cannot be used ({said}); choose another --port (0 for a free "
-            "one) or --host"
+            f"port {port} on '{host}' cannot be used ({reason}); choose another --port (0 for a "
+            "free one) or --host"
         ) from None
     bound.listen(128)
     return bound
 
 
 def address(bound: socket.socket, host: str, token: str) -> str:
-    """Where a person opens the page."""
+    """The URL of the page."""
     name = socket.gethostname() if host in ("0.0.0.0", "::") else host
     name = f"[{name}]" if ":" in name else name
     return f"http://{name}:{bound.getsockname()[1]}/{token}/"
@@ -256,7 +256,7 @@ def web_server(app: Any) -> Any:
     config = uvicorn.Config(
         app,
         log_level="warning",
-        access_log=False,  # addresses have the token in them
+        access_log=False,  # addresses contain the token
         server_header=False,
         ws="none",
         http="h11",
@@ -267,5 +267,5 @@ def web_server(app: Any) -> Any:
 
 
 def serve(app: Any, bound: socket.socket) -> None:
-    """Until somebody interrupts it."""
+    """Serve until interrupted."""
     web_server(app).run(sockets=[bound])

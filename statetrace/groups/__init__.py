@@ -1,7 +1,19 @@
 """Finite groups as Cayley tables, their notations, structure and quotients; numpy only."""
 
 from statetrace.groups.cayley import Group, Quotient
-from statetrace.groups.families import MAX_ORDER, group
+from statetrace.groups.construct import MAX_ORDER
 from statetrace.groups.notation import NOTATIONS, arrange
+from statetrace.groups.resolve import GroupSpec, group, group_name, store_group, stored_group
 
-__all__ = ["MAX_ORDER", "NOTATIONS", "Group", "Quotient", "arrange", "group"]
+__all__ = [
+    "MAX_ORDER",
+    "NOTATIONS",
+    "Group",
+    "GroupSpec",
+    "Quotient",
+    "arrange",
+    "group",
+    "group_name",
+    "store_group",
+    "stored_group",
+]

@@ -1,8 +1,8 @@
 """Group: a finite group as its Cayley table, and Quotient: a map from it onto a smaller one.
 
-Elements are indices 0 .. order-1; `table[a][b]` is a then b. Wherever elements are taken, labels
-do as well, alone or separated by commas. Structure (classes, normal subgroups, quotients, ...) is
-computed from the table when first asked for, whatever the group is called, and then kept.
+Elements are indices 0 .. order-1; `table[a][b]` is a then b. Elements may also be given by label,
+several separated by commas. Structure (classes, normal subgroups, quotients, ...) is computed from
+the table on first use and cached.
 
 Cost: the table has order squared entries, 51 MB for S7; `quotients()` builds the table of every
 image too. See structure.py for the rest.
@@ -11,38 +11,50 @@ Caveat: tables and maps have the smallest unsigned dtype that fits, so widen bef
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from math import factorial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import structure
+from statetrace.groups import construct, files, structure
+from statetrace.groups.axioms import (
+    check_group,
+    check_labels,
+    check_parity,
+    listed,
+    table_entries,
+)
+from statetrace.groups.construct import MAX_ORDER, Generators
+from statetrace.groups.notation import check_notation
 from statetrace.groups.recognise import abelian_invariants, recognise
 
 Element = int | str
 Elements = str | Iterable[Element]
 Subset = tuple[int, ...]  # sorted
 
-_LABELS_SHOWN, _NAMES_SHOWN = 8, 40  # by an error that says what there is
+_NAMES_SHOWN = 40  # in error messages
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A finite group. `statetrace.groups.group(name)` makes the named ones.
+    """A finite group: `group("S5")` for the named ones, `Group.from_table`,
+    `Group.from_permutations`, `Group.from_matrices` or `Group.load` for any other.
 
     Attributes:
         name: canonical, such as "S5" or "A4xZ5"; for the image of a quotient the family it
             belongs to, or "order-48".
         notation: how one-line labels are read, "moves" or "receives"; see notation.py.
-        labels: one per element, without spaces.
-        table: [order, order], read-only; the group takes ownership of the array it is given.
+        labels: one per element, without spaces and commas.
+        table: [order, order], read-only; the group takes ownership of the array.
         parity: [order] of 0 (even) and 1 (odd), read-only, or None where there is no parity or
-            no one choice of it; structure.unique_parity tells the rule.
+            more than one; see structure.unique_parity.
+        trusted: skips the check of the group axioms, for tables that are groups by construction.
     """
 
     name: str
@@ -50,20 +62,122 @@ class Group:
     labels: tuple[str, ...] = field(repr=False)
     table: NDArray[Any] = field(repr=False)
     parity: NDArray[np.int8] | None = field(repr=False)
+    trusted: InitVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, trusted: bool) -> None:
         if self.table.shape != (self.order, self.order) or len(set(self.labels)) != self.order:
             raise StatetraceError(
                 f"the group {self.name!r} has {self.order} labels, {len(set(self.labels))} of them "
                 f"different, and a table of shape {self.table.shape}: use different labels, one "
                 "for each row and column"
             )
+        if not trusted:
+            check_group(self.name, self.labels, self.table)
+            if self.parity is not None:
+                check_parity(self.name, self.table, self.parity)
         self.table.setflags(write=False)
         if self.parity is not None:
             self.parity.setflags(write=False)
 
+    @staticmethod
+    def from_table(
+        table: Sequence[Sequence[Element]] | NDArray[Any],
+        name: str | None = None,
+        labels: Sequence[str] | None = None,
+        notation: str = "moves",
+        parity: Sequence[int] | None = None,
+    ) -> "Group":
+        """A group from its Cayley table, refused in one sentence where an axiom does not hold.
+
+        Args:
+            table: [order, order] of element numbers or labels; row a, column b is a then b.
+            name: by default "order-N".
+            labels: by default 0, 1, 2, ...
+            parity: by default the map onto Z2, where there is exactly one.
+        """
+        check_notation(notation)
+        labels = tuple(map(str, range(len(table)) if labels is None else labels))
+        name = str(name or f"order-{len(labels)}")
+        check_labels(name, labels)
+        entries = table_entries(name, labels, table)
+        signs = None if parity is None else np.array(parity, dtype=np.int8)
+        if signs is None:
+            signs = structure.unique_parity(entries)
+        else:
+            check_parity(name, entries, signs)
+        return Group(name, notation, labels, entries, signs, trusted=True)
+
+    @staticmethod
+    def from_permutations(
+        generators: Generators,
+        name: str | None = None,
+        labels: Sequence[str] | None = None,
+        notation: str = "moves",
+        limit: int = MAX_ORDER,
+    ) -> "Group":
+        """The group that some permutations generate, each in one-line notation: "213", (2, 1, 3)
+        or (1, 0, 2). Elements are in lexicographic order."""
+        check_notation(notation)
+        made = construct.generated_by_permutations(generators, notation, limit)
+        return Group._generated(made, name, labels, notation)
+
+    @staticmethod
+    def from_matrices(
+        generators: Generators,
+        modulus: int | None = None,
+        name: str | None = None,
+        labels: Sequence[str] | None = None,
+        limit: int = MAX_ORDER,
+    ) -> "Group":
+        """The group that some invertible matrices generate, of whole numbers modulo `modulus`, or
+        of any numbers. `a then b` is the matrix product a b. Elements are labelled by words in the
+        generators (e, a, b, aa, ...), which take the names of a mapping."""
+        made = construct.generated_by_matrices(generators, modulus, limit)
+        return Group._generated(made, name, labels, "moves")
+
+    @staticmethod
+    def from_generators(
+        generators: Generators, modulus: int | None = None, **settings: Any
+    ) -> "Group":
+        """`from_matrices` where the generators are matrices, else `from_permutations`."""
+        values = list(generators.values() if isinstance(generators, Mapping) else generators)
+        if modulus is not None or (values and np.ndim(values[0]) == 2):
+            return Group.from_matrices(generators, modulus, **settings)
+        return Group.from_permutations(generators, **settings)
+
+    @staticmethod
+    def _generated(
+        made: construct.Labelled, name: str | None, labels: Sequence[str] | None, notation: str
+    ) -> "Group":
+        labels = made.labels if labels is None else tuple(map(str, labels))
+        name = str(name or f"order-{len(made.labels)}")
+        check_labels(name, labels)
+        parity = structure.unique_parity(made.table)
+        return Group(name, notation, labels, made.table, parity, trusted=True)
+
+    def save(self, path: Path | str) -> None:
+        """Write the group as JSON; see files.py."""
+        content: dict[str, Any] = {"name": self.name, "notation": self.notation}
+        content |= {"labels": list(self.labels), "table": self.table.tolist()}
+        if self.parity is not None and structure.unique_parity(self.table) is None:
+            content["parity"] = self.parity.tolist()  # a choice among several
+        files.write(Path(path), content)
+
+    @staticmethod
+    def load(path: Path | str) -> "Group":
+        """Read a group file, written by `save` or by hand."""
+        content = files.read(Path(path))
+        try:
+            if "table" in content:
+                return Group.from_table(**content)
+            return Group.from_generators(**content)
+        except TypeError as error:
+            raise StatetraceError(f"the group file '{path}' cannot be used: {error}") from None
+        except StatetraceError as error:
+            raise StatetraceError(f"{error} (in '{path}')") from None
+
     def __eq__(self, other: object) -> bool:
-        """The same elements under the same names, multiplied alike (not: isomorphic)."""
+        """The same labels and the same table; isomorphic groups may differ."""
         if not isinstance(other, Group):
             return NotImplemented
         return self is other or (
@@ -93,7 +207,7 @@ class Group:
         """The element with this label."""
         if label not in self._index:
             raise StatetraceError(
-                f"{self.name} has no element {label!r}: its elements are {_listed(self.labels)}"
+                f"{self.name} has no element {label!r}: its elements are {listed(self.labels)}"
             )
         return self._index[label]
 
@@ -107,7 +221,7 @@ class Group:
     def generators(self, kind: Elements) -> tuple[int, ...]:
         """The actions meant by "all", "transpositions" (S_n only) or some labels, in that order.
 
-        It does not insist that they generate the group: ask `generates`.
+        They need not generate the group; `generates` tests that.
         """
         if isinstance(kind, str) and kind == "all":
             return tuple(range(self.order))
@@ -116,12 +230,13 @@ class Group:
         try:
             chosen = self._elements(kind)
         except StatetraceError as error:
-            words = "'all' and 'transpositions' (Sn only) do as well"
-            raise StatetraceError(f"{error}; {words}") from None
+            raise StatetraceError(
+                f"{error}; 'all' and 'transpositions' (Sn only) are accepted as well"
+            ) from None
         if not chosen or len(set(chosen)) < len(chosen):
             raise StatetraceError(
-                f"{kind!r} is no choice of actions from {self.name}: use 'all', 'transpositions' "
-                "(Sn only) or different labels separated by commas, at least one"
+                f"{kind!r} is not a choice of actions from {self.name}: use 'all', "
+                "'transpositions' (Sn only) or different labels separated by commas, at least one"
             )
         return tuple(chosen)
 
@@ -166,30 +281,31 @@ class Group:
     # Quotients
 
     def quotients(self) -> tuple["Quotient", ...]:
-        """The maps onto smaller groups that forget something but not everything: "parity" first
-        where there is one, then by the order of the image."""
+        """The maps onto smaller nontrivial groups: "parity" first where there is one, then by the
+        order of the image."""
         return self._quotients
 
     def quotient(self, name: str) -> "Quotient":
         """One of `quotients()` by its name."""
-        if name == "parity" and self._parity is not None:  # also where the others are too many
+        if (
+            name == "parity" and self._parity is not None
+        ):  # works even where the others are too many
             return self._parity
         for quotient in self.quotients():
             if quotient.name == name:
                 return quotient
-        names = _listed([quotient.name for quotient in self.quotients()], _NAMES_SHOWN)
+        names = listed([quotient.name for quotient in self.quotients()], _NAMES_SHOWN)
         has = f"its quotients are {names}" if names else "it has none besides itself and Z1"
         raise StatetraceError(f"{self.name} has no quotient {name!r}: {has}")
 
     def quotient_by(self, kernel: Elements, name: str | None = None) -> "Quotient":
-        """The map that forgets exactly the elements of a normal subgroup; called after its image
-        unless a name is given."""
+        """The quotient by a normal subgroup, named after its image by default."""
         mask = np.zeros(self.order, dtype=np.bool_)
         mask[self._elements(kernel)] = True
         if not structure.is_normal_subgroup(self.table, self.inverse, mask):
-            members = _listed([self.labels[i] for i in _members(mask)])
+            members = listed([self.labels[i] for i in _members(mask)])
             raise StatetraceError(
-                f"the elements {members or 'of the empty set'} are no normal subgroup of "
+                f"the elements {members or 'of the empty set'} are not a normal subgroup of "
                 f"{self.name}: use one of normal_subgroups()"
             )
         return self._quotient(_members(mask), name)
@@ -203,7 +319,7 @@ class Group:
         (2,) for S5, () for A5, (2, 2) for D4, (12,) for Z12."""
         return abelian_invariants(structure.element_orders(self.abelianization().image.table))
 
-    # Behind the scenes
+    # Cached structure
 
     @cached_property
     def _index(self) -> dict[str, int]:
@@ -221,7 +337,7 @@ class Group:
 
     @cached_property
     def _parity(self) -> "Quotient | None":
-        if self.parity is None or self.order == 2:  # of two elements, parity forgets nothing
+        if self.parity is None or self.order == 2:  # of two elements, parity is the state
             return None
         return self._quotient(_members(self.parity == 0), "parity", ("even", "odd"))
 
@@ -249,7 +365,8 @@ class Group:
         table = coset_of[self.table[np.ix_(first, first)]]
         family = recognise(table) or f"order-{len(first)}"
         labels = labels or tuple(f"[{self.labels[i]}]" for i in first)
-        image = Group(family, self.notation, labels, table, structure.unique_parity(table))
+        parity = structure.unique_parity(table)
+        image = Group(family, self.notation, labels, table, parity, trusted=True)
         return Quotient(name or family, kernel, image, coset_of)
 
     def _elements(self, elements: Elements) -> list[int]:
@@ -261,7 +378,7 @@ class Group:
     def _element(self, element: Element) -> int:
         if isinstance(element, str):
             return self.index(element)
-        # Not left to numpy, where -1 would quietly mean the last element.
+        # checked here, because numpy reads -1 as the last element
         if not isinstance(element, int | np.integer) or not 0 <= element < self.order:
             raise StatetraceError(
                 f"{self.name} has no element number {element!r}: use 0 to {self.order - 1}, "
@@ -271,7 +388,7 @@ class Group:
 
     def _transpositions(self) -> Subset:
         rest = self.labels[self.identity]
-        # The labels decide, not the name: an image called S3 has cosets for elements.
+        # by label, not by name: the elements of an image called S3 are cosets
         if not "1234567".startswith(rest) or self.order != factorial(len(rest)) or self.order < 2:
             raise StatetraceError(
                 f"{self.name} has no 'transpositions': use Sn with n from 2 to 7, or 'all', "
@@ -297,7 +414,7 @@ class Quotient:
     name: str
     kernel: Subset = field(repr=False)
     image: Group
-    map: NDArray[Any] = field(repr=False, compare=False)  # kernel and image tell it already
+    map: NDArray[Any] = field(repr=False, compare=False)  # determined by kernel and image
 
 
 def _members(mask: NDArray[np.bool_]) -> Subset:
@@ -307,8 +424,3 @@ def _members(mask: NDArray[np.bool_]) -> Subset:
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
-
-
-def _listed(names: Sequence[str], most: int = _LABELS_SHOWN) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"

@@ -20,32 +20,22 @@ are cached.
 import re
 from functools import lru_cache, reduce
 from math import factorial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import structure
 from statetrace.groups.cayley import Group
+from statetrace.groups.construct import MAX_ORDER, Labelled
 from statetrace.groups.notation import (
     all_permutations,
-    check_notation,
     even_permutations,
     one_line_labels,
     permutation_table,
 )
 
-MAX_ORDER = 5040
-
 _FACTOR = re.compile(r"([SAZD])([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
-
-
-class Labelled(NamedTuple):
-    """A table with its labels: what a family builds before it is wrapped as a Group."""
-
-    labels: tuple[str, ...]
-    table: NDArray[Any]  # [order, order]
 
 
 class Factor(NamedTuple):
@@ -64,22 +54,15 @@ class Factor(NamedTuple):
         return 2 * n if self.family == "D" else n
 
 
-def group(name: str, notation: str = "moves") -> Group:
-    """The group of that name; `notation` (see notation.py) says how the one-line labels of
-    S_n and A_n are read, alone or in a product, and means nothing to the other families."""
-    check_notation(notation)
-    factors = _parse(name)
-    return _build("x".join(f"{factor.family}{factor.n}" for factor in factors), factors, notation)
+def is_named(name: str) -> bool:
+    """Whether it is written like a name of this module; the group may still be too large."""
+    return all(_FACTOR.fullmatch(part) for part in re.split("[xX]", name))
 
 
-def _parse(name: str) -> tuple[Factor, ...]:
+def named_group(name: str, notation: str = "moves") -> Group:
+    """The group of a name for which `is_named` holds."""
     matches = [_FACTOR.fullmatch(part) for part in re.split("[xX]", name)]
-    if not all(matches):
-        raise StatetraceError(
-            f"unknown group {name!r}: use Sn, An, Zn or Dn with n at least 1, or several of them "
-            "joined by 'x', for example 'S5', 'A5', 'Z12', 'D6' or 'A4xZ5'"
-        )
-    # Python refuses to read absurdly long numbers; seven digits are too large for us already.
+    # seven digits are too large already, and Python refuses to read very long numbers
     factors = tuple(Factor(m[1].upper(), int(m[2][:7])) for m in matches if m)
     order = 1
     for factor in factors:
@@ -90,7 +73,14 @@ def _parse(name: str) -> tuple[Factor, ...]:
                 f"so Sn and An with n up to 7, Zn up to Z{MAX_ORDER}, Dn up to "
                 f"D{MAX_ORDER // 2}, and products of at most {MAX_ORDER} elements"
             )
-    return factors
+    return _build("x".join(f"{factor.family}{factor.n}" for factor in factors), factors, notation)
+
+
+def direct_product(left: Group, right: Group) -> Group:
+    """Pairs of elements, labelled with a colon between (213:1), the right one fastest."""
+    made = _direct_product(Labelled(left.labels, left.table), Labelled(right.labels, right.table))
+    parity = structure.unique_parity(made.table)
+    return Group(f"{left.name}x{right.name}", left.notation, *made, parity, trusted=True)
 
 
 # Few, because one large group weighs 51 MB and its quotients may weigh as much again.
@@ -98,9 +88,10 @@ def _parse(name: str) -> tuple[Factor, ...]:
 def _build(name: str, factors: tuple[Factor, ...], notation: str) -> Group:
     labels, table = reduce(_direct_product, (_family(factor, notation) for factor in factors))
     if len(factors) == 1 and factors[0].family == "D":
-        parity = (np.arange(len(labels)) >= factors[0].n).astype(np.int8)
-        return Group(name, notation, labels, table, parity)
-    return Group(name, notation, labels, table, structure.unique_parity(table))
+        reflections = (np.arange(len(labels)) >= factors[0].n).astype(np.int8)
+        return Group(name, notation, labels, table, reflections, trusted=True)
+    parity = structure.unique_parity(table)
+    return Group(name, notation, labels, table, parity, trusted=True)
 
 
 def _family(factor: Factor, notation: str) -> Labelled:

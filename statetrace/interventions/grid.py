@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
+from statetrace.interventions.cached import CachedPatcher, tokens_per_pass
 from statetrace.interventions.capture import evaluating
-from statetrace.interventions.fast import FastRoad, tokens_per_pass
+from statetrace.interventions.hooks import HookPatcher
 from statetrace.interventions.memory import free_bytes, in_pieces
-from statetrace.interventions.plain import PlainRoad
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import GridSpec, Window
 from statetrace.models import Anatomy, anatomy
@@ -121,17 +121,17 @@ def _road(
     plan: Sequence[Planned],
     fast: bool,
     cells: int,
-) -> FastRoad | PlainRoad:
+) -> CachedPatcher | HookPatcher:
     """Runs both inputs; later passes hold at most so many cells."""
     donors = {s for spec, sites, _ in plan if spec.what == "substitution" for s in sites}
     if not fast:
-        return PlainRoad(reader.model, clean, corrupted, sorted(donors), cells)
+        return HookPatcher(reader.model, clean, corrupted, sorted(donors), cells)
     kinds = {site.kind for _, sites, _ in plan for site in sites}
-    return FastRoad(reader, clean, corrupted, bool(donors), kinds != {"resid"}, cells)
+    return CachedPatcher(reader, clean, corrupted, bool(donors), kinds != {"resid"}, cells)
 
 
 def _run_plan(
-    lane: FastRoad | PlainRoad,
+    lane: CachedPatcher | HookPatcher,
     plan: Sequence[Planned],
     layers: int,
     keep: Keep | None,

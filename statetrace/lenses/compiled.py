@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.config.external import ExternalCheckpoint
+from statetrace.groups import group_name
 from statetrace.lenses.parts.answers import answers
 from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import CompileSpec
@@ -46,14 +48,9 @@ def save_compiled(model: Any, spec: CompileSpec, folder: Path) -> Run:
     with quiet():
         model.save_pretrained(folder)
     run = Run(folder)
-    foreign = {
-        "group": spec.group,
-        "length": spec.length,
-        "notation": spec.notation,
-        "tokens": None,
-        "start_marker": spec.start_marker,
-        "start_token": None,
-        "folder": ".",
-    }
-    run.write_info({"format": 1, "foreign": foreign, "compiled": dataclasses.asdict(spec)})
+    external = ExternalCheckpoint(
+        spec.group, spec.length, spec.notation, start_marker=spec.start_marker
+    )
+    named = dataclasses.replace(spec, group=group_name(spec.group))
+    external.describe(run, compiled=dataclasses.asdict(named))
     return run

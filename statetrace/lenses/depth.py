@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from statetrace.config.settings import at_least, check_seed
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec
 from statetrace.lenses.parts.answers import check_fits, unlearned
@@ -27,7 +28,6 @@ from statetrace.lenses.parts.lengths import usual_lengths
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.tasks.word_problem import WordProblem
-from statetrace.training.settings import at_least, check_seed
 
 FEWEST = 5
 """Pairs below which nothing is said about a split of them."""

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.config.settings import at_least
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.changepoints import segments
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.runs import Run
 from statetrace.tasks.word_problem import WordProblem
-from statetrace.training.settings import at_least
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.config.settings import at_least, check_seed
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.answers import answers, check_fits, unlearned
 from statetrace.lenses.parts.intervals import CONFIDENCE, wilson
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
-from statetrace.training.settings import at_least, check_seed
 
 NEVER = -1
 """In bootstrap arrays: no length was below the threshold."""

@@ -21,15 +21,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.interventions import Grid, GridSpec
-from statetrace.interventions.grid import Keep
-from statetrace.lenses.parts.answers import check_fits, device_of, unlearned
+from statetrace.lenses.parts.answers import check_fits, unlearned
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
+from statetrace.lenses.parts.patched_answers import patched_answers
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.tasks.word_problem import WordProblem
 
@@ -94,26 +92,17 @@ def patching(
     length = task.length if spec.length is None else spec.length
     check_fits(model, task, length)
     pairs = draw_pairs(task, spec.pairs, length, spec.corrupt_at, spec.seed)
-    elements = torch.as_tensor(task.vocabulary.elements, device=device_of(model))
-    keep = _answers_only(elements)
-    found = pairs.patched(model, task, spec.grids, keep, spec.by, progress)
-    unpatched = torch.stack((found.clean, found.corrupted))  # [2, P, V]
-    answers = unpatched[:, :, elements.cpu()].argmax(-1).numpy()  # elements [2, P]
-    ends = _answers_only(elements.cpu())(unpatched, found.clean, found.corrupted).double()
-    clean_ld, corrupted_ld = (ends[..., 0] - ends[..., 1]).numpy()  # [P] each
-    # A tie for the clean answer makes the denominator of the deletion 0 as well.
-    kept = (answers[0] != answers[1]) & (clean_ld > 0)
+    patched = patched_answers(model, task, pairs, spec.grids, spec.by, progress)
+    answers, kept = patched.answers, patched.comparable
     splits = pairs.splits(task.quotients(spec.quotients))
     splits = {name: chosen[kept] for name, chosen in splits.items()}
 
     columns: dict[str, list[Any]] = {}
     arrays = _pair_arrays(pairs, answers, kept)
-    for grid in found.grids:
-        log_p = grid.values.double().numpy()[:, :, kept]  # [R, C, kept, 2]
-        ld = log_p[..., 0] - log_p[..., 1]
+    for grid in patched.grids:
         values = {
-            "nld": nld(grid.spec.what, ld, clean_ld[kept], corrupted_ld[kept]),
-            "probability": np.exp(log_p[..., 0]),
+            "nld": patched.nld(grid)[:, :, kept],
+            "probability": np.exp(grid.values.double().numpy()[:, :, kept, 0]),
         }
         arrays[f"{grid.spec.name}.rows"] = np.array(
             [(site.layer, -1 if site.head is None else site.head) for site in grid.sites]
@@ -145,30 +134,6 @@ def patching(
         summary=summary,
         notes=_notes(summary),
     )
-
-
-def nld(what: str, patched: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> np.ndarray:
-    """The paper's two normalized logit differences, from LD = log p(ŷ) - log p(ŷ').
-
-    patched [..., P] is LD with the patch, clean and corrupted [P] are LD of the unpatched inputs.
-    """
-    if what == "substitution":
-        return (patched - corrupted) / (clean - corrupted)
-    return (clean - patched) / clean
-
-
-def _answers_only(elements: Tensor) -> Keep:
-    """Keep log p(ŷ) and log p(ŷ'), the probabilities being over the whole vocabulary and ŷ, ŷ' the
-    likeliest elements of the clean and the corrupted run."""
-
-    def keep(logits: Tensor, clean: Tensor, corrupted: Tensor) -> Tensor:
-        answers = torch.stack(
-            [elements[run[:, elements].argmax(-1)] for run in (clean, corrupted)], dim=-1
-        )  # token ids [p, 2]
-        log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-        return log_p.gather(-1, answers.expand(*logits.shape[:-1], 2))
-
-    return keep
 
 
 def _pair_arrays(pairs: Pairs, answers: np.ndarray, kept: np.ndarray) -> dict[str, np.ndarray]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from statetrace.config.recipe import known
 from statetrace.errors import StatetraceError
 from statetrace.lenses.attention import AttentionSpec, attention
 from statetrace.lenses.depth import DepthSpec, depth
@@ -18,7 +19,6 @@ from statetrace.lenses.geometry import GeometrySpec, geometry
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.probing import ProbingSpec, probing
 from statetrace.lenses.result import LensResult
-from statetrace.training.recipe import known
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,28 @@ def chosen(names: str | None) -> list[str]:
     return [name for name in LENSES if name in wanted]
 
 
-def make_spec(lens: str, settings: dict[str, str]) -> Any:
-    """A lens's spec from words, `{"pairs": "50"}`; unknown names and bad values are quoted."""
+def make_spec(lens: str, settings: Mapping[str, Any]) -> Any:
+    """A lens's spec from its settings, as Python values or spelled as on the command line
+    (`{"pairs": "50"}`); unknown names and bad values are quoted."""
     kind = LENSES[lens].spec
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     values = {}
-    for name, word in settings.items():
+    for name, value in settings.items():
         known(name, fields, "setting", f"the lens '{lens}'")
-        values[name] = _parse(f"{lens}.{name}", word, hints[name])
+        values[name] = _parse(f"{lens}.{name}", _spelled(value), hints[name])
     return kind(**values)
+
+
+def _spelled(value: Any) -> str:
+    """A setting as the command line spells it."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(_spelled(part) for part in value)
+    return str(getattr(value, "name", value))
 
 
 def _parse(name: str, word: str, hint: Any) -> Any:

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from safetensors.numpy import load_file, save_file
 
 from statetrace.errors import StatetraceError
 from statetrace.runs import write_json
+
+if TYPE_CHECKING:
+    import pandas
 
 Progress = Callable[[float], None]
 """Called by a lens now and then with the share of its work that is done, 0 to 1."""
@@ -37,7 +40,7 @@ WHOLE = frozenset({"generalization", "dynamics"})
 """Those that look at all lengths, however short the others are told to look."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LensResult:
     """The result of one lens on one model.
 
@@ -68,6 +71,17 @@ class LensResult:
         return [
             dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True)
         ]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The tidy table as a data frame."""
+        import pandas
+
+        return pandas.DataFrame({name: list(values) for name, values in self.columns.items()})
+
+    def __repr__(self) -> str:
+        rows = len(next(iter(self.columns.values()), ()))
+        parts = [f"{rows:,} rows ({', '.join(self.columns)})", f"{len(self.arrays)} arrays"]
+        return f"LensResult({self.lens}: {', '.join(parts)}; summary: {', '.join(self.summary)})"
 
     def save(self, folder: Path) -> None:
         """Write the three files into `folder` (RUN/lenses), replacing an earlier result."""

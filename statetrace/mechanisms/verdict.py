@@ -26,7 +26,7 @@ from statetrace.groups import Group
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances
 from statetrace.mechanisms.evidence import Evidence
-from statetrace.mechanisms.learned import LEARNED, able
+from statetrace.mechanisms.mastery import LEARNED, mastered_length
 
 MECHANISMS = ("sequential", "parallel", "associative", "parity-associative")
 MEASURED = ("patching", "depth", "probing")
@@ -51,7 +51,7 @@ and seem to compose it (docs/lab-notes.md)."""
 
 
 @dataclass(frozen=True)
-class Weights:
+class LensWeights:
     """How much each lens counts; see weights.json and docs/verdict.md.
 
     Attributes:
@@ -69,11 +69,11 @@ class Weights:
 
 
 @cache
-def calibrated() -> tuple[Weights, dict[str, Any]]:
+def calibrated() -> tuple[LensWeights, dict[str, Any]]:
     """The weights that ship with the package, and what was measured with them."""
     about = json.loads(files("statetrace.mechanisms").joinpath("weights.json").read_text())
     fields = (about[name] for name in ("count", "floor", "against", "lapse"))
-    return Weights(*fields), about["measured"]
+    return LensWeights(*fields), about["measured"]
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class Verdict:
 
 
 def verdict(results: Mapping[str, LensResult], group: Group) -> Verdict:
-    """Judge from lens results, such as `gather` makes."""
+    """Judge from lens results, such as `collect_evidence` makes."""
     general = results["generalization"]
-    if able(general) < min(LEARNED, int(general.summary["training_length"])):
+    if mastered_length(general) < min(LEARNED, int(general.summary["training_length"])):
         return _unlearned(general, group)
     evidence = Evidence.of(results, group)
     measured = measure(evidence, group)
@@ -145,7 +145,7 @@ def measure(evidence: Evidence, group: Group) -> dict[str, Any]:
     return found | distances.separation(evidence)
 
 
-def score(measured: Mapping[str, Any], weights: Weights) -> dict[str, dict[str, float]]:
+def score(measured: Mapping[str, Any], weights: LensWeights) -> dict[str, dict[str, float]]:
     """lens -> algorithm -> what it adds to the algorithm's log-probability."""
     algorithms = measured["algorithms"]
     found = {}

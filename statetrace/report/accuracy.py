@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import group
 from statetrace.runs import Run
 
 CUTOFF = 0.98
@@ -46,7 +45,7 @@ class AccuracyTable:
         evaluations = run.evaluations()
         if not evaluations:
             raise StatetraceError(f"'{run.path}' has no evaluation in its log to show")
-        of = group(recipe["task"]["group"], recipe["task"]["notation"])
+        of = run.group
         length = recipe["task"]["length"]
         names = list(evaluations[-1]["accuracy_by_length"])
         orders = {w: of.order if w == "state" else of.quotient(w).image.order for w in names}

@@ -12,8 +12,8 @@ from pathlib import Path
 from statetrace.errors import StatetraceError
 from statetrace.report.figures.catalogue import CATALOGUE, STUDY, Entry, predictions
 from statetrace.report.figures.chart import Chart
-from statetrace.report.figures.paper import FORMATS
-from statetrace.report.look import Look, newest
+from statetrace.report.figures.matplotlib_renderer import FORMATS
+from statetrace.report.run_results import RunResults, newest
 
 PREDICTED = "predicted"
 
@@ -74,7 +74,7 @@ def _of_study(
     return made, missing
 
 
-def _charts(look: Look, name: str) -> Iterator[tuple[str, Chart]]:
+def _charts(look: RunResults, name: str) -> Iterator[tuple[str, Chart]]:
     if name == PREDICTED:
         yield from predictions(look)
         return

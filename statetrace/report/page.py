@@ -21,8 +21,10 @@ from pathlib import Path
 
 from statetrace import __version__
 from statetrace.errors import StatetraceError
-from statetrace.report import cards, compare, plates
-from statetrace.report.look import Look, looks
+from statetrace.report import compare
+from statetrace.report import html as cards
+from statetrace.report import page_data as plates
+from statetrace.report.run_results import RunResults, all_results
 from statetrace.runs import Run, write_text
 
 LIMIT = 8_000_000
@@ -60,7 +62,7 @@ def write_report(paths: Sequence[Path], out: Path) -> int:
 def report(paths: Sequence[Path]) -> str:
     """The page as text."""
     studies = [path for path in paths if is_study(path)]
-    runs = [looks(Run.existing(path)) for path in paths if path not in studies]
+    runs = [all_results(Run.existing(path)) for path in paths if path not in studies]
     if not paths:
         raise StatetraceError("no run folder was given; name at least one")
     if len(runs) > MOST_RUNS:
@@ -80,13 +82,13 @@ def is_study(path: Path) -> bool:
     return (path / "study.json").is_file()
 
 
-def _page(runs: list[list[Look]], studies: list[Path], level: Thinning) -> str:
+def _page(runs: list[list[RunResults]], studies: list[Path], level: Thinning) -> str:
     kept = [_spread(each, level.checkpoints) for each in runs]
     thinned = level.said if level.said else ""
     if not thinned and any(len(a) < len(b) for a, b in zip(kept, runs, strict=True)):
         thinned = f"all but {level.checkpoints} checkpoints"
     names = cards.names([each[-1].run.path for each in runs])
-    pool = plates.Pool()
+    pool = plates.TracePool()
     made = plates.studies(studies, cards.names(studies), pool)
     if runs:
         made += compare.comparison(kept, names, pool)
@@ -129,7 +131,7 @@ def _page(runs: list[list[Look]], studies: list[Path], level: Thinning) -> str:
     )
 
 
-def _spread(each: list[Look], most: int) -> list[Look]:
+def _spread(each: list[RunResults], most: int) -> list[RunResults]:
     """At most that many checkpoints, evenly spread, the newest always among them."""
     if len(each) <= most:
         return each

@@ -14,13 +14,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from statetrace.config.recipe import Recipe
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import Cell
-from statetrace.training.listener import Quiet
-from statetrace.training.recipe import Recipe
-from statetrace.training.stages import Stage
+from statetrace.training.callback import Quiet
 
 Stop = Callable[[], bool]
 Work = Callable[[Study, Cell, Stop], dict[str, Any] | None]
@@ -47,7 +47,7 @@ class Until(Quiet):
 
 def train_cell(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
     """From wherever the cell stands to its end."""
-    from statetrace.studies.measure import measure
+    from statetrace.studies.evaluate import measure
     from statetrace.training import checkpoint
     from statetrace.training.loop import train
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run, write_json
-from statetrace.studies.grid import Cell, Plan
+from statetrace.studies.grid import Cell, StudyPlan
 
 FINISHED, FAILED = "finished", "failed"
 
@@ -54,7 +54,7 @@ class Study:
         return Study(path.resolve())
 
     @staticmethod
-    def prepare(path: Path, plan: Plan) -> Study:
+    def prepare(path: Path, plan: StudyPlan) -> Study:
         """Begin a study, or take one up: it may have grown since, but not have changed."""
         study = Study(path.resolve())
         if (path / "study.json").is_file():
@@ -67,10 +67,10 @@ class Study:
         return Study(path.resolve())
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> StudyPlan:
         file = self.path / "study.json"
         try:
-            return Plan.of(json.loads(file.read_text()))
+            return StudyPlan.of(json.loads(file.read_text()))
         except (ValueError, KeyError, TypeError) as error:
             raise StatetraceError(
                 f"{file} is damaged ({error}); run `statetrace study FILE` into another folder"
@@ -192,7 +192,7 @@ class Study:
         return " ".join(f"{name}:{found[0][0]}" for name, found in newest if found)
 
 
-def _check_grown(path: Path, before: Plan, after: Plan) -> None:
+def _check_grown(path: Path, before: StudyPlan, after: StudyPlan) -> None:
     cells = {cell.name: cell for cell in after.cells}
     for cell in before.cells:
         if cell.name not in cells:

@@ -37,10 +37,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.recipe import OPTIONS, SECTIONS, STAGE, Recipe, known
+from statetrace.config.settings import need
+from statetrace.config.toml_io import Tables, read_tables
 from statetrace.errors import StatetraceError
-from statetrace.training.recipe import OPTIONS, SECTIONS, STAGE, Recipe, known
-from statetrace.training.settings import need
-from statetrace.training.tables import Tables, read_tables
 
 DATA_ORDERS = 12
 """As in the paper (section 5.2)."""
@@ -55,7 +55,7 @@ WORK = ("train", "nothing")
 
 
 @dataclass(frozen=True)
-class Rules:
+class StudySettings:
     """What holds for all cells of a study.
 
     Attributes:
@@ -104,11 +104,11 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The cells of a study and what holds for all of them."""
 
     cells: tuple[Cell, ...]
-    rules: Rules = field(default_factory=Rules)
+    rules: StudySettings = field(default_factory=StudySettings)
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -118,16 +118,18 @@ class Plan:
         return dataclasses.asdict(self)
 
     @staticmethod
-    def of(tables: Mapping[str, Any]) -> Plan:
+    def of(tables: Mapping[str, Any]) -> StudyPlan:
         """From what `to_dict` gave."""
-        return Plan(tuple(Cell(**cell) for cell in tables["cells"]), Rules(**tables["rules"]))
+        return StudyPlan(
+            tuple(Cell(**cell) for cell in tables["cells"]), StudySettings(**tables["rules"])
+        )
 
 
 Level = tuple[dict[str, Any], list[dict[str, Any]] | None]
 """What a level changes: settings by option name, and stages (None leaves those of the base)."""
 
 
-def read_study(path: Path) -> Plan:
+def read_study(path: Path) -> StudyPlan:
     """The plan of a study file; refuses, before any work, what cannot be done."""
     source = f"study '{path}'"
     tables = read_tables(path, "study", _settled)
@@ -135,7 +137,7 @@ def read_study(path: Path) -> Plan:
         not tables.keys() & {*SECTIONS, STAGE},
         f"'{path}' is the recipe of one run; `statetrace train {path} --out RUN` trains it",
     )
-    rules = {f.name for f in dataclasses.fields(Rules)}
+    rules = {f.name for f in dataclasses.fields(StudySettings)}
     for name in tables:
         known(name, ["base", "seeds", "settings", "grid", "exclude", *sorted(rules)], "key", source)
     base = _base(tables.get("base"), path)
@@ -153,7 +155,7 @@ def read_study(path: Path) -> Plan:
             cells += [_cell(levels, recipe, seed) for seed in seeds]
     need(bool(cells), f"{source} leaves out every combination; take back an [[exclude]]")
     _distinct(cells, source)
-    return Plan(tuple(cells), Rules(**{k: v for k, v in tables.items() if k in rules}))
+    return StudyPlan(tuple(cells), StudySettings(**{k: v for k, v in tables.items() if k in rules}))
 
 
 def _settled(tables: Tables, path: Path) -> Tables:

@@ -16,8 +16,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from statetrace.config.settings import at_least, need
 from statetrace.studies.folder import Study
-from statetrace.training.settings import at_least, need
 
 LARGEST = 1000
 """Tasks of one array job."""

@@ -18,18 +18,18 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from statetrace.config.recipe import Recipe
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.training import setup
-from statetrace.training.book import Book
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
+from statetrace.training.fused import beyond
 from statetrace.training.loop import Position, find, home, take_up
 from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import join, pick_device
-from statetrace.training.program import beyond
-from statetrace.training.recipe import Recipe
-from statetrace.training.setup import Plan
-from statetrace.training.stages import Stage
+from statetrace.training.run_log import RunLog
+from statetrace.training.setup import TrainingPlan
 from statetrace.training.trainer import Trainer, whole_step
 
 FAMILIES = ("gpt2", "pythia")
@@ -91,9 +91,9 @@ class Stack:
 class Member:
     """One of the runs that are trained together; `plan` is that of any of its stages."""
 
-    plan: Plan
+    plan: TrainingPlan
     run: Run
-    book: Book
+    book: RunLog
 
 
 def train_together(
@@ -120,7 +120,7 @@ def train_together(
         if at[0].stage.last and at[0].step >= _end(at[0].stage, until):
             return at[0].step
         members = [
-            Member(plan, run, Book(plan, run, Quiet(), began))
+            Member(plan, run, RunLog(plan, run, Quiet(), began))
             for plan, run in zip(plans, runs, strict=True)
         ]
         ended = "stopped"

@@ -24,7 +24,7 @@ STILLBORN = 5
 """Workers that may die in a row while nothing changes in the study."""
 
 
-class Pool(Protocol):
+class WorkerPool(Protocol):
     """The workers an engine runs.
 
     Attributes:
@@ -55,7 +55,7 @@ Watcher = Callable[[tuple[CellState, ...]], None]
 
 def supervise(
     study: Study,
-    pool: Pool,
+    pool: WorkerPool,
     watch: Watcher = lambda states: None,
     told: Callable[[str], None] = lambda sentence: None,
 ) -> tuple[CellState, ...]:
@@ -86,7 +86,7 @@ def supervise(
         pool.close()
 
 
-def _refill(pool: Pool, states: tuple[CellState, ...]) -> None:
+def _refill(pool: WorkerPool, states: tuple[CellState, ...]) -> None:
     """As many workers as there is work for: one per cell that runs or can be claimed."""
     there = pool.running()
     open_cells = sum(one.claimable for one in states)

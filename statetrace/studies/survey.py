@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from statetrace.runs import Run
-from statetrace.studies import claims
+from statetrace.studies import leases as claims
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import Cell
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.studies import claims
+from statetrace.studies import leases as claims
 from statetrace.studies.cell import KINDS, Stop
-from statetrace.studies.claims import Claim
 from statetrace.studies.folder import FAILED, FINISHED, Study
 from statetrace.studies.grid import Cell
-from statetrace.studies.together import companies, train_cells
+from statetrace.studies.leases import Lease
+from statetrace.studies.seed_batches import seed_batches, train_cells
 
 TRACE = 4000
 """Characters of a traceback that are kept."""
@@ -74,20 +74,20 @@ def work(
 def _groups(study: Study, cells: list[Cell]) -> list[list[Cell]]:
     """Cells to be done at once: alone, unless the study lets seeds be trained together."""
     rules = study.plan.rules
-    together = companies(study, cells) if rules.together > 1 and rules.work == "train" else []
+    together = seed_batches(study, cells) if rules.together > 1 and rules.work == "train" else []
     taken = {cell.name for group in together for cell in group}
     return [*together, *([cell] for cell in cells if cell.name not in taken)]
 
 
 def _attempt(
     study: Study,
-    mine: list[tuple[Cell, Claim]],
+    mine: list[tuple[Cell, Lease]],
     stop: Callable[[], bool],
     told: Callable[[str], None],
 ) -> int:
     """One try; how many cells ended with it."""
     ended = 0
-    left: list[tuple[Cell, Claim]] = []
+    left: list[tuple[Cell, Lease]] = []
     for cell, claim in mine:
         if study.outcome(cell) is not None:  # since we last looked
             continue
@@ -131,7 +131,7 @@ def _perform(study: Study, cells: list[Cell], stop: Stop) -> list[dict[str, Any]
 
 
 def _note(
-    study: Study, cell: Cell, claim: Claim, error: Exception, told: Callable[[str], None]
+    study: Study, cell: Cell, claim: Lease, error: Exception, told: Callable[[str], None]
 ) -> bool:
     """Write down what went wrong; whether that was the last try."""
     kind = type(error).__name__
@@ -145,7 +145,7 @@ def _note(
     return False
 
 
-def _own(left: list[tuple[Cell, Claim]]) -> None:
+def _own(left: list[tuple[Cell, Lease]]) -> None:
     if not all(claim.is_ours() for _, claim in left):
         raise ClaimLost
 

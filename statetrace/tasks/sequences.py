@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group
+from statetrace.groups import Group, store_group, stored_group
 
 CHUNK = 8192
 """Rows scanned together: small enough for the working set to stay in cache."""
@@ -71,6 +71,7 @@ class Sequences:
             "sequences": len(self),
             "length": self.length,
         }
+        store_group(folder, group)
         (folder / "sequences.json").write_text(json.dumps(about, indent=2) + "\n")
 
     @staticmethod
@@ -82,7 +83,8 @@ class Sequences:
             found = (about["group"], about["notation"])
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(file, error) from None
-        if found != (group.name, group.notation):
+        same = found == (group.name, group.notation)
+        if not same or stored_group(folder, group) != group:
             raise StatetraceError(
                 f"{folder} holds sequences of {found[0]} in notation '{found[1]}', not of "
                 f"{group.name} in '{group.notation}'; set group and notation to what the folder has"

@@ -1,4 +1,4 @@
-"""The word problem of a finite group: read actions a_0 a_1 ..., say the state s_t after each."""
+"""The word problem of a finite group: read actions a_0 a_1 ..., predict the state after each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group, Quotient, group
+from statetrace.groups import Group, GroupSpec, Quotient
+from statetrace.groups import group as resolve_group
 from statetrace.tasks.batch import Batch, Split
 from statetrace.tasks.published import is_published, read_published
 from statetrace.tasks.sequences import Sequences, unique_sequences
@@ -25,12 +26,12 @@ class WordProblem:
     """A group, a length, and how both are written as tokens.
 
     Attributes:
-        group: whose elements are actions and states.
+        group: its elements are the actions and the states.
         length: actions per training sequence.
         vocabulary: how actions and states are written as tokens, and the start marker.
         actions: the elements that may occur as actions; None for all of them.
-        held_out: sequences the model was not trained on, where that is known; lenses draw theirs
-            from these.
+        held_out: sequences the model was not trained on, where they are known; lenses draw from
+            these.
     """
 
     group: Group
@@ -49,12 +50,12 @@ class WordProblem:
             )
 
     def at_length(self, length: int) -> WordProblem:
-        """The same question at another length."""
+        """The same task at another length."""
         return replace(self, length=length)
 
     @property
     def space(self) -> int:
-        """How many different sequences of this length there are."""
+        """Number of different sequences of this length."""
         return (self.group.order if self.actions is None else len(self.actions)) ** self.length
 
     def sample(self, n: int, seed: int) -> Sequences:
@@ -62,10 +63,8 @@ class WordProblem:
         return unique_sequences(self.group, n, self.length, seed, self.actions)
 
     def draw(self, n: int, seed: int, length: int | None = None) -> Sequences:
-        """`n` unique sequences to look at the model with, deterministic in `seed`.
-
-        They are held-out ones (cut to `length`) where those are known and long enough, and any
-        sequences otherwise; n is cut to what there is, so look at the length of the answer.
+        """`n` unique sequences to evaluate a model on, or all where there are fewer; deterministic
+        in `seed`. They are held-out ones, cut to `length`, where those are known and long enough.
         """
         length = self.length if length is None else length
         if self.held_out is None or length > self.held_out.length:
@@ -80,16 +79,16 @@ class WordProblem:
     ) -> tuple[Sequences, Sequences]:
         """Training and analysis sequences; no sequence is in both.
 
-        `n` is None for a million or all there are, whichever is less. With `folder` the sequences
-        are read instead of drawn (from `statetrace data`, or from the published generator), cut to
-        this length, and rows that became equal by the cut are dropped.
+        `n` is None for a million, or all where there are fewer. With `folder` the sequences are
+        read (written by `statetrace data` or the published generator) and cut to this length;
+        duplicates after the cut are dropped.
         """
         if folder is not None:
             everything = self._read(folder)
             if n is not None and n > len(everything):
                 raise StatetraceError(
-                    f"{n:,} unique sequences were asked for, but {folder} holds only "
-                    f"{len(everything):,} of length {self.length}"
+                    f"{folder} holds only {len(everything):,} unique sequences of length "
+                    f"{self.length}, fewer than {n:,}"
                 )
             everything = everything[: n or len(everything)]
         else:
@@ -98,22 +97,22 @@ class WordProblem:
         if held_out >= len(everything):
             raise StatetraceError(
                 f"{len(everything)} unique sequences cannot be split into training and analysis "
-                f"with analysis_fraction {analysis_fraction}; ask for more, or a smaller fraction"
+                f"with analysis_fraction {analysis_fraction}; use more, or a smaller fraction"
             )
         cut = len(everything) - held_out
         return everything[:cut], everything[cut:]
 
     def _read(self, folder: Path) -> Sequences:
         if (folder / "sequences.json").is_file():
-            found = Sequences.load(folder, self.group)
+            sequences = Sequences.load(folder, self.group)
         elif is_published(folder):
-            found = read_published(folder, self.group)
+            sequences = read_published(folder, self.group)
         else:
             raise StatetraceError(
                 f"'{folder}' holds no sequences; it should be written by `statetrace data`, or "
                 'hold JSON files with "story" and "state_seq" as the published generator writes'
             )
-        return found.cut(self.length)
+        return sequences.cut(self.length)
 
     def split(self, sequences: Sequences, device: torch.device | str = "cpu") -> Split:
         """Put sequences on a device, ready to be cut into batches."""
@@ -139,13 +138,13 @@ class WordProblem:
 
     def read_out(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits of a model [B, tokens, vocab] -> logits over elements after each action
-        [B, T, order]. Tokens that stand for no element are not in the running."""
+        [B, T, order]. Tokens that stand for no element are ignored."""
         ids = torch.as_tensor(self.vocabulary.elements, device=logits.device)
         return logits[:, self.vocabulary.reads].index_select(-1, ids)
 
     def quotients(self, names: tuple[str, ...] | None = None) -> tuple[Quotient, ...]:
-        """The named quotients, or every proper one (parity first where there is one). Of a group
-        with too many to list, such as Z2xZ2xZ2xZ2xZ2, only parity, if it has one."""
+        """The named quotients, or every proper one, parity first. For groups with too many to list,
+        such as Z2xZ2xZ2xZ2xZ2, only parity, if there is one."""
         if names is not None:
             return tuple(self.group.quotient(name) for name in names)
         try:
@@ -158,30 +157,30 @@ class WordProblem:
         return torch.from_numpy(self.group.table.astype("int64"))
 
 
-def generating(of: Group, actions: str) -> tuple[int, ...]:
-    """The actions meant, refused unless every state can be reached with them."""
-    chosen = of.generators(actions)
-    reached = len(of.subgroup(chosen))
-    if reached < of.order:
+def generating(states: Group, actions: str) -> tuple[int, ...]:
+    """The chosen actions, refused unless every state can be reached with them."""
+    chosen = states.generators(actions)
+    reached = len(states.subgroup(chosen))
+    if reached < states.order:
         raise StatetraceError(
-            f"the actions '{actions}' reach only {reached} of the {of.order} states of {of.name}; "
-            "choose elements that generate the group"
+            f"the actions '{actions}' reach only {reached} of the {states.order} states of "
+            f"{states.name}; choose elements that generate the group"
         )
     return chosen
 
 
 def word_problem(
-    name: str,
+    group: GroupSpec,
     length: int,
     actions: str = "all",
     start_marker: bool = True,
     notation: str = "moves",
 ) -> WordProblem:
-    """The word problem of a group by name: `word_problem("S3", 32)`.
+    """The word problem of a group: `word_problem("S3", 32)`, or with a Group of your own.
 
     `actions` is "all", "transpositions", or labels separated by commas; they must generate the
     group, or some states could never be reached.
     """
-    of = group(name, notation)
-    chosen = None if actions == "all" else generating(of, actions)
-    return WordProblem(of, length, Vocabulary.plain(of.order, start_marker), chosen)
+    states = resolve_group(group, notation)
+    chosen = None if actions == "all" else generating(states, actions)
+    return WordProblem(states, length, Vocabulary.plain(states.order, start_marker), chosen)

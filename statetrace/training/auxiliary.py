@@ -21,12 +21,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from statetrace.config.stages import usual_layer
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
 from statetrace.models import anatomy
 from statetrace.tasks.batch import UNSUPERVISED, Batch
 from statetrace.tasks.vocabulary import Vocabulary
-from statetrace.training.stages import usual_layer
 
 ACTION = "action"
 

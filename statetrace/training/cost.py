@@ -9,12 +9,12 @@ from pathlib import Path
 
 import torch
 
+from statetrace.config.recipe import Recipe
+from statetrace.config.stages import Stage
 from statetrace.models import parameter_count
 from statetrace.runs import Run
 from statetrace.training import setup
 from statetrace.training.parallel import World, pick_device
-from statetrace.training.recipe import Recipe
-from statetrace.training.stages import Stage
 from statetrace.training.trainer import Trainer
 
 BYTES_PER_PARAMETER = 16

@@ -10,16 +10,17 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from statetrace.config.recipe import Recipe
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
+from statetrace.groups import Group, group, store_group, stored_group
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
-from statetrace.training.book import Book
-from statetrace.training.listener import Listener, Quiet
+from statetrace.training.callback import Callback, Quiet
 from statetrace.training.parallel import join
-from statetrace.training.recipe import Recipe
-from statetrace.training.setup import Plan
-from statetrace.training.stages import Stage
+from statetrace.training.run_log import RunLog
+from statetrace.training.setup import TrainingPlan
 from statetrace.training.trainer import Evaluation, Trainer
 
 
@@ -44,16 +45,24 @@ class Position:
     folder: Path | None
 
 
-def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) -> Outcome:
+def train(
+    recipe: Recipe,
+    run: Run,
+    listener: Callback,
+    resume: bool = False,
+    states: Group | None = None,
+) -> Outcome:
     """Train as the recipe says, into a run folder.
 
     A folder that already holds a run is only touched with `resume`, which continues it from its
     newest undamaged checkpoint, and is harmless on a new or a finished run. Started by torchrun,
-    every process calls this; the leading one writes and speaks.
+    every process calls this; the leading one writes and speaks. `states` is the group where the
+    recipe only has its name.
     """
     began = time.perf_counter()
     with join(recipe.training.device) as world:
-        plan = setup.make_plan(recipe, world)  # refuses nonsense before anything is written
+        states = states or _group(recipe, run)
+        plan = setup.make_plan(recipe, world, states)  # refuses nonsense before anything is written
         if not world.leads:
             return _train(plan, run, Quiet(), began)
         run.check_new()
@@ -65,7 +74,18 @@ def train(recipe: Recipe, run: Run, listener: Listener, resume: bool = False) ->
                 "choose another --out"
             )
         with run.lock():
+            store_group(run.path, states)
             return _train(plan, run, listener, began)
+
+
+def _group(recipe: Recipe, run: Run) -> Group:
+    """What the recipe names; where that is gone, what the run was begun with."""
+    try:
+        return group(recipe.task.group, recipe.task.notation)
+    except StatetraceError:
+        if not run.exists():
+            raise
+        return stored_group(run.path, recipe.task.group, recipe.task.notation)
 
 
 def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:
@@ -87,7 +107,7 @@ def home(run: Run, stage: Stage) -> Run:
     return run if stage.last else run.stage(stage.name)
 
 
-def find(plan: Plan, run: Run, listener: Listener) -> Position:
+def find(plan: TrainingPlan, run: Run, listener: Callback) -> Position:
     """Where to go on: behind the newest undamaged checkpoint of the latest stage that has one."""
     stages = plan.recipe.stages
     for stage in reversed(stages):
@@ -105,13 +125,13 @@ def _complete(stage: Stage, step: int, folder: Path) -> bool:
     return step >= stage.training.steps or checkpoint.ended(folder) is not None
 
 
-def _train(plan: Plan, run: Run, listener: Listener, began: float) -> Outcome:
+def _train(plan: TrainingPlan, run: Run, listener: Callback, began: float) -> Outcome:
     at = find(plan, run, listener)
     if at.folder and at.step and _complete(at.stage, at.step, at.folder):
         why = checkpoint.ended(at.folder) or f"all {at.stage.training.steps:,} steps are done"
         listener.told(f"'{run.path}' is finished: {why}")
         return Outcome(at.step, True, at.folder, at.stage.label)
-    book = Book(plan, run, listener, began)
+    book = RunLog(plan, run, listener, began)
     try:
         outcome = _stages(plan, run, book, listener, at)
     except BaseException as error:
@@ -121,7 +141,9 @@ def _train(plan: Plan, run: Run, listener: Listener, began: float) -> Outcome:
     return outcome
 
 
-def _stages(plan: Plan, run: Run, book: Book, listener: Listener, at: Position) -> Outcome:
+def _stages(
+    plan: TrainingPlan, run: Run, book: RunLog, listener: Callback, at: Position
+) -> Outcome:
     while True:
         trainer = take_up(plan, run, at)
         if at.stage.label is not None:
@@ -136,7 +158,7 @@ def _stages(plan: Plan, run: Run, book: Book, listener: Listener, at: Position) 
         at = Position(plan.recipe.stages[at.stage.number + 1], 0, outcome.checkpoint)
 
 
-def take_up(plan: Plan, run: Run, at: Position) -> Trainer:
+def take_up(plan: TrainingPlan, run: Run, at: Position) -> Trainer:
     """What goes on from there: with a fresh optimizer at the beginning of a stage."""
     plan = plan.at(at.stage)
     if at.folder is None or at.step == 0:
@@ -146,7 +168,7 @@ def take_up(plan: Plan, run: Run, at: Position) -> Trainer:
     return trainer
 
 
-def _steps(trainer: Trainer, book: Book, listener: Listener, start: int) -> tuple[Outcome, bool]:
+def _steps(trainer: Trainer, book: RunLog, listener: Callback, start: int) -> tuple[Outcome, bool]:
     """One stage to its end, or to where someone wants to stop (then the second value is True)."""
     stage, run, world = trainer.stage, trainer.run, trainer.plan.world
     steps, stop = stage.training.steps, False

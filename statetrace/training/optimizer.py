@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from statetrace.training.settings import TrainingSettings
+from statetrace.config.settings import TrainingSettings
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 

@@ -22,9 +22,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from statetrace.config.settings import DEVICES, one_of
 from statetrace.errors import StatetraceError
 from statetrace.models import anatomy
-from statetrace.training.settings import DEVICES, one_of
 
 
 @dataclass(frozen=True)

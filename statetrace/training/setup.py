@@ -14,8 +14,11 @@ from typing import Any
 import torch
 
 from statetrace import __version__
+from statetrace.config.recipe import Recipe
+from statetrace.config.settings import ModelSettings
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
-from statetrace.groups import Quotient
+from statetrace.groups import Group, Quotient
 from statetrace.models import (
     ModelSpec,
     attends,
@@ -31,19 +34,16 @@ from statetrace.tasks import tokenizer
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem, word_problem
-from statetrace.training import program
+from statetrace.training import fused as program
 from statetrace.training.objectives import kind, make_objective
 from statetrace.training.parallel import World
-from statetrace.training.recipe import Recipe
-from statetrace.training.settings import ModelSettings
-from statetrace.training.stages import Stage
 
 POSITIONS_AHEAD = 2
 """A model gets positions for this many training lengths, so that longer inputs can be tried."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A recipe that was found to make sense, and what it takes to follow it.
 
     `stage` is the one at hand; `at` gives the plan of another.
@@ -57,20 +57,21 @@ class Plan:
     quotients: tuple[Quotient, ...]
     autocast: AbstractContextManager[Any]
 
-    def at(self, stage: Stage) -> Plan:
+    def at(self, stage: Stage) -> TrainingPlan:
         return replace(self, stage=stage)
 
 
-def make_plan(recipe: Recipe, world: World) -> Plan:
-    """Refuses, before any work, what cannot be done."""
+def make_plan(recipe: Recipe, world: World, states: Group | None = None) -> TrainingPlan:
+    """Refuses, before any work, what cannot be done; `states` is the group that the recipe names,
+    where the recipe alone does not determine it."""
     for stage in recipe.stages:
         world.check_shares(stage.training.batch, stage.training.accumulate)
     model_spec(recipe)
     be_deterministic(recipe, world.device)
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
-    task = make_task(recipe)
-    plan = Plan(
+    task = make_task(recipe, states=states)
+    plan = TrainingPlan(
         recipe=recipe,
         stage=recipe.stages[0],
         world=world,
@@ -87,11 +88,13 @@ def make_plan(recipe: Recipe, world: World) -> Plan:
     return plan
 
 
-def make_task(recipe: Recipe, trained: Path | None = None) -> WordProblem:
+def make_task(
+    recipe: Recipe, trained: Path | None = None, states: Group | None = None
+) -> WordProblem:
     """The task; one in words that a checkpoint folder was `trained` on takes its tokenizer."""
     wanted = recipe.task
     task = word_problem(
-        wanted.group, wanted.length, wanted.actions, wanted.start_marker, wanted.notation
+        states or wanted.group, wanted.length, wanted.actions, wanted.start_marker, wanted.notation
     )
     if wanted.form == "tokens":
         return task
@@ -145,7 +148,7 @@ def max_length(recipe: Recipe, task: WordProblem) -> int:
     return min(wanted, there)
 
 
-def make_model(plan: Plan, before: Path | None = None) -> Any:
+def make_model(plan: TrainingPlan, before: Path | None = None) -> Any:
     """The model a stage begins with, on the CPU in float32: a fresh one, from scratch or from
     pretrained weights, or that of the last checkpoint `before` it.
 
@@ -199,7 +202,7 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def wants_program(plan: Plan, config: Any, tokens: int) -> bool:
+def wants_program(plan: TrainingPlan, config: Any, tokens: int) -> bool:
     """Whether a stage on sequences of so many tokens is trained by the program: by default on CUDA,
     where it can be."""
     settings, device = plan.recipe.training, plan.world.device
@@ -226,7 +229,7 @@ def _not_by_program(stage: Stage, world: World) -> str | None:
     return None
 
 
-def wants_compile(plan: Plan, by_program: bool) -> bool:
+def wants_compile(plan: TrainingPlan, by_program: bool) -> bool:
     """By default on CUDA, but not where the program trains, the model is sharded, or it is a
     recurrent one, whose loop over the positions would be unrolled."""
     settings, world = plan.recipe.training, plan.world

@@ -23,6 +23,7 @@ from statetrace.tasks.batch import Batch
 from statetrace.training import checkpoint, setup
 from statetrace.training.auxiliary import Reader, reading
 from statetrace.training.evaluate import accuracy, predict
+from statetrace.training.fused import Step
 from statetrace.training.objectives import Source, make_objective, measure
 from statetrace.training.objectives.objective import ROWS
 from statetrace.training.optimizer import (
@@ -36,8 +37,7 @@ from statetrace.training.optimizer import (
     whole,
 )
 from statetrace.training.parallel import local_gradients, spread
-from statetrace.training.program import Step
-from statetrace.training.setup import Plan
+from statetrace.training.setup import TrainingPlan
 
 
 class NonFiniteLoss(StatetraceError):
@@ -81,7 +81,7 @@ class Trainer:
         by_program: whether steps are made by the program rather than by calling the model.
     """
 
-    def __init__(self, plan: Plan, run: Run, model: Any) -> None:
+    def __init__(self, plan: TrainingPlan, run: Run, model: Any) -> None:
         device = plan.world.device
         self.plan, self.stage, self.run = plan, plan.stage, run
         self.model = model.to(device).train()

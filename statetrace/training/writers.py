@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
-from statetrace.training.recipe import Recipe
 
 
 class Writer(Protocol):

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 
@@ -42,27 +43,18 @@ def checkpoint(name: str) -> Path:
     return folder
 
 
+def external(name: str) -> ExternalCheckpoint:
+    """How to read a bundled model."""
+    folder, entry = checkpoint(name), catalogue()[name]
+    return ExternalCheckpoint(
+        entry["group"], entry["length"], start_marker=entry["start_marker"], folder=str(folder)
+    )
+
+
 def adopt(name: str, out: Path) -> Run:
-    """A run folder about a model of the zoo, for results to go to."""
-    folder = checkpoint(name)
-    about = catalogue()[name]
-    foreign = {
-        "group": about["group"],
-        "length": about["length"],
-        "notation": "moves",
-        "tokens": None,
-        "start_marker": about["start_marker"],
-        "start_token": None,
-        "folder": str(folder),
-    }
+    """A run folder for the results of a bundled model."""
     run = Run(out)
-    run.check_new()
-    if not run.exists():
-        run.write_info({"format": 1, "foreign": foreign, "zoo": name})
-    elif run.info.get("zoo") != name:
-        raise StatetraceError(f"'{out}' already holds another run; choose another --out")
-    elif run.info["foreign"] != foreign:  # the package has moved
-        run.write_info(run.info | {"foreign": foreign})
+    external(name).describe(run, zoo=name)
     return run
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from statetrace.report.page import write_report
 from tests.browser.visiting import Visit
-from tests.explorer.cases import zoo
 from tests.explorer.serving import serving
+from tests.inspection.cases import zoo
 from tests.report.made import make
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

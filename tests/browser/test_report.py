@@ -9,7 +9,7 @@ from PIL import Image
 
 from statetrace.report.page import write_report
 from tests.browser.conftest import Opened
-from tests.report.test_shape import seen
+from tests.report.test_geometry import seen
 
 pytestmark = pytest.mark.browser
 

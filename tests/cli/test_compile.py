@@ -31,7 +31,7 @@ def compiled(folder, *words):
 def test_it_writes_a_folder(name, tmp_path):
     done = compiled(tmp_path / "model", "--algorithm", name)
     assert done.stdout.startswith(f"{name}, S3, length 6: ")
-    assert "right after 100.00% of the actions of 50 sequences (random)" in done.stdout
+    assert "accuracy 100.00% on 50 sequences (random)" in done.stdout
     assert {file.name for file in (tmp_path / "model").iterdir()} == {
         "config.json",
         "generation_config.json",
@@ -62,13 +62,13 @@ def test_every_field_is_an_option(tmp_path):
 
 def test_all_sequences_where_there_are_few(tmp_path):
     done = statetrace("compile", "--out", tmp_path, "--length", 3, "--check", 216)
-    assert "of 216 sequences (all)" in done.stdout
+    assert "on 216 sequences (all)" in done.stdout
 
 
 def test_no_check(tmp_path):
     done = statetrace("compile", "--out", tmp_path, "--length", 3, "--check", 0)
     assert done.exit_code == 0
-    assert "right after" not in done.stdout
+    assert "accuracy" not in done.stdout
 
 
 def test_help_fits_80_columns():

@@ -7,13 +7,13 @@ import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import save_compiled
 from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import compile_model
-from statetrace.report.look import newest
 from statetrace.report.page import report
+from statetrace.report.run_results import newest
 
 READ = "generalization,probing,patching,depth,attention"
 

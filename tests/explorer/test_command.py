@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import save_compiled
 from statetrace.models.compiled import compile_model
-from tests.explorer.cases import ZOO
+from tests.inspection.cases import ZOO
 
 
 def refused(*words):
@@ -54,14 +54,14 @@ def test_it_serves_a_compiled_model_until_it_is_interrupted(compiled, tmp_path):
         rest, said = running.communicate(timeout=30)
     assert running.returncode == 0
     assert rest == ""
-    assert said.strip() == "Ctrl-C ends it"
+    assert said.strip() == "Ctrl-C stops it"
     assert list(tmp_path.iterdir()) == [], "it wrote something"
 
 
 def test_tokens_differ_from_start_to_start(monkeypatch):
     import statetrace.explorer as library
     import statetrace.explorer.server as server
-    from tests.explorer.cases import zoo
+    from tests.inspection.cases import zoo
 
     monkeypatch.setattr(library, "open_model", lambda *_, **__: zoo())
     monkeypatch.setattr(server, "serve", lambda app, bound: bound.close())
@@ -77,7 +77,7 @@ def test_tokens_differ_from_start_to_start(monkeypatch):
 def test_bad_input_is_one_sentence(compiled, tmp_path):
     assert refused("zoo:nothing").startswith("the zoo has no model 'nothing'")
     assert refused(tmp_path) == f"'{tmp_path}' holds no run: there is no run.json in it"
-    assert refused(ZOO, "--port", 70000) == "--port 70000 is no port; use 0 to 65535"
+    assert refused(ZOO, "--port", 70000) == "--port 70000 is not a port; use 0 to 65535"
     assert "'no.such.host.invalid'" in refused(ZOO, "--host", "no.such.host.invalid")
-    assert refused(ZOO, "--checkpoint", 7).startswith(f"'{ZOO}' has no step 7")
-    assert "one is about S3 (notation 'moves'), the other about S4" in refused(ZOO, compiled)
+    assert "step 7" in refused(ZOO, "--checkpoint", 7)
+    assert "the first tracks S3 (notation 'moves'), the second S4" in refused(ZOO, compiled)

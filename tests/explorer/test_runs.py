@@ -3,17 +3,18 @@
 import numpy as np
 import pytest
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
-from statetrace.explorer import Patch, look, open_model
-from statetrace.explorer.describe import about, first_head
-from statetrace.explorer.opened import opened
+from statetrace.explorer import open_model
+from statetrace.explorer.describe import describe_model, first_head
+from statetrace.inspection import Patch, look, make_session
 from statetrace.lenses.attention import AttentionSpec, attention
+from statetrace.lenses.loading import load_external, load_run
 from statetrace.lenses.parts.answers import answers
-from statetrace.lenses.subject import Foreign, from_checkpoint, from_run
 from statetrace.runs import Run
 from statetrace.tasks.sequences import Sequences
 from statetrace.training.loop import train
-from tests.explorer.cases import random_model, zoo
+from tests.inspection.cases import random_model, zoo
 from tests.lenses.test_foreign_text import LENGTH, TEXTS, checkpoint
 from tests.training.conftest import Recorder, toy
 
@@ -31,7 +32,7 @@ def test_a_run_is_opened_at_any_checkpoint(run):
     said = {}
     for step in (None, steps[0], steps[-1]):
         model = open_model(run.path, device="cpu", step=step)
-        subject = from_run(run, step, "cpu")
+        subject = load_run(run, step, "cpu")
         drawn = subject.task.sample(5, seed=3)
         for actions, expected in zip(
             drawn.actions.tolist(), answers(subject.model, subject.task, drawn), strict=True
@@ -40,15 +41,17 @@ def test_a_run_is_opened_at_any_checkpoint(run):
         said[step] = look(model, drawn.actions[0].tolist()).answers
     np.testing.assert_array_equal(said[None], said[steps[-1]])
     assert np.abs(said[None] - said[steps[0]]).max() > 1e-3
-    assert model.asked == {"device": "cpu", "step": steps[-1]}
+    assert model.options == {"device": "cpu", "step": steps[-1]}
     with pytest.raises(StatetraceError, match="no checkpoint at step 12345"):
         open_model(run.path, step=12345)
 
 
 def test_plain_text_from_elsewhere(tmp_path):
     folder = checkpoint(tmp_path, TEXTS)
-    subject = from_checkpoint(folder, Foreign("S3", LENGTH, "receives", form="text"), "cpu")
-    model = opened(subject, "theirs")
+    subject = load_external(
+        folder, ExternalCheckpoint("S3", LENGTH, "receives", form="text"), "cpu"
+    )
+    model = make_session(subject, "theirs")
     drawn = subject.task.sample(8, seed=2)
     for actions, states in zip(drawn.actions, drawn.states, strict=True):
         alone = Sequences(actions[None], states[None])
@@ -60,7 +63,7 @@ def test_plain_text_from_elsewhere(tmp_path):
     layers = model.anatomy.layers
     patched = look(model, here, source=there, patches=[Patch(layers, 0, LENGTH - 1)])
     np.testing.assert_allclose(patched.answers, look(model, there).answers, atol=1e-5)
-    told = about(model)["told"]
+    told = describe_model(model)["sentences"]
     assert [told[i] for i, label in enumerate(model.task.group.labels)] == [
         TEXTS[label][0] for label in model.task.group.labels
     ]

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.explorer import Patch, look
 from statetrace.explorer.server import HEADERS, MOST_BYTES, Trust, check_comparable, listen
-from tests.explorer.cases import ACTIONS, SOURCE, labels, random_model, zoo
+from statetrace.inspection import Patch, look
 from tests.explorer.serving import TOKEN, serving
+from tests.inspection.cases import ACTIONS, SOURCE, ZOO, labels, random_model, zoo
 
 PATHS = ["/", "/assets/main.js", "/api/about", "/api/look"]
 HERE, THERE = ACTIONS.split(","), SOURCE.split(",")
@@ -155,11 +155,11 @@ def test_numbers_are_those_of_the_library(server):
                     odd = view.unembedding[..., parity == 1].sum(-1)
                     given = np.stack([1 - odd, odd], -1)
                 true = view.states if target == "state" else parity[view.states]
-                assert cells["said"] == given.argmax(-1).tolist()
-                np.testing.assert_allclose(cells["sure"], given.max(-1), atol=1e-5)
+                assert cells["predicted"] == given.argmax(-1).tolist()
+                np.testing.assert_allclose(cells["probability"], given.max(-1), atol=1e-5)
                 right = given[:, np.arange(len(true)), true]
-                np.testing.assert_allclose(cells["truth"], right, atol=1e-5)
-        assert told["answers"]["state"]["said"] == view.answers.argmax(-1).tolist()
+                np.testing.assert_allclose(cells["true_probability"], right, atol=1e-5)
+        assert told["answers"]["state"]["predicted"] == view.answers.argmax(-1).tolist()
     assert found["states"] == base.states.tolist()
     assert found["source_states"] == look(zoo(), THERE).states.tolist()
     assert found["base"]["distribution"] != found["changed"]["distribution"]
@@ -185,7 +185,7 @@ def test_copied_python_runs_and_gives_the_same_numbers(server, case, capsys):
     at = found["at"]
     np.testing.assert_allclose(names["view"].answers[at], shown["distribution"], atol=1e-5)
     for target, cells in shown["probe"].items():
-        assert names["view"].probes[target].argmax(-1).tolist() == cells["said"]
+        assert names["view"].probes[target].argmax(-1).tolist() == cells["predicted"]
     if "head" in ASKED[case]:
         layer, head = ASKED[case]["head"]
         np.testing.assert_allclose(
@@ -193,6 +193,17 @@ def test_copied_python_runs_and_gives_the_same_numbers(server, case, capsys):
         )
     best = zoo().task.group.labels[int(np.argmax(shown["distribution"]))]
     assert capsys.readouterr().out.startswith(f"{{'{best}': ")
+
+
+def test_snippets_of_earlier_versions_still_run():
+    names = {}
+    code = f"""from statetrace.explorer import Patch, look, open_model
+model = open_model("{ZOO}")
+view = look(model, "{ACTIONS}", source="{SOURCE}", patches=[Patch(4, 0, 5)], without=[(6, 0)])
+"""
+    exec(compile(code, "copied", "exec"), names)
+    view = look(zoo(), ACTIONS, source=SOURCE, patches=[(4, 0, 5)], without=[(6, 0)])
+    np.testing.assert_allclose(names["view"].answers, view.answers, atol=1e-6)
 
 
 def test_the_documented_example_says_what_is_documented():
@@ -207,14 +218,14 @@ def test_the_documented_example_says_what_is_documented():
 
 
 BAD = {
-    "no JSON": (b"actions", "'actions' is no JSON"),
-    "no object": ([1], r"'\[1\]' is no JSON object"),
-    "deep": (b"[" * 50_000, "is no JSON"),
+    "no JSON": (b"actions", "'actions' is not JSON"),
+    "no object": ([1], r"'\[1\]' is not a JSON object"),
+    "deep": (b"[" * 50_000, "is not JSON"),
     "unknown field": ({"actions": HERE, "path": "/etc/passwd"}, "unknown field 'path'"),
     "label": ({"actions": ["132", "<b>"]}, "no element '<b>'"),
     "number as label": ({"actions": [1]}, r"actions cannot be '\[1\]'"),
     "empty": ({"actions": []}, "0 actions"),
-    "too long": ({"actions": ["132"] * 49}, "49 actions; this model takes from 1 to 48"),
+    "too long": ({"actions": ["132"] * 49}, "49 actions; the model takes 1 to 48"),
     "model": ({"actions": HERE, "model": 1}, "no model 1"),
     "negative model": ({"actions": HERE, "model": -1}, "no model -1"),
     "layer": ({"actions": HERE, "source": THERE, "patches": [[99, 0, 0]]}, "no layer 99"),
@@ -243,7 +254,7 @@ def test_a_failure_is_one_sentence_too(server, monkeypatch):
     def fails(*_, **__):
         raise RuntimeError("a secret of the inside")
 
-    monkeypatch.setattr("statetrace.explorer.requests.look", fails)
+    monkeypatch.setattr("statetrace.explorer.requests.view_of", fails)
     status, headers, found = server.ask("/api/look", {"actions": HERE})
     assert status == 500
     assert found == {"error": "the explorer failed (RuntimeError)"}
@@ -304,7 +315,7 @@ def test_every_kind_of_model_is_described_and_answers(kind):
     assert ("Z60" in (about["no_moves"] or "")) is (kind == "clock")
     assert ("state" in found["base"]["probe"]) is (kind != "too many")
     if kind == "sentences":
-        assert about["told"][about["labels"].index("132")] == "Swap positions 2 and 3."
+        assert about["sentences"][about["labels"].index("132")] == "Swap positions 2 and 3."
 
 
 def test_two_models_answer_side_by_side():
@@ -314,7 +325,7 @@ def test_two_models_answer_side_by_side():
     for found, model in zip(both, (first, second), strict=True):
         expected = look(model, HERE).answers[-1]
         np.testing.assert_allclose(found["base"]["distribution"], expected, atol=1e-6)
-    assert "view2 = look(\n    model2," in both[1]["python"]
+    assert "view2 = model2.look(" in both[1]["python"]
 
 
 def test_models_of_different_groups_are_not_compared():

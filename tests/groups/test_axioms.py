@@ -122,7 +122,7 @@ def test_groups_are_values() -> None:
     assert group("S4") != group("S4", "receives")
     original = group("D4")
     copy = Group("D4", "moves", original.labels, original.table.copy(), original.parity)
-    other = Group("D4", "moves", original.labels, group("Z8").table.copy(), original.parity)
+    other = Group("D4", "moves", original.labels, group("Z8").table.copy(), None)
     assert copy == original
     assert hash(copy) == hash(original)
     assert other != original

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec, Site, fast, patch_grid
+from statetrace.interventions import GridSpec, Site, patch_grid
+from statetrace.interventions import cached as fast
 from statetrace.models import anatomy
 from tests.interventions.cases import (
     LENGTH,
@@ -128,7 +129,7 @@ def test_out_of_memory_gives_the_same_numbers(monkeypatch, most_pairs, most_cell
     expected = patch_grid(model, *inputs, specs)
     monkeypatch.setitem(fast.TOKENS_PER_PASS, "cpu", 10_000)
     failures = []
-    run_tokens, tail = fast.run_tokens, fast.FastRoad._tail
+    run_tokens, tail = fast.run_tokens, fast.CachedPatcher._tail
 
     def small_run(read: Any, tokens: torch.Tensor, hold: frozenset[str]) -> Any:
         if len(tokens) > most_pairs:
@@ -143,7 +144,7 @@ def test_out_of_memory_gives_the_same_numbers(monkeypatch, most_pairs, most_cell
         return tail(self, layer, *runs)
 
     monkeypatch.setattr(fast, "run_tokens", small_run)
-    monkeypatch.setattr(fast.FastRoad, "_tail", small_tail)
+    monkeypatch.setattr(fast.CachedPatcher, "_tail", small_tail)
     found = patch_grid(model, *inputs, specs)
     assert set(failures) == {"run", "tail"}
     for one, other in zip(found.grids, expected.grids, strict=True):
@@ -154,7 +155,7 @@ def test_memory_that_is_never_enough_is_an_error(monkeypatch):
     def never(*args: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(fast.FastRoad, "_tail", never)
+    monkeypatch.setattr(fast.CachedPatcher, "_tail", never)
     with pytest.raises(torch.OutOfMemoryError):
         patch_grid(model_named("gpt2"), *pairs(), GridSpec())
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import task_of
 from statetrace.lenses.depth import DepthSpec, depth

@@ -18,10 +18,11 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
+from statetrace.lenses.loading import load_external
 from statetrace.lenses.parts.answers import answers
-from statetrace.lenses.subject import Foreign, from_checkpoint
 from statetrace.runs import Run
 from statetrace.tasks.phrases import sentence
 from tests.cli.test_analyze import analyze, lens_files
@@ -102,8 +103,8 @@ CASES = {
 @pytest.mark.parametrize("about", CASES.values(), ids=CASES)
 def test_it_is_asked_at_the_periods_of_the_plain_text(tmp_path, about):
     folder = checkpoint(tmp_path, TEXTS, **about)
-    reading = Foreign("S3", LENGTH, "receives", form="text")
-    subject = from_checkpoint(folder, reading, "cpu")
+    reading = ExternalCheckpoint("S3", LENGTH, "receives", form="text")
+    subject = load_external(folder, reading, "cpu")
     drawn = subject.task.sample(40, seed=1)
     said = answers(subject.model, subject.task, drawn)
     told = [[TEXTS[S3.labels[action]][0] for action in row] for row in drawn.actions]
@@ -115,8 +116,8 @@ def test_it_is_asked_at_the_periods_of_the_plain_text(tmp_path, about):
 
 def test_other_sentences_in_several_wordings(tmp_path):
     folder = checkpoint(tmp_path, OWN)
-    reading = Foreign("S3", LENGTH, "receives", form="text", phrases=OWN)
-    subject = from_checkpoint(folder, reading, "cpu")
+    reading = ExternalCheckpoint("S3", LENGTH, "receives", form="text", phrases=OWN)
+    subject = load_external(folder, reading, "cpu")
     drawn = subject.task.sample(40, seed=1)
     said = answers(subject.model, subject.task, drawn)
     words = AutoTokenizer.from_pretrained(folder)
@@ -171,7 +172,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, words, about):
     folder = checkpoint(tmp_path, OWN, **made)
     how = {"group": "S3", "length": LENGTH, "form": "text"} | read
     with pytest.raises(StatetraceError, match=words):
-        from_checkpoint(folder, Foreign(**how), "cpu")
+        load_external(folder, ExternalCheckpoint(**how), "cpu")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import torch
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec, Site
 from statetrace.lenses.parts.pairs import draw_pairs
-from statetrace.lenses.patching import METRICS, PAPER, PatchingSpec, nld, patching
+from statetrace.lenses.parts.patched_answers import nld
+from statetrace.lenses.patching import METRICS, PAPER, PatchingSpec, patching
 from statetrace.lenses.result import LensResult
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.vocabulary import Vocabulary

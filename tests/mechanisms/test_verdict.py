@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.lenses.compiled import task_of
 from statetrace.lenses.generalization import generalization
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances
+from statetrace.mechanisms.collect_evidence import collect_evidence
+from statetrace.mechanisms.cutoff_verdict import cutoff_verdict, read_cutoffs
 from statetrace.mechanisms.evidence import Evidence
-from statetrace.mechanisms.fast import quick_verdict, read_cutoffs
-from statetrace.mechanisms.gather import gather
 from statetrace.mechanisms.signatures import signature
 from statetrace.mechanisms.verdict import (
     MECHANISMS,
@@ -29,7 +29,7 @@ from statetrace.tasks.word_problem import word_problem
 
 def looked_at(spec):
     task = task_of(spec)
-    return gather(compile_model(spec), task), task.group
+    return collect_evidence(compile_model(spec), task), task.group
 
 
 CASES = [
@@ -65,7 +65,7 @@ def test_only_algorithms_that_exist_are_weighed():
 def test_an_untrained_model_is_unlearned():
     model = build(ModelSpec("gpt2", layers=2, width=16, heads=2), 7, 20, seed=0)
     task = word_problem("S3", 8)
-    results = gather(model, task)
+    results = collect_evidence(model, task)
     assert set(results) == {"generalization"}
     found = verdict(results, task.group)
     assert found.mechanism == "unlearned"
@@ -84,7 +84,7 @@ def test_a_model_is_looked_at_where_it_works():
     """Asked about length 12, right up to 8: the verdict is about length 8."""
     spec = CompileSpec(algorithm="associative", length=8, reach=12)
     task = task_of(spec).at_length(12)
-    results = gather(compile_model(spec), task)
+    results = collect_evidence(compile_model(spec), task)
     assert results["patching"].summary["length"] == 8
     assert verdict(results, task.group).mechanism == "associative"
 
@@ -166,7 +166,7 @@ def test_the_quick_reading(algorithm, reads):
     spec = CompileSpec(algorithm=algorithm, length=8, reach=16)
     general = generalization(compile_model(spec), task_of(spec).at_length(12))
     assert read_cutoffs(general) == reads
-    found = quick_verdict(general)
+    found = cutoff_verdict(general)
     assert found["mechanism"] == reads
     assert found["says"]
 

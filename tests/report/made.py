@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.lenses.result import LensResult
 from statetrace.models.compiled import compile_model

@@ -14,22 +14,23 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.result import LensResult
-from statetrace.report.figures import (
+from statetrace.report.figures.attention import (
     attention_maps,
     attention_tree,
-    generalization,
-    geometry,
-    measures,
-    patching,
-    probes,
+    head_table,
+    tree_choices,
+    trees,
 )
-from statetrace.report.figures.attention import head_table, tree_choices, trees
 from statetrace.report.figures.catalogue import CATALOGUE, predictions
-from statetrace.report.figures.chart import COLOURS, Chart, Heat, Line, Panel, Rule
+from statetrace.report.figures.chart import COLOURS, Chart, Heat, Line, Panel, ReferenceLine
+from statetrace.report.figures.generalization import generalization
+from statetrace.report.figures.geometry import geometry, measures
+from statetrace.report.figures.patching import patching
+from statetrace.report.figures.plotly_renderer import coloured, picture
 from statetrace.report.figures.predicted import Predicted
-from statetrace.report.figures.screen import coloured, picture
+from statetrace.report.figures.probing import probes
 from statetrace.report.files import write_figures
-from statetrace.report.look import Look, looks, newest
+from statetrace.report.run_results import RunResults, all_results, newest
 from statetrace.runs import Run
 
 DRAWN = [entry for entry in CATALOGUE if entry.lens]
@@ -148,8 +149,10 @@ def test_cutoffs_are_told_beside_their_line_and_not_over_each_other(cutoffs, tol
     ends = dict(zip(("state", "parity"), ({"first_below": end} for end in cutoffs), strict=True))
     summary = {"training_length": 20, "longest": 40, "threshold": 0.98, "cutoff": ends}
     result = LensResult("generalization", {}, columns, summary=summary)
-    marks = generalization(Look(Run(Path()), Path(), _read={"generalization": result})).panels[0]
-    rules = [mark for mark in marks.marks if isinstance(mark, Rule) and mark.axis == "x"]
+    marks = generalization(
+        RunResults(Run(Path()), Path(), _read={"generalization": result})
+    ).panels[0]
+    rules = [mark for mark in marks.marks if isinstance(mark, ReferenceLine) and mark.axis == "x"]
     assert [(rule.text, *rule.beside) for rule in rules] == told
 
 
@@ -203,7 +206,7 @@ def test_bad_requests_are_quoted(run, tmp_path):
 
 
 def test_checkpoints_are_found_in_order(run):
-    assert [look.step for look in looks(Run(run))] == [300, 900]
+    assert [look.step for look in all_results(Run(run))] == [300, 900]
 
 
 def test_the_page_and_paper_have_the_same_colours():

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from statetrace.report.figures import attention_maps, geometry, study_proportions
+from statetrace.report.figures.attention import attention_maps
 from statetrace.report.figures.chart import Chart, Heat, Line, Panel
-from statetrace.report.look import newest
+from statetrace.report.figures.geometry import geometry
+from statetrace.report.figures.study_shares import study_proportions
+from statetrace.report.run_results import newest
 from tests.report.made_studies import make_study
 
 

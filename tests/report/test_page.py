@@ -11,8 +11,8 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.report import page
 from statetrace.report.figures.predicted import Predicted
-from statetrace.report.look import looks, newest
 from statetrace.report.page import report, write_report
+from statetrace.report.run_results import all_results, newest
 from statetrace.runs import Run
 
 
@@ -122,7 +122,7 @@ def test_a_checkpoint_that_was_looked_at_only_at_a_shorter_length_is_there(run, 
     at_length(lenses, "patching", 4, step=100)
     (lenses / "step-100").mkdir()
     (lenses / "length-4").rename(lenses / "step-100" / "length-4")
-    first = looks(Run(tmp_path / "run"))[0]
+    first = all_results(Run(tmp_path / "run"))[0]
     assert (first.step, first.seen("patching")) == (100, 4)
 
 

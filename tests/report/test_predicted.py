@@ -5,7 +5,7 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.mechanisms.signatures import signature
-from statetrace.report.figures import signatures
+from statetrace.report.figures.predicted import signatures
 
 
 @pytest.mark.parametrize(

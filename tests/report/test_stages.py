@@ -6,11 +6,11 @@ import shutil
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures import stages
-from statetrace.report.figures.chart import Band, Line, Rule
+from statetrace.report.figures.after_stages import stages
+from statetrace.report.figures.chart import Band, Line, ReferenceLine
 from statetrace.report.files import write_figures
-from statetrace.report.look import newest, stage_names
 from statetrace.report.page import report
+from statetrace.report.run_results import newest, stage_names
 from tests.report.made_studies import make_study
 from tests.report.test_page import numbers
 
@@ -33,10 +33,10 @@ def test_a_panel_for_each_stage_and_one_over_all_steps(cells):
     assert parity.y == [1, 1, *[0.6] * 6]
     assert [band.start for band in marks(chart.panels[0], Band)] == [2.5]
     assert not marks(chart.panels[2], Band), "the last stage trains on all lengths"
-    assert {rule.at for rule in marks(chart.panels[0], Rule)} == {3}
+    assert {rule.at for rule in marks(chart.panels[0], ReferenceLine)} == {3}
     steps = marks(chart.panels[3], Line)[0]
     assert steps.x == [10, 20, 30], "the steps of a stage come after those of the one before it"
-    assert [rule.at for rule in marks(chart.panels[3], Rule)] == [10, 20]
+    assert [rule.at for rule in marks(chart.panels[3], ReferenceLine)] == [10, 20]
 
 
 @pytest.mark.parametrize(

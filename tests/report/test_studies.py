@@ -5,12 +5,9 @@ from itertools import pairwise
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures import (
-    study_cutoffs,
-    study_lengths,
-    study_proportions,
-    study_sizes,
-)
+from statetrace.report.figures.study_parameters import study_sizes
+from statetrace.report.figures.study_shares import study_cutoffs, study_proportions
+from statetrace.report.figures.study_stages import study_lengths
 from statetrace.report.files import write_figures
 from statetrace.report.page import report
 from tests.report.made_studies import CURRICULA, LENGTH, SIZES, make_study

@@ -7,22 +7,22 @@ import shutil
 
 import pytest
 
+from reproduction.claim import answer, unmeasured
+from reproduction.claims import CLAIMS
+from reproduction.export import keep
+from reproduction.figures.build import FOLDER, PICTURES, charts, draw_all
+from reproduction.measures import probing as of_probing
+from reproduction.model_selection import A, P, about, first, steps_of
+from reproduction.page import page
+from reproduction.results import Missing, Results
+from reproduction.rules import AGREES, DIFFERS, NOT_REACHED
+from statetrace.config.recipe import Recipe
+from statetrace.lenses.loading import load_run
 from statetrace.lenses.registry import LENSES, make_spec
-from statetrace.lenses.subject import from_run
-from statetrace.reproduction import of_probing
-from statetrace.reproduction.claim import answer, unmeasured
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.keep import keep
-from statetrace.reproduction.kept import A, P, about, first, steps_of
-from statetrace.reproduction.page import page
-from statetrace.reproduction.pictures import FOLDER, PICTURES, charts, draw_all
-from statetrace.reproduction.results import Missing, Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED
 from statetrace.runs import Run
 from statetrace.studies.table import results as study_rows
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
 from statetrace.training.loop import train
-from statetrace.training.recipe import Recipe
 from statetrace.zoo import adopt
 from tests.reproduction.made import write_csv, write_json, write_patching, write_study
 from tests.studies.conftest import undisturbed
@@ -52,7 +52,7 @@ LOOK = {
 
 
 def look(run, lenses, **subject):
-    found = from_run(run, device="cpu")
+    found = load_run(run, device="cpu")
     for name in lenses:
         words = LOOK[name] | ({"controls": ""} if name == "probing" else {})
         words |= {"run": str(run.path)} if LENSES[name].reads_log else {}

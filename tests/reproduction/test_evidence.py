@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from statetrace.reproduction import of_evidence as evidence
-from statetrace.reproduction.claim import answer
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
+from reproduction.claim import answer
+from reproduction.claims import CLAIMS
+from reproduction.measures import evidence
+from reproduction.results import Results
+from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from tests.reproduction.made import write_csv, write_json
 
 AA, PAA = "associative", "parity-associative"

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
+from reproduction.export import keep
+from reproduction.measures import heat_maps as of_maps
+from reproduction.measures import patching as of_patching
+from reproduction.measures import probing as of_probing
+from reproduction.measures import text as of_text
+from reproduction.measures import theory
+from reproduction.results import Results
 from statetrace.lenses.parts.intervals import median_interval, wilson
 from statetrace.lenses.result import LensResult
-from statetrace.reproduction import of_maps, of_patching, of_probing, of_text
-from statetrace.reproduction import of_theory as theory
-from statetrace.reproduction.keep import keep
-from statetrace.reproduction.results import Results
 from statetrace.runs import Run
 from tests.reproduction.made import write_csv, write_patching
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from reproduction.measures import heat_maps as of_maps
+from reproduction.measures import patching as of_patching
+from reproduction.results import Results
 from statetrace.mechanisms.signatures import signature
-from statetrace.reproduction import of_maps, of_patching
-from statetrace.reproduction.results import Results
 from tests.reproduction.made import write_csv, write_json, write_patching
 
 

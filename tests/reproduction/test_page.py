@@ -10,13 +10,13 @@ from collections import Counter
 
 import pytest
 
-from statetrace.reproduction.__main__ import OLD, PAGE
-from statetrace.reproduction.claim import answer, size
-from statetrace.reproduction.claims import CLAIMS, PARTS, deletions, patching, text, theory
-from statetrace.reproduction.page import page
-from statetrace.reproduction.pictures import FOLDER, PICTURES, UNDRAWN, fingerprints
-from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import DIFFERS, JUDGEMENTS, NOT_REACHED
+from reproduction.__main__ import OLD, PAGE
+from reproduction.claim import answer, size
+from reproduction.claims import CLAIMS, PARTS, deletions, patching, text, theory
+from reproduction.figures.build import FOLDER, PICTURES, UNDRAWN, fingerprints
+from reproduction.page import page
+from reproduction.results import Results
+from reproduction.rules import DIFFERS, JUDGEMENTS, NOT_REACHED
 
 FIGURES, TABLES = range(1, 20), range(1, 3)
 LARGEST = 200_000
@@ -161,8 +161,8 @@ def test_links_of_the_page_lead_somewhere(root):
 
 def test_the_page_builds_without_torch(root):
     code = (
-        "import sys; from pathlib import Path; from statetrace.reproduction.page import page; "
-        "from statetrace.reproduction.results import Results; page(Results(Path('.'))); "
+        "import sys; from pathlib import Path; from reproduction.page import page; "
+        "from reproduction.results import Results; page(Results(Path('.'))); "
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
@@ -172,7 +172,7 @@ def test_an_old_page_or_picture_is_told_of(root, tmp_path):
     for name in ("results", "recipes"):
         (tmp_path / name).symlink_to(root / name)
     shutil.copytree(root / FOLDER, tmp_path / FOLDER)
-    command = [sys.executable, "-m", "statetrace.reproduction", "--root", str(tmp_path), "--check"]
+    command = [sys.executable, "-m", "reproduction", "--root", str(tmp_path), "--check"]
 
     def refused():
         done = subprocess.run(command, cwd=root, capture_output=True, text=True)

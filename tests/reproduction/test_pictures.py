@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from reproduction.claim import answer
+from reproduction.claims import CLAIMS
+from reproduction.figures.build import PICTURES
+from reproduction.figures.evidence import TIES
+from reproduction.measures.studies import AA
+from reproduction.results import Results
 from statetrace.report.figures.chart import Rule
-from statetrace.reproduction.claim import answer
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.of_studies import AA
-from statetrace.reproduction.pictures import PICTURES
-from statetrace.reproduction.pictures_of_evidence import TIES
-from statetrace.reproduction.results import Results
 
 NAMED = {claim.name: claim for claim in CLAIMS}
 

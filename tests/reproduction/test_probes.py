@@ -2,12 +2,13 @@
 
 import pytest
 
-from statetrace.reproduction import of_deviations, of_probing
-from statetrace.reproduction.claim import answer
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.kept import A, P
-from statetrace.reproduction.results import Missing, Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
+from reproduction.claim import answer
+from reproduction.claims import CLAIMS
+from reproduction.measures import deviations as of_deviations
+from reproduction.measures import probing as of_probing
+from reproduction.model_selection import A, P
+from reproduction.results import Missing, Results
+from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from tests.reproduction.made import write_csv, write_json
 
 NAMED = {claim.name: claim for claim in CLAIMS}

@@ -6,9 +6,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from statetrace.reproduction.of_pushes import FEWER, MORE, at_least, by_width, gap, moved, pushed
-from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, AtMost, Inside, judge
+from reproduction.measures.regime_effects import FEWER, MORE, at_least, by_width, gap, moved, pushed
+from reproduction.results import Results
+from reproduction.rules import AGREES, DIFFERS, AtMost, Inside, judge
 from tests.reproduction.made import write_csv, write_study
 
 AA, PAA = "associative", "parity-associative"

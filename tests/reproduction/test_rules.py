@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from statetrace.errors import StatetraceError
-from statetrace.lenses.result import LensResult
-from statetrace.reproduction import of_heads, of_probing, of_studies
-from statetrace.reproduction.claim import Claim, answer, settings, size
-from statetrace.reproduction.keep import keep
-from statetrace.reproduction.measured import Measured, of_correlation, of_deviation, share_of
-from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import (
+from reproduction.claim import Claim, answer, settings, size
+from reproduction.export import keep
+from reproduction.measured import Measured, of_correlation, of_deviation, share_of
+from reproduction.measures import heads as of_heads
+from reproduction.measures import probing as of_probing
+from reproduction.measures import studies as of_studies
+from reproduction.results import Results
+from reproduction.rules import (
     AGREES,
     DIFFERS,
     NOT_REACHED,
@@ -26,10 +26,12 @@ from statetrace.reproduction.rules import (
     Unmeasured,
     judge,
 )
-from statetrace.reproduction.speed import LOSSES, speed
-from statetrace.reproduction.stages import rows as stages_of
+from reproduction.speed import LOSSES, speed
+from reproduction.stages import rows as stages_of
+from statetrace.config.recipe import Recipe
+from statetrace.errors import StatetraceError
+from statetrace.lenses.result import LensResult
 from statetrace.runs import Run
-from statetrace.training.recipe import Recipe
 from tests.reproduction.made import write_csv, write_json, write_study
 
 AA, PAA = "associative", "parity-associative"

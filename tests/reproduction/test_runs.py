@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from statetrace.reproduction.results import Results
+from reproduction.results import Results
+from statetrace.config.recipe import Recipe
 from statetrace.studies.folder import FINISHED
-from statetrace.training.recipe import Recipe
 
 OTHER_CODE = "other-code-"
 """Models of the calibration that were not trained by this package: no row counts them."""

@@ -6,19 +6,22 @@ from importlib.resources import files
 
 import pytest
 
+from reproduction.analysis_settings import looked_with
+from reproduction.claims import CLAIMS
+from reproduction.losses import rows as losses_of
+from reproduction.measures import algorithms, theory
+from reproduction.measures import heads as of_heads
+from reproduction.measures import models as of_models
+from reproduction.measures import probing as of_probing
+from reproduction.measures import seeds as of_seeds
+from reproduction.measures import text as of_text
+from reproduction.model_selection import A, P
+from reproduction.results import Missing, Results
+from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
+from reproduction.training_settings import trained_with
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
-from statetrace.reproduction import of_algorithms as algorithms
-from statetrace.reproduction import of_heads, of_models, of_probing, of_seeds, of_text
-from statetrace.reproduction import of_theory as theory
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.kept import A, P
-from statetrace.reproduction.looked_with import looked_with
-from statetrace.reproduction.losses import rows as losses_of
-from statetrace.reproduction.results import Missing, Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
-from statetrace.reproduction.trained_with import trained_with
-from statetrace.training.recipe import Recipe
 from tests.reproduction.made import CELL, write_csv, write_json, write_patching
 
 NAMED = {claim.name: claim for claim in CLAIMS}

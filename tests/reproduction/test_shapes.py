@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
+from reproduction.claims import CLAIMS
+from reproduction.measures import geometry as of_shapes
+from reproduction.measures import prisms as of_prisms
+from reproduction.model_selection import A, P
+from reproduction.results import Results
+from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from statetrace.groups import group
 from statetrace.lenses.parts.geometry_rows import Rows
 from statetrace.lenses.parts.layer_geometry import Setting, look_at_layer
 from statetrace.lenses.parts.prism import pairings
-from statetrace.reproduction import of_prisms, of_shapes
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.kept import A, P
-from statetrace.reproduction.results import Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from tests.lenses.shapes import prism
 from tests.reproduction.made import write_csv, write_json
 

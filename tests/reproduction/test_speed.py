@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from reproduction.results import Results
+from reproduction.speed import LOSSES, STEPS, speed
 from statetrace.errors import StatetraceError
-from statetrace.reproduction.results import Results
-from statetrace.reproduction.speed import LOSSES, STEPS, speed
 from tests.reproduction.made import STEP, write_json
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from statetrace.reproduction import of_trees
-from statetrace.reproduction.claims import CLAIMS
-from statetrace.reproduction.kept import A, P
-from statetrace.reproduction.results import Missing, Results
-from statetrace.reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
+from reproduction.claims import CLAIMS
+from reproduction.measures import attention_trees as of_trees
+from reproduction.model_selection import A, P
+from reproduction.results import Missing, Results
+from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
 from tests.reproduction.made import write_json
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}

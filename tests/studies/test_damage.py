@@ -8,17 +8,17 @@ import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
-from statetrace.studies import claims
+from statetrace.studies import leases as claims
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
 from statetrace.studies.survey import Survey
 from statetrace.studies.table import results
 from statetrace.studies.worker import work
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
 from statetrace.training.loop import train
-from statetrace.training.recipe import Recipe
 from tests.studies.conftest import contents, prepared, study_file, undisturbed
 
 DAMAGES = {"empty": "", "cut": '{"state": "fin', "hollow": "{}", "bytes": "\xff\xfe", "list": "[1]"}

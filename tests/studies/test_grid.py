@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.studies.cell import check_cells
 from statetrace.studies.folder import Study
-from statetrace.studies.grid import DATA_ORDERS, Plan, read_study
-from statetrace.training.recipe import Recipe
+from statetrace.studies.grid import DATA_ORDERS, StudyPlan, read_study
 from tests.studies.conftest import prepared, study_file
 
 GRID = """
@@ -82,7 +82,7 @@ def test_twelve_data_orders_unless_told_otherwise(tmp_path):
 def test_a_plan_survives_json(tmp_path):
     study = prepared(tmp_path, grid=GRID)
     plan = read_study(tmp_path / "toy.toml")
-    assert Study(study.path).plan == plan == Plan.of(plan.to_dict())
+    assert Study(study.path).plan == plan == StudyPlan.of(plan.to_dict())
 
 
 REFUSED = {

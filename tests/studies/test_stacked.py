@@ -6,15 +6,15 @@ import signal
 import numpy as np
 import pytest
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.studies.stacked import train_together, why_not
 from statetrace.studies.worker import never
 from statetrace.training import checkpoint
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
 from statetrace.training.loop import home, train
-from statetrace.training.recipe import Recipe
 from tests.training.conftest import staged, toy
 from tests.training.test_stages import assert_same_bytes
 

@@ -6,14 +6,14 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from statetrace.config.recipe import Recipe
 from statetrace.runs import Run
 from statetrace.studies import cell as cells
 from statetrace.studies.survey import Survey
 from statetrace.studies.table import results, write_results
 from statetrace.studies.worker import work
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
 from statetrace.training.loop import train
-from statetrace.training.recipe import Recipe
 from tests.studies.conftest import contents, prepared, undisturbed
 
 BROKEN = """

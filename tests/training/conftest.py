@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from statetrace.training.listener import Quiet
-from statetrace.training.recipe import Recipe
-from statetrace.training.stages import StageSettings
+from statetrace.config.recipe import Recipe
+from statetrace.config.stages import StageSettings
+from statetrace.training.callback import Quiet
 
 TOY = {
     "group": "S3",

@@ -8,9 +8,9 @@ import torch
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec
 from statetrace.lenses.attention import attention
+from statetrace.lenses.loading import load_run
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.registry import LENSES, make_spec
-from statetrace.lenses.subject import from_run
 from statetrace.runs import Run
 from statetrace.training import setup
 from statetrace.training.loop import train
@@ -59,14 +59,14 @@ def test_it_resumes_bit_for_bit(trained, tmp_path):
 @pytest.mark.parametrize("lens", QUICK)
 def test_lenses_that_need_no_attention_read_it(trained, lens):
     _, run = trained
-    subject = from_run(run, None, "cpu")
+    subject = load_run(run, None, "cpu")
     spec = make_spec(lens, QUICK[lens])
     assert LENSES[lens].look(subject.model, subject.task, spec, lambda share: None).rows()
 
 
 def test_where_there_is_no_attention_it_is_said_in_a_sentence(trained):
     _, run = trained
-    subject = from_run(run, None, "cpu")
+    subject = load_run(run, None, "cpu")
     recurrent = run.recipe["model"]["name"] == "mamba"
     seen = attention(subject.model, subject.task)
     assert bool(seen.rows()) != recurrent

@@ -6,6 +6,7 @@ import copy
 import pytest
 import torch
 
+from statetrace.config.settings import TrainingSettings
 from statetrace.groups import group
 from statetrace.models import ModelSpec, build
 from statetrace.runs import Run
@@ -15,10 +16,9 @@ from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
 from statetrace.training.auxiliary import Auxiliary, Reader
 from statetrace.training.evaluate import loss, predict
+from statetrace.training.fused import Step
 from statetrace.training.loop import train
 from statetrace.training.parallel import World
-from statetrace.training.program import Step
-from statetrace.training.settings import TrainingSettings
 from statetrace.training.trainer import Trainer
 from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run

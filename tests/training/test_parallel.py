@@ -67,9 +67,9 @@ def test_a_sharded_run_resumes_from_a_run_of_one_process(alone, tmp_path):
 THREADS = """
 import pathlib, sys
 from statetrace.runs import Run
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
 from statetrace.training.loop import train
-from statetrace.training.recipe import Recipe
+from statetrace.config.recipe import Recipe
 
 def threads():
     return {task.read_text().strip() for task in pathlib.Path("/proc/self/task").glob("*/comm")}

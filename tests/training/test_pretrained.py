@@ -4,7 +4,7 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
-from statetrace.lenses.subject import from_run
+from statetrace.lenses.loading import load_run
 from statetrace.models import check_label
 from statetrace.models.spec import ModelSpec
 from statetrace.runs import Run
@@ -34,7 +34,7 @@ def test_a_pretrained_model_is_measured_as_far_as_it_can_read(tmp_path, short, l
     recipe, run = toy(**THEIRS, pretrained=short, length=length), Run(tmp_path / "run")
     assert train(recipe, run, Recorder()).finished
     assert len(run.evaluations()[-1]["accuracy_by_length"]["state"]) == length
-    subject = from_run(run, 2, "cpu")
+    subject = load_run(run, 2, "cpu")
     few = GeneralizationSpec(sequences=20, bootstrap=5)
     assert generalization(subject.model, subject.task, few).summary["longest"] == measured
 

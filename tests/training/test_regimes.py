@@ -51,7 +51,7 @@ def accuracy(run: Run, kind: str, stage: str | None = None) -> list[dict[str, fl
     return [record["accuracy"] for record in run.metrics(kind) if record.get("stage") == stage]
 
 
-def plan_of(*stages, **changes) -> setup.Plan:
+def plan_of(*stages, **changes) -> setup.TrainingPlan:
     recipe = staged(*stages, **QUICK | changes)
     return setup.make_plan(recipe, World(0, 1, torch.device("cpu")))
 

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.subject import from_run
+from statetrace.lenses.loading import load_run
 from statetrace.models import ModelSpec, build, parameter_count
 from statetrace.runs import Run
 from statetrace.training import setup
@@ -93,14 +93,14 @@ def test_accumulated_parts_are_the_same_texts():
 
 def test_the_lenses_take_the_checkpoints_own_tokenizer(trained, tmp_path):
     _, run = trained
-    subject = from_run(run, None, "cpu")
+    subject = load_run(run, None, "cpu")
     assert subject.task.vocabulary.stride == 8
     moved = Run(tmp_path / "moved")
     shutil.copytree(run.path, moved.path)
     folder = moved.checkpoints()[-1][1]
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(StatetraceError, match="is damaged"):
-        from_run(moved, moved.checkpoints()[-1][0], "cpu")
+        load_run(moved, moved.checkpoints()[-1][0], "cpu")
 
 
 def test_resuming_with_another_tokenizer_is_refused(tmp_path):
@@ -142,7 +142,7 @@ def test_a_pretrained_model_keeps_its_words(pretrained, tmp_path):
     assert counted.total == sum(parameter.numel() for parameter in model.parameters())
     run = Run(tmp_path / "run")
     assert train(recipe, run, Recorder()).finished
-    assert from_run(run, None, "cpu").task.vocabulary == vocabulary
+    assert load_run(run, None, "cpu").task.vocabulary == vocabulary
 
 
 def test_a_pretrained_model_under_another_tokenizer_gets_new_words(pretrained, tmp_path):

@@ -9,13 +9,13 @@ import sys
 import pytest
 import torch
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, cost
-from statetrace.training.listener import Quiet
+from statetrace.training.callback import Quiet
 from statetrace.training.loop import train
-from statetrace.training.recipe import Recipe
 from statetrace.training.writers import scalars, steps_before
 from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run, weights

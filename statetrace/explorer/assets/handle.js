@@ -1,5 +1,5 @@
-// The prefix handle: drag it to the right and the source's prefix comes in at that layer; drag it up
-// or down to another layer. With the keyboard: arrows, Home and End.
+// The prefix handle: drag it right to patch a prefix from the source at that layer, up or down to
+// another layer. With the keyboard: arrows, Home and End.
 import { make, tip } from "./dom.js";
 import { prefixOf } from "./state.js";
 
@@ -8,7 +8,7 @@ export class Handle {
     this.body = body;
     this.layers = about.layers;
     this.change = change;
-    this.layer = Math.ceil(about.layers / 2);  // where it waits while there is no prefix
+    this.layer = Math.ceil(about.layers / 2);  // its place while there is no prefix
     this.last = -1;
     this.knob = make("div", {
       class: "handle", role: "slider", tabindex: "0", data: { key },
@@ -23,7 +23,7 @@ export class Handle {
   show(own, length) {
     const prefix = prefixOf(own);
     this.length = length;
-    if (this.held) return;  // answers come later than the hand moves
+    if (this.held) return;  // answers arrive later than the drag
     if (prefix) [this.layer, , this.last] = prefix;
     else this.last = -1;
     this.place();

@@ -1,7 +1,7 @@
-// The page: what is on show lives in the address, the server answers, the parts draw.
+// The page: the view is in the address, the server computes, the parts draw.
 import { announce, choice, make } from "./dom.js";
 import { arrangements, replay, Stage } from "./objects.js";
-import { Heads, headline, Says } from "./panels.js";
+import { Answer, Heads, headline } from "./panels.js";
 import { Score } from "./score.js";
 import { fresh, read, setPrefix, toggleCell, write } from "./state.js";
 
@@ -11,7 +11,7 @@ let models, state, stage, parts;
 const texts = [];
 let playing = false;
 
-// Colours: as the system has them, until someone presses the button.
+// Colours follow the system until the button is pressed.
 const system = matchMedia("(prefers-color-scheme: dark)");
 function setTheme(name) {
   root.dataset.theme = name;
@@ -23,13 +23,13 @@ setTheme(system.matches ? "dark" : "light");
 system.addEventListener("change", (event) => setTheme(event.matches ? "dark" : "light"));
 $("theme").addEventListener("click", () => setTheme(root.dataset.theme === "dark" ? "light" : "dark"));
 
-async function talk(path, body) {
+async function request(path, body) {
   const options = body && { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   let answer;
   try {
     answer = await fetch(path, options);
   } catch {
-    throw new Error("the explorer does not answer; is it still running?");
+    throw new Error("the explorer does not respond; is it still running?");
   }
   const found = await answer.json().catch(() => ({ error: `the explorer answered ${answer.status}` }));
   if (!answer.ok) throw new Error(found.error);
@@ -40,7 +40,7 @@ function trouble(text = "") {
   $("trouble").textContent = text;
 }
 
-// One model's part of the page. A newer question overtakes older ones.
+// One model's part of the page. A newer request replaces older ones.
 class Part {
   constructor(number) {
     this.number = number;
@@ -54,7 +54,7 @@ class Part {
       },
       prefix: (layer, last, done) => change(() => setPrefix(own(), layer, last), done),
     });
-    this.says = new Says(this.about);
+    this.reply = new Answer(this.about);
     this.heads = new Heads(this.about, number, {
       head: (head) => change(() => { own().head = head; }),
       ablate: ([l, h]) => change(() => {
@@ -71,10 +71,10 @@ class Part {
     this.box = make("section", { class: "model", data: { model: String(number) }, "aria-label": this.about.name },
       title, this.notes,
       make("div", { class: "columns" }, this.score.box,
-        make("aside", {}, this.says.box, this.heads.box, make("div", { class: "below" }, this.reset))));
+        make("aside", {}, this.reply.box, this.heads.box, make("div", { class: "below" }, this.reset))));
   }
 
-  ask() {  // at most one question is under way, and the last one asked is answered last
+  ask() {  // at most one request is under way, and the latest is answered last
     if (this.waiting) this.again = true;
     else this.work = this.answer();
     return this.work;
@@ -86,7 +86,7 @@ class Part {
     const own = state.models[this.number];
     const shown = structuredClone(state);
     try {
-      const data = await talk("api/look", { model: this.number, actions: state.actions, source: own.patches.length ? state.source : [],
+      const data = await request("api/look", { model: this.number, actions: state.actions, source: own.patches.length ? state.source : [],
         patches: own.patches, without: own.without, instead: state.instead,
         at: state.at < state.actions.length ? state.at : -1, head: own.head, maps: true });
       this.data = data;
@@ -110,7 +110,7 @@ class Part {
   draw() {
     const own = this.shown.models[this.number];
     this.score.show(this.shown, own, this.data);
-    this.says.show(this.shown, own, this.data);
+    this.reply.show(this.shown, own, this.data);
     this.heads.show(this.shown, own, this.data);
     this.reset.hidden = !this.data.changed;
     this.notes.textContent = this.data.notes.join("; ");
@@ -118,7 +118,7 @@ class Part {
   }
 }
 
-// Everything a person does goes through here: state, address, question.
+// Every action of the user goes through here: state, address, request.
 function change(act, keep = true) {
   playing = false;
   act();
@@ -143,8 +143,8 @@ function show() {
     if (document.activeElement !== field) field.value = state[name].join(" ");
     field.parentElement.classList.toggle("editing", state.edit === name);
   }
-  const { told, labels } = models[0];
-  $("told").textContent = told ? state[state.edit].map((label) => told[labels.indexOf(label)] ?? label).join(" ") : "";
+  const { sentences, labels } = models[0];
+  $("sentences").textContent = sentences ? state[state.edit].map((label) => sentences[labels.indexOf(label)] ?? label).join(" ") : "";
   controls();
   pose();
   parts.forEach((part) => part.ask());
@@ -160,7 +160,7 @@ function pose() {
     : `after ${last} actions${where}`);
 }
 
-// A source as long as the sequence grows with it, so that there is something to patch from.
+// A source as long as the sequence grows with it, so that every action can be patched.
 function follow(name, words) {
   if (name === "actions" && state.source.length >= state.actions.length && words.length > state.source.length) {
     state.source = [...state.source, ...words.slice(state.source.length)];
@@ -182,13 +182,13 @@ function add(label) {
   change(() => { follow(state.edit, [...state[state.edit], label]); state.at = -1; });
 }
 
-// Words as they are typed; the sequence changes as soon as all of them are elements.
+// While typing, the sequence changes as soon as all words are elements.
 function typed(name) {
   const words = $(name).value.split(/[\s,]+/).filter(Boolean);
   const bad = words.find((word) => !models[0].labels.includes(word));
   $(name).setAttribute("aria-invalid", String(bad !== undefined));
   if (bad !== undefined) trouble(`${models[0].group} has no element '${bad}'; write elements such as ${models[0].labels.slice(0, 3).join(", ")}`);
-  else if (!words.length) trouble("an empty sequence shows nothing; write at least one action");
+  else if (!words.length) trouble("the sequence is empty; write at least one action");
   else if (words.length > longest()) trouble(`${words.length} actions are too many; this model takes up to ${longest()}`);
   else { trouble(); change(() => { follow(name, words); state.edit = name; }, false); }
 }
@@ -201,7 +201,7 @@ function controls() {
   const own = (name) => state[name];
   $("controls").replaceChildren(
     choice("edit", "edit", [["actions", "sequence"], ["source", "source"]], state.edit, set("edit")),
-    choice("click", "a click", [["add", "adds"], ["replace", "replaces the chosen"]], state.click, set("click")),
+    choice("click", "a click", [["add", "adds an action"], ["replace", "replaces the selected one"]], state.click, set("click")),
     make("div", { class: "buttons" },
       button("⌫", () => own(state.edit).length > 1 && change(() => { state[state.edit] = state[state.edit].slice(0, -1); }), "remove the last action"),
       button("Random", () => change(() => { state[state.edit] = random(state[state.edit].length); })),
@@ -211,9 +211,9 @@ function controls() {
   const ramp = (hue) => make("span", { class: `ramp ${hue}` });
   $("view").replaceChildren(
     choice("reader", "read by", [["probe", "probes"], ["unembedding", "unembedding"]], state.reader, set("reader")),
-    changed ? choice("when", "show the model", [["after", "as changed"], ["before", "as it is"]], state.when, set("when")) : "",
-    make("span", { class: "scale" }, "no better than chance", ramp("parity"), ramp("state"), "certain of the truth"),
-    changed ? make("span", { class: "scale" }, make("span", { class: "framed" }), "patched", make("span", { class: "dotted" }), "reads otherwise") : "");
+    changed ? choice("when", "show the model", [["after", "changed"], ["before", "unchanged"]], state.when, set("when")) : "",
+    make("span", { class: "scale" }, "chance", ramp("parity"), ramp("state"), "certain of the true value"),
+    changed ? make("span", { class: "scale" }, make("span", { class: "framed" }), "patched", make("span", { class: "dotted" }), "reading changed") : "");
   if (!held) return;
   const again = [...document.querySelectorAll("#controls input, #controls button, #view input")]
     .find((e) => e.dataset.key === held || (e.name === held && e.value === value));
@@ -239,7 +239,7 @@ function palette() {
   const about = models[0];
   const few = about.actions.length <= 24;
   const one = (i) => make("button", { type: "button", class: about.parity?.[i] ? "odd" : "",
-    title: about.told?.[i] || (about.parity ? (about.parity[i] ? "odd" : "even") : ""),
+    title: about.sentences?.[i] || (about.parity ? (about.parity[i] ? "odd" : "even") : ""),
     onclick: () => add(about.labels[i]) }, about.labels[i]);
   if (few) { $("palette").replaceChildren(...about.actions.map(one)); return; }
   const found = make("span", { class: "found" });
@@ -250,7 +250,7 @@ function palette() {
   const filter = () => {
     const fits = about.actions.filter((i) => about.labels[i].startsWith(search.value.trim()));
     found.replaceChildren(...fits.slice(0, 12).map(one),
-      ...(fits.length > 12 ? [make("span", { class: "fine" }, ` and ${fits.length - 12} more: type on`)] : []),
+      ...(fits.length > 12 ? [make("span", { class: "fine" }, ` and ${fits.length - 12} more: keep typing`)] : []),
       ...(fits.length ? [] : [make("span", { class: "fine" }, `${about.group} has no element '${search.value}'`)]));
   };
   $("palette").replaceChildren(search, found);
@@ -286,7 +286,7 @@ for (const name of ["actions", "source"]) {
 
 (async function open() {
   try {
-    ({ models } = await talk("api/about"));
+    ({ models } = await request("api/about"));
   } catch (error) {
     $("loading").textContent = error.message;
     return;
@@ -303,9 +303,9 @@ for (const name of ["actions", "source"]) {
   palette();
   parts = models.map((_, i) => new Part(i));
   $("headlines").replaceChildren(...models.map((about) => {
-    const said = headline(about);
-    if (models.length > 1) said.prepend(make("span", { class: "whose" }, `${about.name}: ${about.about}`));
-    return said;
+    const line = headline(about);
+    if (models.length > 1) line.prepend(make("span", { class: "whose" }, `${about.name}: ${about.about}`));
+    return line;
   }));
   $("models").replaceChildren(...parts.map((part) => part.box));
   show();

@@ -27,7 +27,7 @@ export class Stage {
     this.gather = false;
     place.replaceChildren();
     if (!about.moves) {
-      place.append(make("p", { class: "fine" }, `No objects to look at: ${about.no_moves}.`));
+      place.append(make("p", { class: "fine" }, `No objects to move: ${about.no_moves}.`));
       return;
     }
     const n = about.moves[0].length;
@@ -70,8 +70,8 @@ export class Stage {
       make("label", {}, box, " several swaps make one action"), this.addButton, this.undo));
   }
 
-  // rows[k] tells where each object stands; the discs slide there.
-  show(row, said) {
+  // row[i] is the position of object i; the discs slide there.
+  show(row, note) {
     if (!this.discs) return;
     this.row = row;
     const places = this.pending ? row.map((p) => this.pending[p]) : row;
@@ -82,7 +82,7 @@ export class Stage {
       if (this.about.swaps) disc.setAttribute("aria-pressed", String(this.held === i));
     });
     this.places = places;
-    if (said !== undefined) this.note.textContent = said;
+    if (note !== undefined) this.note.textContent = note;
     if (!this.addButton) return;
     const element = this.pending ? this.elementOf(this.pending) : -1;
     this.addButton.hidden = this.undo.hidden = !this.pending;

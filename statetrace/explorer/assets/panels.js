@@ -1,4 +1,4 @@
-// Beside the score: what the model says, and what its heads look at.
+// Beside the score: the model's answer, and the attention of its heads.
 import { choice, css, make, percent, shade } from "./dom.js";
 
 const MOST = 8;
@@ -6,7 +6,7 @@ const MOST = 8;
 const first = (numbers) => numbers.indexOf(Math.max(...numbers));
 
 // The answer after one action, before and after the changes.
-export class Says {
+export class Answer {
   constructor(about) {
     this.about = about;
     this.box = make("section", { class: "card reply", "aria-live": "polite" });
@@ -18,7 +18,7 @@ export class Says {
     const shown = after || before;
     const true_ = data.states[data.at];
     const theirs = own.patches.length ? data.source_states[data.at] : undefined;
-    const said = first(shown);
+    const answer = first(shown);
     const order = labels.length <= MOST ? labels.map((_, i) => i)
       : [...new Set([true_, theirs, first(before), ...labels.map((_, i) => i).sort((a, b) => shown[b] - shown[a])])]
         .filter((i) => i !== undefined).slice(0, MOST);
@@ -31,27 +31,27 @@ export class Says {
       const tags = make("span", { class: "tags" });
       if (i === true_) tags.append(make("span", { class: "tag true" }, "true"));
       if (i === theirs) tags.append(make("span", { class: "tag source" }, "source"));
-      return make("li", { class: i === said ? "top" : "", data: { element: labels[i] } },
+      return make("li", { class: i === answer ? "top" : "", data: { element: labels[i] } },
         make("span", { class: "label" }, labels[i]), tags, bars, make("span", { class: "share" }, percent(shown[i])));
     });
     this.box.replaceChildren(
-      make("h3", {}, `After ${data.at + 1} ${data.at ? "actions" : "action"} it ${after ? "now says " : "says "}`,
-        make("b", { class: said === true_ ? "right" : "wrong" }, labels[said]), said === true_ ? " ✓" : " ✗"),
+      make("h3", {}, `Answer after ${data.at + 1} ${data.at ? "actions" : "action"}${after ? ", changed model" : ""}: `,
+        make("b", { class: answer === true_ ? "right" : "wrong" }, labels[answer]), answer === true_ ? " ✓" : " ✗"),
       make("ul", { class: "bars", "aria-label": "probability of each state" }, ...rows),
-      make("p", { class: "fine" }, this.sentence(own, data, said, true_, theirs, before)));
+      make("p", { class: "fine" }, this.sentence(own, data, answer, true_, theirs, before)));
   }
 
-  sentence(own, data, said, true_, theirs, before) {
+  sentence(own, data, answer, true_, theirs, before) {
     const { labels } = this.about;
-    if (!data.changed) return said === true_ ? "Right. Click cells to patch them from the source, or drag a prefix." : `Wrong: the state is ${labels[true_]}.`;
+    if (!data.changed) return answer === true_ ? "Correct. Click cells to patch them from the source, or drag a prefix." : `Wrong: the state is ${labels[true_]}.`;
     const was = first(before);
-    if (said === was) return `No change: it said ${labels[was]} before.`;
-    if (said === theirs) return `It said ${labels[was]} before; now it says what is true of the source.`;
-    return `It said ${labels[was]} before.`;
+    if (answer === was) return `No change: the answer was ${labels[was]} before.`;
+    if (answer === theirs) return `The answer was ${labels[was]} before; now it is the true state of the source.`;
+    return `The answer was ${labels[was]} before.`;
   }
 }
 
-// All heads as small pictures, to choose from and to switch off; and the chosen one in full.
+// All heads as small pictures, to choose from and to ablate; the chosen one in full.
 export class Heads {
   // on: { head([l, h]), ablate([l, h]), instead(how) }
   constructor(about, number, on) {
@@ -80,10 +80,10 @@ export class Heads {
         table.append(this.head(layer, head, own, maps, T, S));
       }
     }
-    const how = choice(`instead-${this.number}`, "an ablated head gives", [["mean", "its mean"], ["zero", "nothing"]],
+    const how = choice(`instead-${this.number}`, "replace an ablated head by", [["mean", "its mean"], ["zero", "zero"]],
       state.instead, this.on.instead);
     this.box.replaceChildren(make("h3", {}, "Attention"), make("div", { class: "both" },
-      make("div", {}, make("p", { class: "fine" }, "layer by head; × switches a head off"), table, about.no_heads ? "" : how),
+      make("div", {}, make("p", { class: "fine" }, "layer by head; × ablates a head"), table, about.no_heads ? "" : how),
       this.full(own, run, state, S)));
     if (held) this.box.querySelector(`[data-key="${held}"]`)?.focus();
   }
@@ -103,7 +103,7 @@ export class Heads {
         onclick: () => this.on.head([layer, head]) }, picture));
     if (!this.about.no_heads) {
       box.append(make("button", { type: "button", class: "cut", data: { key: `cut-${key}` }, "aria-pressed": String(off),
-        "aria-label": `switch off layer ${layer}, head ${head}`, onclick: () => this.on.ablate([layer, head]) }, "×"));
+        "aria-label": `ablate layer ${layer}, head ${head}`, onclick: () => this.on.ablate([layer, head]) }, "×"));
     }
     return box;
   }
@@ -113,23 +113,23 @@ export class Heads {
     if (!own.head || !run.attention) return box;
     const [layer, head] = own.head, T = state.actions.length;
     const picture = make("canvas", { width: S, height: T, class: "large", role: "img",
-      "aria-label": `attention of layer ${layer}, head ${head}: rows look at columns` });
+      "aria-label": `attention of layer ${layer}, head ${head}: rows attend to columns` });
     paint(picture, T, S, (i) => run.attention[Math.floor(i / S)][i % S]);
     const odd = state.actions.map((label) => Boolean(this.about.parity?.[this.about.labels.indexOf(label)]));
     const marks = make("div", { class: "marks", "aria-hidden": "true" });
     marks.style.setProperty("--columns", S);
     if (this.about.marker) marks.append(make("span", { class: "begin" }));
     odd.forEach((o) => marks.append(make("span", { class: o ? "odd" : "" })));
-    const says = make("output", { class: "fine" }, "rows look at columns; odd actions are marked");
+    const caption = make("output", { class: "fine" }, "rows attend to columns; odd actions are marked");
     const point = (event) => {
       const area = picture.getBoundingClientRect();
       const row = Math.min(T - 1, Math.max(0, Math.floor(((event.clientY - area.top) / area.height) * T)));
       const column = Math.min(S - 1, Math.max(0, Math.floor(((event.clientX - area.left) / area.width) * S)));
-      const looked = column < this.about.marker ? "the start marker" : `action ${column - this.about.marker + 1}`;
-      says.textContent = `action ${row + 1} looks at ${looked}: ${percent(run.attention[row][column])}`;
+      const key = column < this.about.marker ? "the start marker" : `action ${column - this.about.marker + 1}`;
+      caption.textContent = `action ${row + 1} attends to ${key}: ${percent(run.attention[row][column])}`;
     };
     picture.addEventListener("pointermove", point);
-    box.append(make("h4", {}, `layer ${layer}, head ${head}`), picture, marks, says);
+    box.append(make("h4", {}, `layer ${layer}, head ${head}`), picture, marks, caption);
     return box;
   }
 }
@@ -147,29 +147,29 @@ function paint(canvas, rows, columns, value) {
   context.putImageData(image, 0, 0);
 }
 
-// The sentence a person came for: which layer knows what, by how well probes read other sequences.
+// The headline: from which layer on the probes read parity and the state on held-out sequences.
 export function headline(about) {
   const enough = 0.95;
   const found = about.targets.filter((t) => t.accuracy).map((t) => ({ name: t.name, hue: t.hue,
     from: t.accuracy.findIndex((a) => a >= enough), best: Math.max(...t.accuracy), at: first(t.accuracy) }));
-  const say = make("p", { class: "headline" });
+  const line = make("p", { class: "headline" });
   const word = (t) => make("b", { class: `ink ${t.hue}` }, t.name === "state" ? "the state" : t.name);
   const state = found.find((t) => t.name === "state");
   const early = found.find((t) => t.name !== "state");
   const place = (n) => (n ? `layer ${n}` : "the input");
   const capital = (node) => { node.textContent = node.textContent[0].toUpperCase() + node.textContent.slice(1); return node; };
-  if (!state) say.append(`${about.group} has too many states for probes; the unembedding reads them.`);
+  if (!state) line.append(`${about.group} has too many states for probes; the unembedding reads them.`);
   else if (state.from < 0 && (!early || early.from < 0)) {
-    say.append("No probe reads ", word(state), ` reliably at any layer: at best ${percent(state.best)}, at ${place(state.at)}.`);
+    line.append("No probe reads ", word(state), ` reliably at any layer: at best ${percent(state.best)}, at ${place(state.at)}.`);
   } else if (!early || early.from < 0) {
-    say.append(capital(word(state)), ` can be read from ${place(state.from)} on.`);
+    line.append(capital(word(state)), ` can be read from ${place(state.from)} on.`);
   } else if (state.from < 0) {
-    say.append(capital(word(early)), ` can be read from ${place(early.from)} on, `, word(state), ` at no layer (at best ${percent(state.best)}).`);
+    line.append(capital(word(early)), ` can be read from ${place(early.from)} on, `, word(state), ` at no layer (at best ${percent(state.best)}).`);
   } else if (early.from < state.from) {
     const last = state.from === about.layers ? "only at" : "only from";
-    say.append(capital(word(early)), ` is known from ${place(early.from)} on, `, word(state), ` ${last} ${place(state.from)}${last === "only at" ? "" : " on"}.`);
+    line.append(capital(word(early)), ` can be read from ${place(early.from)} on, `, word(state), ` ${last} ${place(state.from)}${last === "only at" ? "" : " on"}.`);
   } else {
-    say.append(capital(word(early)), " and ", word(state), ` appear together, at ${place(state.from)}.`);
+    line.append(capital(word(early)), " and ", word(state), ` appear together, at ${place(state.from)}.`);
   }
-  return say;
+  return line;
 }

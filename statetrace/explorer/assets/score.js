@@ -1,6 +1,6 @@
-// The score: a column for every action, and under it what is true, what is read at every layer, and
-// what the model says. It is built anew when its shape changes and otherwise filled in place, so
-// that whoever holds a cell by mouse or keyboard keeps it.
+// The score: a column for every action with the true state, the readings of every layer, and the
+// model's answer. It is rebuilt when its shape changes and otherwise filled in place, so that mouse
+// and keyboard keep the cell they are on.
 import { draw, make, percent, shade, tip } from "./dom.js";
 import { braid } from "./objects.js";
 import { Handle } from "./handle.js";
@@ -13,7 +13,7 @@ export class Score {
   constructor(about, on) {
     this.about = about;
     this.on = on;
-    this.box = make("div", { class: "score", role: "group", "aria-label": `what ${about.name} knows` });
+    this.box = make("div", { class: "score", role: "group", "aria-label": `readings of ${about.name}` });
     this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "score, scrolls sideways" });
     this.box.append(this.scroll);
     this.targets = [...about.targets].sort((a, b) => (a.name === "state") - (b.name === "state"));
@@ -58,7 +58,7 @@ export class Score {
     this.grids = this.targets.filter((t) => this.readings(t, "base")).map((t) => this.grid(t, T));
     rows.push(...this.grids.map((g) => g.box));
     if (!this.grids.length) rows.push(make("p", { class: "missing" }, this.missing()));
-    this.now = row("answers changed", ["it now says"], this.after);
+    this.now = row("answers changed", ["answer now"], this.after);
     this.then = row("answers", [""], this.before);
     rows.push(this.then, this.now, row("sources", ["source"], this.sourced));
     this.scroll.replaceChildren(...rows);
@@ -68,8 +68,8 @@ export class Score {
 
   missing() {
     return this.state.reader === "probe"
-      ? `${this.about.group} has too many elements to be probed; choose the unembedding.`
-      : `The unembedding cannot be asked at every layer: ${this.about.no_unembedding}.`;
+      ? `${this.about.group} has too many elements for probes; choose the unembedding.`
+      : `The unembedding cannot read every layer: ${this.about.no_unembedding}.`;
   }
 
   readings(target, run) {
@@ -86,7 +86,7 @@ export class Score {
       const head = make("div", { class: "head", role: "rowheader" },
         make("span", { class: "layer" }, layer ? `layer ${layer}` : "input"));
       if (accuracy !== null && accuracy !== undefined) {
-        const bar = make("span", { class: "level", title: `this probe is right on ${percent(accuracy)} of other sequences` },
+        const bar = make("span", { class: "level", title: `accuracy of this probe on held-out sequences: ${percent(accuracy)}` },
           make("span", { class: `fill ${target.hue}` }));
         bar.firstChild.style.width = `${100 * Math.max(0, (accuracy - target.chance) / (1 - target.chance))}%`;
         head.append(bar, make("span", { class: "n" }, `${Math.floor(100 * accuracy)}%`));
@@ -95,8 +95,8 @@ export class Score {
         type: "button", class: "cell", role: "gridcell", tabindex: layer || t ? "-1" : "0",
         data: { key: `${target.name}-${layer}-${t}` },
         onclick: () => this.on.patch(layer, t),
-        onpointerenter: (event) => this.tell(event.currentTarget, layer, t),
-        onfocus: (event) => { if (event.currentTarget.matches(":focus-visible")) this.tell(event.currentTarget, layer, t); },
+        onpointerenter: (event) => this.explain(event.currentTarget, layer, t),
+        onfocus: (event) => { if (event.currentTarget.matches(":focus-visible")) this.explain(event.currentTarget, layer, t); },
         onblur: () => tip(null),
         onkeydown: (event) => this.move(event, cells, layer, t),
       }));
@@ -128,15 +128,15 @@ export class Score {
     return this.own.patches.some(([l, a, b]) => l === layer && a <= t && t <= b);
   }
 
-  tell(cell, layer, t) {
+  explain(cell, layer, t) {
     const lines = [`${layer ? `layer ${layer}` : "input"}, after ${t + 1} actions`];
     for (const reader of ["probe", "unembedding"]) {
       for (const target of this.targets) {
         const from = this.data[this.run()][reader]?.[target.name];
         if (!from) continue;
-        const said = from.said[layer][t], true_ = target.map[this.data.states[t]];
-        const right = said === true_ ? "right" : `truth: ${target.labels[true_]}`;
-        lines.push(`${target.name}, ${reader}: ${target.labels[said]} ${percent(from.sure[layer][t])} (${right})`);
+        const predicted = from.predicted[layer][t], true_ = target.map[this.data.states[t]];
+        const right = predicted === true_ ? "correct" : `true: ${target.labels[true_]}`;
+        lines.push(`${target.name}, ${reader}: ${target.labels[predicted]} ${percent(from.probability[layer][t])} (${right})`);
       }
     }
     lines.push(this.patched(layer, t) ? "patched from the source; click to undo" : "click to patch from the source");
@@ -147,16 +147,16 @@ export class Score {
     const { state, about, data, own } = this;
     const at = data.at;
     const labels = about.labels;
-    const told = (label) => about.told?.[labels.indexOf(label)];
+    const sentence = (label) => about.sentences?.[labels.indexOf(label)];
     const parity = about.targets.find((t) => t.name === "parity");
     state.actions.forEach((label, t) => {
       const here = t === at;
       this.numbers[t].textContent = t + 1;
-      this.numbers[t].setAttribute("aria-label", `look after ${t + 1} actions`);
+      this.numbers[t].setAttribute("aria-label", `show the answer after ${t + 1} actions`);
       this.numbers[t].setAttribute("aria-pressed", String(here));
       this.actions[t].textContent = label;
-      this.actions[t].title = told(label) || label;
-      this.actions[t].setAttribute("aria-label", `action ${t + 1}: ${told(label) || label}`);
+      this.actions[t].title = sentence(label) || label;
+      this.actions[t].setAttribute("aria-label", `action ${t + 1}: ${sentence(label) || label}`);
       this.actions[t].classList.toggle("odd", Boolean(about.parity?.[labels.indexOf(label)]));
       const name = labels[data.states[t]];
       const sign = parity ? parity.labels[parity.map[data.states[t]]] : "";
@@ -170,14 +170,14 @@ export class Score {
     });
     const mark = (line, run) => line.forEach((cell, t) => {
       const from = data[run].answers.state;
-      const right = from.said[t] === data.states[t];
-      cell.replaceChildren(make("b", {}, labels[from.said[t]]), make("span", { class: right ? "right" : "wrong" }, right ? "✓" : "✗"));
-      cell.title = `${percent(from.sure[t])} sure`;
+      const right = from.predicted[t] === data.states[t];
+      cell.replaceChildren(make("b", {}, labels[from.predicted[t]]), make("span", { class: right ? "right" : "wrong" }, right ? "✓" : "✗"));
+      cell.title = `probability ${percent(from.probability[t])}`;
     });
     mark(this.before, "base");
     if (data.changed) mark(this.after, "changed");
     this.now.hidden = !data.changed;  // there all the time, so that a drag does not rebuild the grid
-    this.then.firstChild.textContent = data.changed ? "it said" : "it says";
+    this.then.firstChild.textContent = data.changed ? "answer before" : "answer";
     for (const grid of this.grids) this.paint(grid, own);
     this.fit();
   }
@@ -187,23 +187,23 @@ export class Score {
     const plain = this.readings(target, "base");
     const short = target.name === "parity" && this.width < 34;
     cells.forEach((line, layer) => line.forEach((cell, t) => {
-      const said = from.said[layer][t], right = said === target.map[this.data.states[t]];
-      const know = Math.max(0, (from.truth[layer][t] - target.chance) / (1 - target.chance));
+      const predicted = from.predicted[layer][t], right = predicted === target.map[this.data.states[t]];
+      const know = Math.max(0, (from.true_probability[layer][t] - target.chance) / (1 - target.chance));
       [cell.style.backgroundColor, cell.style.color] = shade(target.hue, know);
-      const label = target.labels[said].replace(/[[\]]/g, "");
+      const label = target.labels[predicted].replace(/[[\]]/g, "");
       cell.textContent = short ? label[0] : label;
       cell.classList.toggle("right", right);
       cell.classList.toggle("patched", this.patched(layer, t));
       cell.setAttribute("aria-selected", String(this.patched(layer, t)));
-      cell.classList.toggle("moved", said !== plain.said[layer][t]);
+      cell.classList.toggle("moved", predicted !== plain.predicted[layer][t]);
       cell.classList.toggle("here", t === this.data.at);
       cell.setAttribute("aria-label", `${layer ? `layer ${layer}` : "input"}, after ${t + 1}: ${label} ` +
-        `${percent(from.sure[layer][t])}, ${right ? "right" : "wrong"}${this.patched(layer, t) ? ", patched" : ""}`);
+        `${percent(from.probability[layer][t])}, ${right ? "correct" : "wrong"}${this.patched(layer, t) ? ", patched" : ""}`);
     }));
     handle.show(own, Math.min(this.state.actions.length, this.state.source.length));
   }
 
-  // Columns share the width there is, but stay wide enough for a label.
+  // Columns share the available width, but stay wide enough for a label.
   fit() {
     if (!this.state) return;
     const T = this.state.actions.length;

@@ -1,5 +1,5 @@
-// What is on show, as one object, and the same as the part of an address behind "#". Nothing else is
-// remembered anywhere: an address is the view.
+// The view as one object, and as the part of the address after "#". Nothing else is stored: an
+// address is the view.
 
 export const fresh = () => ({ patches: [], without: [], head: null });
 
@@ -24,8 +24,8 @@ export function write(state) {
     if (own.without.length) parts[`x${n}`] = own.without.map(pair).join(",");
     if (own.head) parts[`h${n}`] = pair(own.head);
   });
-  const usual = { t: -1, i: "mean", r: "probe", w: "after", e: "actions", c: "add" };
-  return "#" + Object.entries(parts).filter(([k, v]) => usual[k] !== v)
+  const defaults = { t: -1, i: "mean", r: "probe", w: "after", e: "actions", c: "add" };
+  return "#" + Object.entries(parts).filter(([k, v]) => defaults[k] !== v)
     .map(([k, v]) => `${k}=${encodeURIComponent(v).replaceAll("%2C", ",").replaceAll("%3A", ":")}`)
     .join("&");
 }
@@ -33,23 +33,22 @@ export function write(state) {
 const list = (text) => (text ? text.split(",").filter(Boolean) : []);
 const whole = (numbers, size) => numbers.length === size && numbers.every(Number.isInteger);
 
-// What cannot be understood is left at its usual value; what can be, but makes no sense, is for the
-// server to refuse in words.
+// What cannot be parsed keeps its default; what parses but is invalid is refused by the server.
 export function read(hash, models) {
   const state = initial(models);
   const found = new URLSearchParams(hash.replace(/^#/, ""));
-  const one = (key, name, allowed) => {
+  const choose = (key, name, allowed) => {
     if (allowed.includes(found.get(key))) state[name] = found.get(key);
   };
   if (found.has("a")) state.actions = list(found.get("a"));
   if (found.has("s")) state.source = list(found.get("s"));
   const at = Number(found.get("t"));
   if (found.has("t") && Number.isInteger(at) && at >= -1) state.at = at;
-  one("i", "instead", ["mean", "zero"]);
-  one("r", "reader", ["probe", "unembedding"]);
-  one("w", "when", ["before", "after"]);
-  one("e", "edit", ["actions", "source"]);
-  one("c", "click", ["add", "replace"]);
+  choose("i", "instead", ["mean", "zero"]);
+  choose("r", "reader", ["probe", "unembedding"]);
+  choose("w", "when", ["before", "after"]);
+  choose("e", "edit", ["actions", "source"]);
+  choose("c", "click", ["add", "replace"]);
   state.models.forEach((own, i) => {
     const n = i ? String(i + 1) : "";
     own.patches = list(found.get(`p${n}`)).map((p) => p.split("-").map(Number)).filter((p) => whole(p, 3));

@@ -81,7 +81,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Shape:
+class ShapeStatistics:
     """Lengths and angles of one set of state means under one pairing of K pairs.
 
     Attributes:
@@ -181,7 +181,7 @@ def score(grams: Array, among: Pairings) -> Scores:
     return Scores(result, parity, pairing, right_angle, regularity, additive, chosen)
 
 
-def shape(grams: Array, among: Pairings, chosen: int) -> Shape:
+def shape(grams: Array, among: Pairings, chosen: int) -> ShapeStatistics:
     """Lengths and angles of one Gram matrix [S, S] under one pairing."""
     rest = complement(grams, among)
     partners = among.partners[chosen]
@@ -191,7 +191,7 @@ def shape(grams: Array, among: Pairings, chosen: int) -> Shape:
     angles = np.degrees(np.arccos(cosines))
     squares = np.diagonal(spokes)
     between = np.sqrt(np.maximum(squares[:, None] + squares[None, :] - 2 * spokes, 0.0))
-    return Shape(
+    return ShapeStatistics(
         within=_distances(grams, among.even, partners),
         within_complement=_distances(rest, among.even, partners),
         spokes=lengths,

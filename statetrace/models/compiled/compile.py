@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from transformers import GPT2LMHeadModel
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.groups import Group, group
 from statetrace.models.compiled.assemble import assemble
 from statetrace.models.compiled.circuit import Block

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.groups import Group
 from statetrace.models.compiled.circuit import Array, Block, Circuit, Head, Layout, Units
 from statetrace.models.compiled.codes import Code

@@ -15,7 +15,7 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.models.compiled.circuit import Block, Units

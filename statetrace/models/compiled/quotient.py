@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.models.compiled.circuit import Block, Units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from statetrace.compile_spec import CompileSpec
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.groups import Group
 from statetrace.models.compiled.codes import Code, code_for, margin, one_hot_code
 from statetrace.models.compiled.draft import Draft

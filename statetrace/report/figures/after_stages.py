@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures.chart import TURNS, Band, Chart, Line, Panel, Rule, numbers
-from statetrace.report.look import Look, stage_length, stage_names
+from statetrace.report.figures.chart import TURNS, Band, Chart, Line, Panel, ReferenceLine, numbers
+from statetrace.report.run_results import RunResults, stage_length, stage_names
 from statetrace.runs import Run
 
 NAME = "stages"
@@ -50,7 +50,7 @@ class Ended:
         return below[0] if below else None
 
 
-def staged(look: Look) -> bool:
+def staged(look: RunResults) -> bool:
     """Whether the run has several stages."""
     return not look.logless and len(look.run.recipe.get("stage") or ()) > 1
 
@@ -70,7 +70,7 @@ def ended(run: Run, recipe: dict[str, Any]) -> list[Ended]:
     ]
 
 
-def stages(look: Look) -> Chart:
+def stages(look: RunResults) -> Chart:
     """A panel for each stage, and one over all steps."""
     if look.logless:
         raise StatetraceError(f"'{look.run.path}' was not trained here, so it has no stages")
@@ -92,7 +92,7 @@ def _after(stage: Ended) -> Panel:
         marks.append(Line(what, x, numbers(shares), colour, mark=mark))
         end = stage.cutoff(what)
         if end is not None:
-            marks.append(Rule("x", end, "", colour, "dot"))
+            marks.append(ReferenceLine("x", end, "", colour, "dot"))
     return by_length(marks, f"after {stage.told}", len(x))
 
 
@@ -138,12 +138,12 @@ def _steps(run: Run) -> Panel:
         shares = [records[i]["accuracy"][what] for i in kept]
         colour = style(what, spare)[0]
         marks.append(Line(what, [at[i] for i in kept], numbers(shares), colour, mark=None))
-    marks += [Rule("x", start, str(n)) for n, start in enumerate(begins, start=1) if n > 1]
+    marks += [ReferenceLine("x", start, str(n)) for n, start in enumerate(begins, start=1) if n > 1]
     return Panel("step", "right answers, all lengths", tuple(marks), "over all stages",
                  y_range=(0, 1.04))  # fmt: skip
 
 
-def cutoff_table(look: Look) -> tuple[list[str], list[list[Any]]]:
+def cutoff_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
     """The cutoffs after each stage."""
     found = ended(look.run, look.run.recipe)
     if not found:

@@ -11,7 +11,7 @@ import numpy as np
 from statetrace.errors import StatetraceError
 from statetrace.lenses.result import LensResult
 from statetrace.report.figures.chart import Chart, Dots, Edges, Heat, Panel, grid
-from statetrace.report.look import Look
+from statetrace.report.run_results import RunResults
 
 MAPS = "attention-maps"
 MAPS_TITLE = "Parity heads"
@@ -38,7 +38,7 @@ NAMED = 14
 """Up to so many actions have their names at the axis of a narrow panel; beyond, their numbers."""
 
 
-def _scored(look: Look) -> Any:
+def _scored(look: RunResults) -> Any:
     result = look.need("attention")
     if "top_maps" not in result.arrays:
         reason = result.notes[0] if result.notes else "no head was scored"
@@ -46,7 +46,7 @@ def _scored(look: Look) -> Any:
     return result
 
 
-def attention_maps(look: Look) -> Chart:
+def attention_maps(look: RunResults) -> Chart:
     """The best heads' maps, and the scores of all heads."""
     result = _scored(look)
     arrays = result.arrays
@@ -96,7 +96,7 @@ def attention_maps(look: Look) -> Chart:
     return Chart(MAPS, f"The best {name} heads", tuple(panels), MAPS_ABOUT)
 
 
-def head_table(look: Look) -> tuple[list[str], list[list[Any]]]:
+def head_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
     """Table 2 for this model: the best heads, and what they score by chance."""
     summary = _scored(look).summary
     chance = summary.get("top_score_by_chance")
@@ -116,7 +116,7 @@ def head_table(look: Look) -> tuple[list[str], list[list[Any]]]:
     return head, table
 
 
-def ablation_table(look: Look) -> tuple[list[str], list[list[Any]]]:
+def ablation_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
     """Accuracy lost when heads are taken out, in points."""
     summary = _scored(look).summary
     lost = summary.get("ablation", [])
@@ -129,7 +129,7 @@ def ablation_table(look: Look) -> tuple[list[str], list[list[Any]]]:
     return head, table
 
 
-def tree_choices(look: Look) -> dict[str, list[str]]:
+def tree_choices(look: RunResults) -> dict[str, list[str]]:
     """Examples, the one with most edges first."""
     return {"example": [str(number + 1) for number in trees(look.need("attention"))]}
 
@@ -140,7 +140,7 @@ def trees(result: LensResult) -> list[int]:
     return sorted(range(count), key=lambda number: -len(result.arrays[f"tree{number}_edges"]))
 
 
-def attention_tree(look: Look, example: str | None = None) -> Chart:
+def attention_tree(look: RunResults, example: str | None = None) -> Chart:
     """One example's tree, of those saved the one with most edges if none is asked for."""
     result = look.need("attention")
     saved = {str(number + 1): number for number in trees(result)}

@@ -14,25 +14,25 @@ from typing import Any
 from statetrace.report.figures import (
     after_stages,
     attention,
-    by_length,
-    layers_needed,
-    learning,
-    patch_maps,
     predicted,
     probing,
-    shape,
     study_parameters,
     study_shares,
     study_stages,
 )
+from statetrace.report.figures import depth as layers_needed
+from statetrace.report.figures import dynamics as learning
+from statetrace.report.figures import generalization as by_length
+from statetrace.report.figures import geometry as shape
+from statetrace.report.figures import patching as patch_maps
 from statetrace.report.figures.chart import Chart
-from statetrace.report.look import Look
+from statetrace.report.run_results import RunResults
 
 Options = dict[str, list[str]]
 Table = tuple[list[str], list[list[Any]]]
 
 
-def _nothing(look: Look) -> Options:
+def _nothing(look: RunResults) -> Options:
     return {}
 
 
@@ -54,18 +54,18 @@ class Entry:
     about: str
     lens: str
     draw: Callable[..., Chart]
-    choices: Callable[[Look], Options] = _nothing
+    choices: Callable[[RunResults], Options] = _nothing
     on_paper: dict[str, int] = field(default_factory=dict)
-    tables: dict[str, Callable[[Look], Table]] = field(default_factory=dict)
-    applies: Callable[[Look], bool] = lambda look: True
+    tables: dict[str, Callable[[RunResults], Table]] = field(default_factory=dict)
+    applies: Callable[[RunResults], bool] = lambda look: True
 
-    def views(self, look: Look) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
+    def views(self, look: RunResults) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
         """(options chosen, what draws it) for every combination."""
         offered = self.choices(look)
         for chosen in product(*offered.values()):
             yield chosen, lambda chosen=chosen: self.draw(look, *chosen)  # type: ignore[misc]
 
-    def papers(self, look: Look) -> Iterator[tuple[str, Chart]]:
+    def papers(self, look: RunResults) -> Iterator[tuple[str, Chart]]:
         """(file name without ending, chart)."""
         offered = self.choices(look)
         kept = [options[: self.on_paper.get(name, 1)] for name, options in offered.items()]
@@ -221,7 +221,7 @@ STUDY: tuple[StudyEntry, ...] = (
 )
 
 
-def predictions(look: Look) -> Iterator[tuple[str, Chart]]:
+def predictions(look: RunResults) -> Iterator[tuple[str, Chart]]:
     """(file name, chart) of what each algorithm predicts at this group and length."""
     of = predicted.Predicted.of(look)
     for name in of.names():

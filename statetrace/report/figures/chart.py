@@ -107,7 +107,7 @@ class Bars:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ReferenceLine:
     """A line across the panel at a value of one axis, with a few words."""
 
     axis: str  # x or y
@@ -162,7 +162,7 @@ class Plane:
     colour: str = "state"
 
 
-Mark: TypeAlias = Line | Heat | Edges | Dots | Bars | Rule | Band | Cloud | Path3 | Plane
+Mark: TypeAlias = Line | Heat | Edges | Dots | Bars | ReferenceLine | Band | Cloud | Path3 | Plane
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class Panel:
                     row = {"from x": a[0], "from y": a[1], "to x": b[0], "to y": b[1]}
                     what = {"what": mark.texts[i]} if mark.texts else {}
                     yield about | {"series": mark.name} | row | what
-            elif isinstance(mark, Rule):
+            elif isinstance(mark, ReferenceLine):
                 yield about | {"series": mark.text, self.x if mark.axis == "x" else self.y: mark.at}
 
 
@@ -286,7 +286,7 @@ class Chart:
 
     def save(self, path: Path) -> None:
         """A picture file, vector or not by the ending of its name."""
-        from statetrace.report.figures import paper
+        from statetrace.report.figures import matplotlib_renderer as paper
 
         paper.save(self, path)
 

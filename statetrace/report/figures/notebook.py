@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from statetrace.report.figures.chart import Chart
-from statetrace.report.figures.screen import HEIGHT, coloured, picture
+from statetrace.report.figures.plotly_renderer import HEIGHT, coloured, picture
 
 ACROSS = 3
 """Panels side by side; four make a square."""

@@ -11,12 +11,12 @@ from functools import lru_cache
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group
+from statetrace.groups import Group, GroupSpec
 from statetrace.groups import group as named
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
 from statetrace.mechanisms.signatures import Signature, signature
 from statetrace.report.figures.chart import Chart, Heat, Line, Panel, grid, numbers
-from statetrace.report.look import Look
+from statetrace.report.run_results import RunResults
 from statetrace.tasks.sequences import unique_sequences
 
 PAIRS = 100
@@ -36,9 +36,9 @@ class Predicted:
         self._made: dict[str, Signature | str] = {}
 
     @staticmethod
-    def of(look: Look, lens: str = "patching") -> Predicted:
+    def of(look: RunResults, lens: str = "patching") -> Predicted:
         """At the length that a lens looked at."""
-        return _predicted(look.task["group"], look.task["notation"], look.seen(lens))
+        return _predicted(look.group, look.seen(lens))
 
     def names(self) -> list[str]:
         """The algorithms that exist for the group, in the paper's order."""
@@ -82,8 +82,8 @@ class Predicted:
 
 
 @lru_cache(maxsize=8)
-def _predicted(group: str, notation: str, length: int) -> Predicted:
-    return Predicted(named(group, notation), length)
+def _predicted(group: Group, length: int) -> Predicted:
+    return Predicted(group, length)
 
 
 def _splits(of: Group, clean: np.ndarray, corrupted: np.ndarray) -> dict[str, np.ndarray]:
@@ -94,7 +94,7 @@ def _splits(of: Group, clean: np.ndarray, corrupted: np.ndarray) -> dict[str, np
     return found
 
 
-def patching(look: Look, name: str, pairs: str = "all") -> Chart | None:
+def patching(look: RunResults, name: str, pairs: str = "all") -> Chart | None:
     """The prefix patching that an algorithm predicts; None where it predicts nothing."""
     panel = _map(Predicted.of(look), name, pairs)
     if panel is None:
@@ -112,20 +112,21 @@ def _map(of: Predicted, name: str, pairs: str, title: str = "") -> Panel | None:
 
 
 def signatures(
-    group: str = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
+    group: GroupSpec = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
 ) -> Chart:
     """The prefix patching that each algorithm predicts (Figure 1 B), before there is any run."""
     if pairs not in SPLITS:
         raise StatetraceError(f"there are no pairs '{pairs}'; there are {', '.join(SPLITS)}")
-    of = _predicted(group, notation, length)
+    states = named(group, notation)
+    of = _predicted(states, length)
     panels = [_map(of, name, pairs, title=name) for name in of.names()]
     shown = tuple(panel for panel in panels if panel is not None)
     if not shown:
-        raise StatetraceError(f"{group} has no pairs of '{pairs}': it has no parity")
-    return Chart("signatures", f"What each algorithm would show on {group} ({pairs})", shown)
+        raise StatetraceError(f"{states.name} has no pairs of '{pairs}': it has no parity")
+    return Chart("signatures", f"What each algorithm would show on {states.name} ({pairs})", shown)
 
 
-def probes(look: Look, name: str) -> Chart | None:
+def probes(look: RunResults, name: str) -> Chart | None:
     """The share of states, of all lengths, that it predicts to be readable at each layer."""
     found = Predicted.of(look, "probing").signature(name)
     if isinstance(found, str):
@@ -144,9 +145,9 @@ def probes(look: Look, name: str) -> Chart | None:
     return Chart(f"predicted-probes-{name}", f"{name}: probes", (panel,))
 
 
-def depth(look: Look, name: str, lengths: tuple[int, ...]) -> Chart | None:
+def depth(look: RunResults, name: str, lengths: tuple[int, ...]) -> Chart | None:
     """The layers that it predicts to be needed at each length."""
-    from statetrace.report.figures.layers_needed import by_split
+    from statetrace.report.figures.depth import by_split
 
     predicted = Predicted.of(look, "depth")
     if isinstance(predicted.signature(name), str):

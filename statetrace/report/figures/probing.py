@@ -9,7 +9,7 @@ import numpy as np
 
 from statetrace.report.figures.chart import TURNS, Chart, Heat, Line, Panel, grid, numbers
 from statetrace.report.figures.predicted import ALGORITHMS, Predicted
-from statetrace.report.look import Look
+from statetrace.report.run_results import RunResults
 
 READ = {"any length": "any", "whole length": "last"}
 METRICS = {"accuracy": "accuracy", "probability": "probability"}
@@ -33,7 +33,7 @@ LENGTHS_ABOUT = (
 )
 
 
-def layer_choices(look: Look) -> dict[str, list[str]]:
+def layer_choices(look: RunResults) -> dict[str, list[str]]:
     look.need("probing")
     return {
         "sequences of": list(READ),
@@ -43,7 +43,7 @@ def layer_choices(look: Look) -> dict[str, list[str]]:
 
 
 def probes(
-    look: Look,
+    look: RunResults,
     sequences_of: str = "any length",
     measure: str = "accuracy",
     predicted_by: str = "none",
@@ -98,7 +98,7 @@ def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, 
     }
 
 
-def _behind(look: Look, algorithm: str, layers: int, sequences_of: str) -> list[Line]:
+def _behind(look: RunResults, algorithm: str, layers: int, sequences_of: str) -> list[Line]:
     found = Predicted.of(look, "probing").signature(algorithm)
     if isinstance(found, str):
         return []
@@ -115,7 +115,7 @@ def _behind(look: Look, algorithm: str, layers: int, sequences_of: str) -> list[
     return drawn
 
 
-def length_choices(look: Look) -> dict[str, list[str]]:
+def length_choices(look: RunResults) -> dict[str, list[str]]:
     result = look.need("probing")
     made = {row["control"] for row in result.rows()}
     return {
@@ -126,7 +126,7 @@ def length_choices(look: Look) -> dict[str, list[str]]:
 
 
 def probes_by_length(
-    look: Look, probe_of: str = "state", measure: str = "probability", in_: str = "the model"
+    look: RunResults, probe_of: str = "state", measure: str = "probability", in_: str = "the model"
 ) -> Chart:
     """Layer x length, as in the paper's Figure 10."""
     result = look.need("probing")
@@ -137,7 +137,7 @@ def probes_by_length(
     return Chart(LENGTHS, f"Probes by length: {probe_of} in {in_}", (panel,), LENGTHS_ABOUT)
 
 
-def scatter_table(look: Look) -> tuple[list[str], list[list[Any]]]:
+def scatter_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
     """Table 1: the deviation of accuracy at each layer over disjoint training sets."""
     result = look.need("probing")
     rows = [

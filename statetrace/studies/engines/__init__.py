@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
-from statetrace.studies.supervise import Pool
+from statetrace.studies.supervise import WorkerPool
 
 ENGINES = ("local", "ray")
 
 
 def make_pool(
     engine: str, study: Study, jobs: int | None, gpus_per_run: float | None, address: str | None
-) -> Pool:
+) -> WorkerPool:
     """The named engine; Ray is looked for only when it is asked for."""
     if jobs is not None and jobs < 1:
         raise StatetraceError(f"jobs {jobs} is too few; use 1 or more")

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from statetrace.config.stages import INHERITED, Stage
 from statetrace.errors import StatetraceError
 from statetrace.training.objectives.documents import control, topic
 from statetrace.training.objectives.objective import Objective, Source, measure
 from statetrace.training.objectives.quotient import quotient
 from statetrace.training.objectives.state import state
 from statetrace.training.objectives.text import text
-from statetrace.training.stages import INHERITED, Stage
 
 if TYPE_CHECKING:
-    from statetrace.training.setup import Plan
+    from statetrace.training.setup import TrainingPlan
 
 __all__ = ["OBJECTIVES", "Objective", "Source", "kind", "make_objective", "measure"]
 
@@ -30,7 +30,7 @@ class Kind:
     """How an objective is made, which settings of a stage are its own, and whose tokens a model
     reads in it: stages with the same words hand on their embedding and head too."""
 
-    make: Callable[[Plan, Stage, torch.device | str], Objective]
+    make: Callable[[TrainingPlan, Stage, torch.device | str], Objective]
     settings: tuple[str, ...] = ()
     words: str = "elements"
 
@@ -50,7 +50,9 @@ def kind(name: str) -> Kind:
     return OBJECTIVES.get(name, QUOTIENT)
 
 
-def make_objective(plan: Plan, stage: Stage, device: torch.device | str = "cpu") -> Objective:
+def make_objective(
+    plan: TrainingPlan, stage: Stage, device: torch.device | str = "cpu"
+) -> Objective:
     """The objective of a stage, or one sentence on why there is none."""
     try:
         return _make(plan, stage, device)
@@ -60,7 +62,7 @@ def make_objective(plan: Plan, stage: Stage, device: torch.device | str = "cpu")
         raise StatetraceError(f"stage {stage.name}: {error}") from None
 
 
-def _make(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
+def _make(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
     name = stage.wanted.objective
     made = kind(name)
     if made is QUOTIENT:
@@ -73,7 +75,7 @@ def _make(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
     return made.make(plan, stage, device)
 
 
-def _check_quotient(plan: Plan, name: str) -> None:
+def _check_quotient(plan: TrainingPlan, name: str) -> None:
     try:
         plan.task.quotients((name,))
     except StatetraceError as error:

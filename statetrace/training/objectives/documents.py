@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from statetrace.config.settings import SEEDS
+from statetrace.config.stages import MOST_STAGES, Stage
 from statetrace.tasks.batch import Batch
 from statetrace.tasks.documents import Documents, Draw
 from statetrace.tasks.sequences import element_dtype
 from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS, TopicModel
 from statetrace.training.objectives.objective import ROWS, Objective, Source
-from statetrace.training.settings import SEEDS
-from statetrace.training.stages import MOST_STAGES, Stage
 
 if TYPE_CHECKING:
-    from statetrace.training.setup import Plan
+    from statetrace.training.setup import TrainingPlan
 
 HELD_OUT = MOST_STAGES * SEEDS
 """Added to a seed: no stage of any run counts that far."""
 
 
-def topic(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
+def topic(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
     """Documents from a topic model: the paper's tables, or one drawn with the data seed."""
     wanted, of = stage.wanted, plan.task.group
     mixture = MIXTURE if wanted.mixture is None else wanted.mixture
@@ -39,7 +39,7 @@ def topic(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
     return _next_token(plan, stage, device, model.draw)
 
 
-def control(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
+def control(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
     """Documents without structure: actions drawn uniformly, so nothing can be predicted."""
     task = plan.task
     alphabet = np.asarray(range(task.group.order) if task.actions is None else task.actions)
@@ -60,7 +60,9 @@ def held_out(source: Source, seed: int, sequences: int) -> tuple[Batch, ...]:
     )
 
 
-def _next_token(plan: Plan, stage: Stage, device: torch.device | str, draw: Draw) -> Objective:
+def _next_token(
+    plan: TrainingPlan, stage: Stage, device: torch.device | str, draw: Draw
+) -> Objective:
     source = Documents(draw, stage.length, plan.task.vocabulary, device)
     return Objective(
         source=source,

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from statetrace.config.stages import Stage
 from statetrace.groups import Quotient
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training.objectives.objective import ROWS, Objective
-from statetrace.training.stages import Stage
 
 if TYPE_CHECKING:
-    from statetrace.training.setup import Plan
+    from statetrace.training.setup import TrainingPlan
 
 
-def quotient(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
+def quotient(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
     """The quotient that the stage's objective names, of the state after every action."""
     task = plan.task
     (asked,) = task.quotients((stage.wanted.objective,))

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from statetrace.config.stages import Stage, StageSettings
 from statetrace.errors import StatetraceError
 from statetrace.tasks.word_problem import WordProblem
 from statetrace.training.auxiliary import ACTION, Auxiliary
 from statetrace.training.objectives.objective import Objective
-from statetrace.training.stages import Stage, StageSettings
 
 if TYPE_CHECKING:
-    from statetrace.training.setup import Plan
+    from statetrace.training.setup import TrainingPlan
 
 
-def state(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
+def state(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
     """On the first `stage.length` actions of the training sequences."""
     source = plan.task.split(plan.splits[0], device)
     return Objective(

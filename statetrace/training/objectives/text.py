@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.tasks.documents import Documents
 from statetrace.tasks.text import BYTES, ByteText, windows
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training.objectives.documents import held_out
 from statetrace.training.objectives.objective import Objective
-from statetrace.training.stages import Stage
 
 if TYPE_CHECKING:
-    from statetrace.training.setup import Plan
+    from statetrace.training.setup import TrainingPlan
 
 
-def text(plan: Plan, stage: Stage, device: torch.device | str) -> Objective:
+def text(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
     """Documents are pieces of the file, as long as the stage's sequences."""
     if stage.wanted.file is None:
         raise StatetraceError("no file was given; objective 'text' needs one: file = \"book.txt\"")

@@ -1,0 +1,1 @@
+"""How the verdict is calibrated on models whose algorithm is known; not part of the wheel."""

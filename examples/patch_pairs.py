@@ -1,0 +1,49 @@
+# %% [markdown]
+# # Patching pairs of your own
+#
+# Activation patching runs the model on a corrupted sequence and overwrites some activations with
+# those of a clean one. The patching lens draws random pairs. Here the pairs are yours.
+
+# %%
+import numpy as np
+
+import statetrace as st
+
+model = st.load("zoo:s3-parity-associative", device="cpu")
+clean = "213,132,321,123,231,312,132,213"
+corrupted = "123,132,321,123,231,312,132,213"  # another first action: 213 is odd, 123 is even
+one = model.patch(clean, corrupted)
+one
+
+# %% [markdown]
+# One row per layer and position: how far the patch restores the clean answer. NLD is 0 for the
+# corrupted answer and 1 for the clean one.
+
+# %%
+print(one.to_pandas().head())
+one.plot()
+
+# %% [markdown]
+# Thousands of pairs are as easy: arrays of element indices [pairs, length]. Half of these differ
+# from their partner by a 3-cycle, which keeps parity, half by a swap, which flips it.
+
+# %%
+rng = np.random.default_rng(0)
+actions = rng.integers(6, size=(400, 16))
+other = actions.copy()
+swap, cycle = model.group.index("213"), model.group.index("231")
+other[:200, 0] = model.group.table[cycle, actions[:200, 0]]
+other[200:, 0] = model.group.table[swap, actions[200:, 0]]
+
+same, opposite = model.patch(actions[:200], other[:200]), model.patch(actions[200:], other[200:])
+print("layers 0 to 6, prefix of 4 actions")
+print("same parity    ", same.mean()[:, 3].round(2))
+print("opposite parity", opposite.mean()[:, 3].round(2))
+
+# %% [markdown]
+# What does the model predict when a head is removed, and what can probes read from each layer?
+
+# %%
+view = model.look(clean, without=[(1, 0), (1, 1)], instead="mean")
+print(view.answer())
+view.to_pandas().head()

@@ -1,0 +1,1 @@
+"""The pictures of REPRODUCTION.md, drawn from results/."""

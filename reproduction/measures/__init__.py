@@ -1,0 +1,1 @@
+"""Plain functions from tables in results/ to numbers with n and interval."""

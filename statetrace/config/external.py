@@ -1,0 +1,102 @@
+"""ExternalCheckpoint: how to read a checkpoint that statetrace did not train. Needs no torch.
+
+A run folder about such a checkpoint holds no training; its run.json has these settings under the
+key "foreign". Bundled and compiled models use the same form.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from statetrace.config.settings import FORMS, one_of
+from statetrace.errors import StatetraceError
+from statetrace.groups import GroupSpec, group_name, store_group
+from statetrace.groups import group as resolve_group
+from statetrace.runs import Run
+
+HIDDEN, VISIBLE = PADDINGS = ("hidden", "visible")
+
+
+@dataclass(frozen=True)
+class ExternalCheckpoint:
+    """Settings that a checkpoint does not record itself.
+
+    Attributes:
+        group, length: the word problem it was trained on.
+        tokens: tokens[g] is the token id of element g; by default token i is element i. For text,
+            the ids of the answers; by default the tokens that spell the states.
+        start_marker: whether sequences begin with a marker; ignored where the vocabulary has no
+            spare token (for text, no <start>).
+        start_token: id of the marker; by default the one after the last element, for text <start>.
+        form: "tokens", one per action, or "text", read with the checkpoint's own tokenizer.
+        paraphrases: number of built-in paraphrases of every action.
+        phrases: the caller's own sentences instead, by label.
+        padding: whether the padding of short sentences is "hidden" from the model or "visible", as
+            it is to models trained by statetrace.
+        folder: the checkpoint, relative to the run folder or absolute.
+    """
+
+    group: GroupSpec
+    length: int
+    notation: str = "moves"
+    tokens: tuple[int, ...] | None = None
+    start_marker: bool = True
+    start_token: int | None = None
+    form: str = "tokens"
+    paraphrases: int = 1
+    phrases: dict[str, list[str]] | None = None
+    padding: str = HIDDEN
+    folder: str = "."
+
+    def __post_init__(self) -> None:
+        one_of("form", self.form, FORMS)
+        one_of("padding", self.padding, PADDINGS)
+        if not self.start_marker and self.start_token is not None:
+            raise StatetraceError(
+                f"start_token {self.start_token} contradicts start_marker = false"
+            )
+
+    @staticmethod
+    def of(run: Run) -> ExternalCheckpoint | None:
+        """The settings in run.json; None for a run that was trained here."""
+        if not run.external:
+            return None
+        settings = dict(run.info["foreign"])
+        tokens = settings.pop("tokens", None)
+        try:
+            return ExternalCheckpoint(**settings, tokens=None if tokens is None else tuple(tokens))
+        except TypeError:
+            raise StatetraceError(
+                f"{run.path / 'run.json'} is damaged: it does not say how to read the checkpoint"
+            ) from None
+
+    def describe(self, run: Run, **details: Any) -> None:
+        """Write the run.json of a folder about this checkpoint. A folder that holds another run is
+        refused; a bundled or compiled model may have moved since."""
+        run.check_new()
+        named = dataclasses.replace(self, group=group_name(self.group))
+        if run.exists():
+            before, info = ExternalCheckpoint.of(run), run.info
+            if before is not None and details:
+                before = dataclasses.replace(before, folder=self.folder)
+            if before != named or any(info.get(key) != value for key, value in details.items()):
+                raise StatetraceError(
+                    f"'{run.path}' already holds another run; choose another --out"
+                )
+        info = {"format": 1, "foreign": self.to_json(), **details}
+        if not run.exists():
+            store_group(run.path, resolve_group(self.group, self.notation))
+        if not run.exists() or run.info != info:
+            run.write_info(info)
+
+    def to_json(self) -> dict[str, Any]:
+        tokens = None if self.tokens is None else list(self.tokens)
+        named = dataclasses.replace(self, group=group_name(self.group))
+        return dataclasses.asdict(named) | {"tokens": tokens}
+
+    def path(self, run: Run) -> Path:
+        """The checkpoint's folder."""
+        return run.path / self.folder

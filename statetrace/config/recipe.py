@@ -1,0 +1,200 @@
+"""A recipe: every setting of a run, from a TOML file, from the command line, or from both."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from statetrace.config.settings import (
+    CheckpointSettings,
+    EvaluationSettings,
+    ModelSettings,
+    TaskSettings,
+    TrainingSettings,
+    need,
+)
+from statetrace.config.stages import Stage, StageSettings, resolve
+from statetrace.config.toml_io import read_tables
+from statetrace.errors import StatetraceError
+
+STAGE = "stage"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All settings of one run; `recipe.task.length`, `recipe.training.steps`, ...
+
+    `stage` holds the [[stage]] tables, () where there are none; `stages` is what they come to.
+    """
+
+    task: TaskSettings = field(default_factory=TaskSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
+    stage: tuple[StageSettings, ...] = ()
+
+    def __post_init__(self) -> None:
+        _ = self.stages  # refuses a chain that makes no sense
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What is done one after the other; in a recipe without stages, the state task."""
+        return resolve(self.stage, self.task, self.training, self.evaluation, self.checkpoint)
+
+    @staticmethod
+    def read(path: Path) -> Recipe:
+        """From a TOML file whose tables are the sections, or that extends another."""
+        tables = read_tables(path, "recipe")
+        need(
+            not tables.keys() & {"base", "grid", "seeds"},
+            f"'{path}' is a study of many runs; `statetrace study {path} --out STUDY` trains them",
+        )
+        return Recipe.of(tables, f"recipe '{path}'")
+
+    @staticmethod
+    def of(tables: dict[str, Any], source: str = "recipe") -> Recipe:
+        """From nested dictionaries, as TOML and `run.json` hold them."""
+        sections: dict[str, Any] = {}
+        for name, table in tables.items():
+            if name == STAGE:
+                sections[STAGE] = _stages(table, source)
+                continue
+            known(name, SECTIONS, "section", source)
+            need(
+                isinstance(table, dict),
+                f"'{name} = {table!r}' in {source} stands outside of a table; "
+                f"the tables are {', '.join(f'[{s}]' for s in SECTIONS)} and [[{STAGE}]]",
+            )
+            sections[name] = _table(SECTIONS[name], table, f"[{name}] of {source}")
+        return Recipe(**sections)
+
+    def override(self, flat: dict[str, Any]) -> Recipe:
+        """The same recipe with some settings replaced in every stage, by option name
+        (`{"steps": 2000}`)."""
+        changes: dict[str, dict[str, Any]] = {}
+        for option, value in flat.items():
+            section, name = OPTIONS[option]
+            kind = typing.get_type_hints(SECTIONS[section])[name]
+            changes.setdefault(section, {})[name] = coerce(option, value, kind)
+        sections: dict[str, Any] = {
+            section: dataclasses.replace(getattr(self, section), **values)
+            for section, values in changes.items()
+        }
+        replaced = {name for values in changes.values() for name in values}
+        stage = tuple(one.without(replaced) for one in self.stage)
+        return dataclasses.replace(self, **sections, stage=stage)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As TOML and JSON hold it; a stage lists only what it says itself."""
+        tables = {name: dataclasses.asdict(getattr(self, name)) for name in SECTIONS}
+        stages = [one.given() for one in self.stage]
+        return tables | ({STAGE: stages} if stages else {})
+
+    def to_toml(self) -> str:
+        """As a recipe file that `read` accepts; settings left open appear as comments."""
+        lines: list[str] = []
+        tables = [(f"[{name}]", dataclasses.asdict(getattr(self, name))) for name in SECTIONS]
+        tables += [(f"[[{STAGE}]]", one.given()) for one in self.stage]
+        for head, values in tables:
+            lines.append(head)
+            for key, value in values.items():
+                lines.append(f"# {key}: open" if value is None else f"{key} = {_toml(value)}")
+            lines.append("")
+        return "\n".join(lines)
+
+    def differences(self, other: Recipe) -> list[str]:
+        """Settings in which two recipes differ, each as 'name mine, not theirs'."""
+        mine, theirs = self.to_dict(), other.to_dict()
+        found = [
+            f"{key} {mine[section][key]!r}, not {theirs[section][key]!r}"
+            for section in SECTIONS
+            for key in mine[section]
+            if mine[section][key] != theirs[section][key]
+        ]
+        if len(self.stage) != len(other.stage):
+            return [*found, f"{len(self.stage)} stages, not {len(other.stage)}"]
+        for number, (one, another) in enumerate(zip(self.stage, other.stage, strict=True), start=1):
+            for name in (f.name for f in dataclasses.fields(StageSettings)):
+                a, b = getattr(one, name), getattr(another, name)
+                if a != b:
+                    found.append(f"{name} {a!r} in stage {number}, not {b!r}")
+        return found
+
+
+SECTIONS: dict[str, type] = {
+    "task": TaskSettings,
+    "model": ModelSettings,
+    "training": TrainingSettings,
+    "evaluation": EvaluationSettings,
+    "checkpoint": CheckpointSettings,
+}
+
+OPTIONS: dict[str, tuple[str, str]] = {
+    f.metadata["flag"] or f.name: (section, f.name)
+    for section, kind in SECTIONS.items()
+    for f in dataclasses.fields(kind)
+}
+"""Option name -> (section, field). Names are unique, so the command line has no sections."""
+
+
+def _stages(tables: Any, source: str) -> tuple[StageSettings, ...]:
+    need(
+        isinstance(tables, list) and all(isinstance(table, dict) for table in tables),
+        f"'{STAGE}' in {source} is no list of tables; write each stage under [[{STAGE}]]",
+    )
+    return tuple(
+        _table(StageSettings, table, f"[[{STAGE}]] number {number} of {source}")
+        for number, table in enumerate(tables, start=1)
+    )
+
+
+def _table(kind: Any, table: dict[str, Any], where: str) -> Any:
+    """One table of a recipe as its dataclass."""
+    for key in table:
+        known(key, [f.name for f in dataclasses.fields(kind)], "setting", where)
+    types_ = typing.get_type_hints(kind)
+    values = {k: coerce(k, v, types_[k]) for k, v in table.items() if v is not None}
+    return kind(**values)
+
+
+def known(name: str, accepted: typing.Iterable[str], what: str, where: str) -> None:
+    names = list(accepted)
+    if name in names:
+        return
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names)}"
+    raise StatetraceError(f"unknown {what} '{name}' in {where}; {hint}")
+
+
+def coerce(name: str, value: Any, kind: Any) -> Any:
+    """Check a value against a field's type; integers may stand for floats, nothing else bends."""
+    accepted = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    if value is None and type(None) in accepted:
+        return None
+    for one in accepted:
+        if type(value) is one:
+            return value
+        if one is float and type(value) is int:
+            return float(value)
+    wanted = " or ".join(one.__name__ for one in accepted if one is not type(None))
+    raise StatetraceError(f"{name} must be {_article(wanted)}, not {value!r}")
+
+
+def _article(kind: str) -> str:
+    words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}
+    return words.get(kind, kind)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return repr(value)

@@ -1,0 +1,76 @@
+"""The plain road of the patch grid: hooks and full forward passes, for any causal language model.
+
+Purpose: families without a fast road. Nothing is assumed about the model but that its sites can be
+found; nothing is reused but the clean run's activations.
+Cost: one full forward pass per cell and pair, cells batched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from statetrace.interventions.cached import Keep, tokens_per_pass
+from statetrace.interventions.capture import Edit, capturing, overwrite
+from statetrace.interventions.memory import in_pieces
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import Window
+
+
+class HookPatcher:
+    """The two inputs of some pairs, run once each, and the cells of one site at a time.
+
+    Attributes:
+        cells: most cells in one pass; halves when memory runs out.
+    """
+
+    def __init__(
+        self, model: Any, clean: Tensor, corrupted: Tensor, donors: Sequence[Site], cells: int
+    ) -> None:
+        """clean, corrupted: tokens [P, T]; donors: the sites that will be substituted."""
+        self.model, self.cells = model, cells
+        self.pairs, self.length = clean.shape
+        self.clean, self.corrupted = clean, corrupted
+        self.limit = tokens_per_pass(clean.device)
+        with capturing(model, donors) as found:
+            self.clean_logits = self._logits(clean)  # [P, V]
+        self.found = found
+        self.corrupted_logits = self._logits(corrupted)
+
+    def row(self, site: Site, what: str, windows: Sequence[Window], keep: Keep) -> list[Tensor]:
+        """What is kept [P, K] of every cell: one site, one window each."""
+        base = self.corrupted if what == "substitution" else self.clean
+        donor = self.found[site] if what == "substitution" else None
+        out: list[Tensor] = []
+
+        def work(first: int, last: int) -> None:
+            n = last - first
+            edit = _patch(windows[first:last], donor)
+            with overwrite(self.model, {site: edit}):
+                logits = self._logits(base.repeat(n, 1))
+            out.extend(keep(logits.unflatten(0, (n, self.pairs))).unbind(0))
+
+        def fit(first: int) -> int:
+            return self.limit // (self.pairs * self.length)
+
+        self.cells = in_pieces(len(windows), self.cells, work, fit)
+        return out
+
+    def _logits(self, tokens: Tensor) -> Tensor:
+        logits: Tensor = self.model(tokens, use_cache=False).logits
+        return logits[:, -1].clone()  # not a view that would keep all positions alive
+
+
+def _patch(windows: Sequence[Window], donor: Tensor | None) -> Edit:
+    """Overwrite cell i's window with donor [P, T, ...], or with zeros; activations come as
+    [cells * P, T, ...]."""
+
+    def edit(activation: Tensor) -> Tensor:
+        patched = activation.unflatten(0, (len(windows), -1)).clone()
+        for cell, (start, stop) in zip(patched, windows, strict=True):
+            cell[:, start:stop] = 0 if donor is None else donor[:, start:stop]
+        return patched.flatten(0, 1)
+
+    return edit

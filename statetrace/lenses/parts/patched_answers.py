@@ -1,0 +1,91 @@
+"""What patches do to a model's answers on pairs of sequences: log-probabilities and NLD.
+
+The two answers of a pair are the likeliest elements of its clean and its corrupted run, ŷ and ŷ'.
+Probabilities are over the whole vocabulary. LD = log p(ŷ) - log p(ŷ').
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from statetrace.interventions import Grid, GridSpec
+from statetrace.lenses.parts.answers import device_of
+from statetrace.lenses.parts.pairs import Pairs
+from statetrace.lenses.result import Progress, no_progress
+from statetrace.tasks.word_problem import WordProblem
+
+
+@dataclass(frozen=True)
+class PatchedAnswers:
+    """P pairs under some grids of patches.
+
+    Attributes:
+        answers: ŷ and ŷ' [2, P], elements.
+        ld: of the clean and of the corrupted run [2, P].
+        grids: their values [R, C, P, K] are log p(ŷ), log p(ŷ') and, where requested, the element
+            that the patched run answers.
+    """
+
+    answers: np.ndarray
+    ld: np.ndarray
+    grids: tuple[Grid, ...]
+
+    @property
+    def comparable(self) -> np.ndarray:
+        """Pairs [P] for which NLD is defined: two different answers, and no tie for the clean one,
+        which would make the denominator of the deletion 0."""
+        return (self.answers[0] != self.answers[1]) & (self.ld[0] > 0)
+
+    def nld(self, grid: Grid) -> np.ndarray:
+        """[R, C, P]; NaN for pairs that are not comparable."""
+        log_p = grid.values.double().numpy()
+        clean, corrupted = np.where(self.comparable, self.ld, np.nan)
+        return nld(grid.spec.what, log_p[..., 0] - log_p[..., 1], clean, corrupted)
+
+
+def patched_answers(
+    model: Any,
+    task: WordProblem,
+    pairs: Pairs,
+    grids: Sequence[GridSpec],
+    by: str = "action",
+    progress: Progress = no_progress,
+    elements: bool = False,
+) -> PatchedAnswers:
+    """Patch every pair in every cell of the grids; with `elements`, keep what each cell answers."""
+    ids = torch.as_tensor(task.vocabulary.elements, device=device_of(model))
+    keep = partial(_keep, ids, elements)
+    patched = pairs.patched(model, task, grids, keep, by, progress)
+    unpatched = torch.stack((patched.clean, patched.corrupted))  # [2, P, V]
+    log_p = _keep(ids.cpu(), False, unpatched, patched.clean, patched.corrupted).double()
+    answers = unpatched[:, :, ids.cpu()].argmax(-1)
+    return PatchedAnswers(answers.numpy(), (log_p[..., 0] - log_p[..., 1]).numpy(), patched.grids)
+
+
+def nld(what: str, patched: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> np.ndarray:
+    """The paper's two normalized logit differences.
+
+    patched [..., P] is LD with the patch, clean and corrupted [P] are LD of the unpatched inputs.
+    """
+    if what == "substitution":
+        return (patched - corrupted) / (clean - corrupted)
+    return (clean - patched) / clean
+
+
+def _keep(ids: Tensor, elements: bool, logits: Tensor, clean: Tensor, corrupted: Tensor) -> Tensor:
+    """What is kept of logits [cells, p, V]: see `PatchedAnswers.grids`."""
+    answers = torch.stack(
+        [ids[run[:, ids].argmax(-1)] for run in (clean, corrupted)], dim=-1
+    )  # token ids [p, 2]
+    log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    kept = log_p.gather(-1, answers.expand(*logits.shape[:-1], 2))
+    if not elements:
+        return kept
+    return torch.cat((kept, logits[..., ids].argmax(-1, keepdim=True).to(kept.dtype)), dim=-1)

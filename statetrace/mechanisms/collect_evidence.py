@@ -1,0 +1,68 @@
+"""Compute the lens results that a verdict needs and that are not there yet.
+
+Cost: a few seconds for a small model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group
+from statetrace.lenses.registry import LENSES, make_spec
+from statetrace.lenses.result import WHOLE, LensResult
+from statetrace.mechanisms.compatibility import SETTINGS, incompatibility
+from statetrace.mechanisms.evidence import NEEDED, first_quotient
+from statetrace.mechanisms.mastery import LEARNED, LOOKED_THROUGH, mastered_length
+from statetrace.tasks.word_problem import WordProblem
+
+
+def collect_evidence(
+    model: Any,
+    task: WordProblem,
+    known: Mapping[str, LensResult] | None = None,
+    on_progress: Callable[[str, float], None] = lambda lens, share: None,
+) -> dict[str, LensResult]:
+    """Results by lens. Of the `known` ones, those that answer a different question are computed
+    again, generalization excepted. A model that has not learned the task has only generalization.
+    """
+    results: dict[str, LensResult] = dict(known or {})
+
+    def compute(lens: str, task: WordProblem) -> None:
+        spec = make_spec(lens, verdict_settings(lens, task.group))
+        try:
+            results[lens] = LENSES[lens].look(model, task, spec, lambda s: on_progress(lens, s))
+        except StatetraceError:
+            if lens in NEEDED:
+                raise  # the others are left out where they do not apply
+        on_progress(lens, 1.0)
+
+    if "generalization" not in results:
+        compute("generalization", task)
+    length = mastered_length(results["generalization"])
+    if length < min(LEARNED, task.length):
+        return {lens: result for lens, result in results.items() if lens in WHOLE}
+    if length != task.length:
+        task = task.at_length(length)
+    results = {
+        lens: result
+        for lens, result in results.items()
+        if lens in WHOLE or incompatibility(result, task.group, length) is None
+    }
+    for lens in LOOKED_THROUGH:
+        if lens not in results:
+            compute(lens, task)
+    return results
+
+
+def verdict_settings(lens: str, group: Group) -> dict[str, Any]:
+    """A lens's settings for a verdict; where the group's first quotient is not parity, that one."""
+    quotient = first_quotient(group)
+    if quotient is None or quotient.name == "parity":
+        return SETTINGS[lens]
+    by_quotient: dict[str, dict[str, Any]] = {
+        "probing": {"targets": ("state", quotient.name)},
+        "attention": {"quotient": quotient.name},
+    }
+    return SETTINGS[lens] | by_quotient.get(lens, {})

@@ -1,0 +1,90 @@
+"""Keeps run.json and metrics.jsonl while a run is worked on; only the leading process writes.
+
+Clock times go into run.json alone, so that metrics.jsonl is the same for equal runs. Records carry
+their stage where a recipe has more than one.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from statetrace.runs import Run
+from statetrace.training import setup
+from statetrace.training.callback import Callback
+from statetrace.training.optimizer import learning_rate
+from statetrace.training.setup import TrainingPlan
+from statetrace.training.trainer import Evaluation, Trainer
+from statetrace.training.writers import Writer, writers
+
+
+class RunLog:
+    """One sitting at a run, from where it stood; it may pass through several stages. Its time is
+    counted from `began` (of time.perf_counter), so that the making of the data is in it."""
+
+    def __init__(self, plan: TrainingPlan, run: Run, listener: Callback, began: float) -> None:
+        self._plan, self._run, self._listener = plan, run, listener
+        self._stage = plan.stage
+        self._began = began
+        self._session: dict[str, Any] | None = None
+        self._writers: list[Writer] = []
+
+    def enter(self, trainer: Trainer, start: int) -> None:
+        """A stage is about to go on from step `start`: forget what was logged beyond it."""
+        self._stage = stage = trainer.stage
+        if not self._plan.world.leads:
+            return
+        info: dict[str, Any] = self._run.info if self._run.exists() else {"format": 1}
+        sessions = info.get("sessions", [])
+        if self._session is None:
+            self._writers = writers(self._run, self._plan.recipe)  # may refuse
+            self._session = {"started": _now(), "from_step": start}
+            if stage.label is not None:
+                self._session["from_stage"] = stage.label
+            sessions = [*sessions, self._session]  # now: who is killed closes no book
+        self._run.write_info(
+            info
+            | {
+                "sessions": sessions,
+                "recipe": self._plan.recipe.to_dict(),
+                "parameters": sum(p.numel() for p in trainer.model.parameters()),
+                "training_sequences": len(self._plan.splits[0]),
+                **setup.surroundings(self._plan.world),
+            }
+        )
+        before = [one.name for one in self._plan.recipe.stages[: stage.number]]
+        self._run.forget_after(start if start else -1, stage.label, before)
+
+    def training(self, step: int, loss: float) -> None:
+        rate = learning_rate(self._stage.training, step - 1)
+        self._write({"kind": "training", "step": step, "loss": loss, "learning_rate": rate})
+
+    def evaluation(self, step: int, found: Evaluation) -> None:
+        for record in found.records:
+            self._listener.evaluated(self._write(record))
+
+    def _write(self, record: dict[str, Any]) -> dict[str, Any]:
+        if self._stage.label is not None:
+            record = record | {"stage": self._stage.label}
+        if self._plan.world.leads:
+            self._run.append(record)
+            for writer in self._writers:
+                writer.write(record)
+        return record
+
+    def close(self, ended: str) -> None:
+        """The sitting is over; one that never began leaves no trace, and one that was killed has
+        no end."""
+        if self._session is None:
+            return
+        for writer in self._writers:
+            writer.close()
+        seconds = round(time.perf_counter() - self._began, 3)
+        self._session |= {"ended": ended, "finished": _now(), "seconds": seconds}
+        info = self._run.info
+        self._run.write_info(info | {"sessions": [*info["sessions"][:-1], self._session]})
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

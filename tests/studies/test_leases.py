@@ -1,0 +1,88 @@
+"""Claims: one owner at a time, dead ones found out, latecomers fenced off."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from multiprocessing import get_context
+
+import pytest
+
+from statetrace.studies import leases as claims
+from statetrace.studies.leases import latest, take
+
+
+def test_one_at_a_time_and_again_after_release(tmp_path):
+    with take(tmp_path, "a") as mine:
+        assert mine.before is None
+        assert take(tmp_path, "a") is None
+        assert take(tmp_path, "b") is not None
+    held = latest(tmp_path, "a")
+    assert held.released
+    assert held.number == 1
+    again = take(tmp_path, "a")
+    assert again is not None
+    assert again.before is None
+    assert latest(tmp_path, "a").number == 2
+
+
+def test_the_claim_of_a_killed_process_is_taken_over(tmp_path):
+    code = (
+        "import os, signal, sys; from pathlib import Path;"
+        "from statetrace.studies.leases import take;"
+        "take(Path(sys.argv[1]), 'a').__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+    assert process.wait() == -9
+    claim = take(tmp_path, "a")
+    assert claim.before.pid == process.pid
+
+
+@pytest.mark.parametrize(("age", "open_"), [(claims.STALE - 30, False), (claims.STALE + 30, True)])
+def test_on_another_machine_silence_decides(tmp_path, age, open_):
+    take(tmp_path, "a")
+    file = tmp_path / "a.1"
+    record = json.loads(file.read_text())
+    record["owner"] |= {"host": "elsewhere", "machine": "elsewhere", "pid": 1}
+    file.write_text(json.dumps(record))
+    then = file.stat().st_mtime - age
+    os.utime(file, (then, then))
+    assert latest(tmp_path, "a").is_open() is open_
+    assert (take(tmp_path, "a") is not None) is open_
+
+
+def test_a_held_claim_gives_signs_of_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "BEAT", 0.01)
+    beaten, real = threading.Event(), os.utime
+    monkeypatch.setattr(os, "utime", lambda *a: (real(*a), beaten.set()))
+    with take(tmp_path, "a"):
+        assert beaten.wait(10)
+
+
+def test_an_owner_thought_dead_notices(tmp_path, monkeypatch):
+    mine = take(tmp_path, "a")
+    monkeypatch.setattr(claims.Held, "is_open", lambda self: True)
+    theirs = take(tmp_path, "a")
+    assert not mine.is_ours()
+    assert mine.lost
+    assert theirs.is_ours()
+
+
+def _race(folder, together, wins):
+    together.wait()
+    won = [number for number in range(200) if take(folder, f"cell-{number}") is not None]
+    wins.put(won)
+    together.wait()  # the claims of a process that has ended may be taken
+
+
+def test_in_a_race_every_cell_has_one_winner(tmp_path):
+    context = get_context("fork")
+    together, wins = context.Barrier(4), context.Queue()
+    racers = [context.Process(target=_race, args=(tmp_path, together, wins)) for _ in range(4)]
+    for racer in racers:
+        racer.start()
+    won = [wins.get(timeout=30) for _ in racers]
+    for racer in racers:
+        racer.join()
+    assert sorted(number for one in won for number in one) == list(range(200))
