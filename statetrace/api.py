@@ -123,7 +123,7 @@ def train(
         callback: is called at every step, evaluation and message (training/callback.py).
         settings: any option of `statetrace train`, such as group="S3", length=12, steps=500.
     """
-    from statetrace.training.callback import Quiet
+    from statetrace.training.callback import Callback
     from statetrace.training.loop import train as run_training
 
     temporary = None
@@ -135,7 +135,7 @@ def train(
     if states is not None:
         settings["group"] = group_name(states)
     resolved = resolve_recipe(recipe, Path(out), resume, settings)
-    run_training(resolved, Run(Path(out)), callback or Quiet(), resume, states)
+    run_training(resolved, Run(Path(out)), callback or Callback(), resume, states)
     model = TrackedModel(Run(Path(out)), name=str(out), device=resolved.training.device)
     model._temporary = temporary
     return model
@@ -226,7 +226,7 @@ def signatures(
     >>> st.signatures("S3", length=8)["associative"].restores()
     [8, 4, 2, 1]
     """
-    from statetrace.config.settings import check_seed
+    from statetrace.config.checks import check_seed
     from statetrace.groups import group as named
     from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
     from statetrace.mechanisms.signatures import signature
@@ -390,19 +390,19 @@ class TrackedModel(Analyzer):
                 by_lens[name][setting] = value
         return by_lens
 
-    def _for_report(self) -> Path | list[RunResults]:
+    def _for_report(self) -> Path | RunResults:
         if self.run is not None:
             if not (self.run.path / "lenses").is_dir():
                 self.verdict()
             return self.run.path
         verdict = self.verdict().to_dict()
-        return [self._results_in_memory(verdict)]
+        return self._results_in_memory(verdict)
 
     def _results_in_memory(self, verdict: dict[str, Any] | None = None) -> RunResults:
         from statetrace.report.run_results import RunResults
 
         results = {lens: result for (lens, _), result in self.store._memory.items()}
-        return RunResults.of(results, self.group, self.length, self.name, verdict)
+        return RunResults(results, self.group, self.length, self.name, verdict)
 
 
 class Results(Mapping[str, LensResult]):
@@ -451,7 +451,7 @@ class Results(Mapping[str, LensResult]):
         from statetrace.report.run_results import RunResults
 
         model = self._model
-        return RunResults.of(self._results, model.group, model.length, model.name)
+        return RunResults(self._results, model.group, model.length, model.name)
 
 
 @dataclass(frozen=True, repr=False)
