@@ -64,7 +64,7 @@ def signatures(
     from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
     from statetrace.mechanisms.dependencies import dependencies
     from statetrace.mechanisms.signatures import signature
-    from statetrace.report.signatures import SignaturesFigure
+    from statetrace.reports.signatures import SignaturesFigure
 
     task_group = named(group)
     check_seed("seed", seed)
