@@ -19,8 +19,8 @@ from reproduction.figures.studies import bars
 from reproduction.measures.regime_effects import SCRATCH, at_least
 from reproduction.measures.studies import AA, judged
 from reproduction.results import Results, Row
-from statetrace.report.figures.chart import Chart, Dots, Panel
-from statetrace.report.figures.study_shares import order, style
+from statetrace.reports.figures.chart import Chart, Dots, Panel
+from statetrace.reports.figures.study_shares import order, style
 
 FIGURE = "docs/findings/topic-models.png"
 STUDY, FROM_SCRATCH = "topics-pythia-160m", "scratch"
