@@ -15,8 +15,8 @@ from pathlib import Path
 
 from statetrace.config.recipe import Recipe
 from statetrace.models import parameter_count
+from statetrace.models.from_recipe import model_spec
 from statetrace.studies.grid import read_study
-from statetrace.training import setup
 
 MEASURED = 0.0137
 """Seconds per step, measured."""
@@ -57,7 +57,7 @@ def main() -> None:
 @cache
 def blocks(model: str) -> int:
     """Parameters in the blocks; of a pretrained model those of its published size."""
-    spec = setup.model_spec(Recipe().override({"model": model}))
+    spec = model_spec(Recipe().override({"model": model}))
     return parameter_count(spec, 7, 201).blocks
 
 

@@ -15,7 +15,6 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -56,7 +55,7 @@ def measure(batch: int, length: int, wanted: argparse.Namespace) -> tuple[float,
     recipes = [Recipe().override(settings | {"seed": seed}) for seed in range(SEEDS)]
     with join(wanted.device) as world, tempfile.TemporaryDirectory() as folder:
         first = setup.make_plan(recipes[0], world)
-        plans = [replace(first, recipe=one, stage=one.stages[0]) for one in recipes]
+        plans = [first.with_recipe(recipe) for recipe in recipes]
 
         def trainers() -> list[Trainer]:
             return [Trainer(plan, Run(Path(folder)), setup.make_model(plan)) for plan in plans]

@@ -31,12 +31,13 @@ import torch
 
 from statetrace.config.settings import TrainingSettings
 from statetrace.models import ModelSpec, build, parameter_count
+from statetrace.models.predict import predict
 from statetrace.tasks.word_problem import word_problem
-from statetrace.training.evaluate import loss, predict
-from statetrace.training.fused import Step
+from statetrace.training.evaluate import loss
+from statetrace.training.fused import FusedStep
 from statetrace.training.optimizer import adamw
 from statetrace.training.parallel import World
-from statetrace.training.setup import WORKSPACE, surroundings
+from statetrace.training.setup import WORKSPACE, environment
 
 PUBLISHED_VOCABULARY = {"pythia-160m": 50_304, "gpt2": 50_257}
 SETTINGS = TrainingSettings()
@@ -97,11 +98,11 @@ def plain_step(
 
 
 def our_step(model: Any, mixed: bool, graph: bool) -> Callable[..., torch.Tensor]:
-    ours = Step([model], SETTINGS, loss, torch.bfloat16 if mixed else torch.float32)
+    ours = FusedStep([model], SETTINGS, loss, torch.bfloat16 if mixed else torch.float32)
     ours.graphs &= graph
 
     def step(index: int, batch: Batch) -> torch.Tensor:
-        with ours.beside():
+        with ours.prefetch():
             tokens, targets = batch()
         return ours(index, tokens[None], targets[None], SETTINGS.learning_rate, [0])[0]
 
@@ -184,7 +185,7 @@ def table(wanted: argparse.Namespace) -> None:
                 profile(step, batches)
             del step
     if wanted.out:
-        where = surroundings(World(0, 1, torch.device(wanted.device)))
+        where = environment(World(0, 1, torch.device(wanted.device)))
         about = {
             "hardware": where["hardware"]["device"],
             "versions": where["versions"] | {"triton": version("triton")},

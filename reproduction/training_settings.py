@@ -9,7 +9,7 @@ from typing import Any
 from reproduction.claim import settings
 from reproduction.model_selection import LARGE, steps_of
 from reproduction.results import Results
-from statetrace.config.stages import usual_layer
+from statetrace.config.stages import default_layer
 from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS
 
 PAPER_RECIPE, SMALL_RECIPE = "recipes/paper/s3-gpt2.toml", "recipes/studies/small.toml"
@@ -96,7 +96,7 @@ def _classified(found: Results) -> list[str | None]:
             stages = run["recipe"].get("stage") or ()
             layers = run["recipe"]["model"]["layers"] or PUBLISHED
             for one in (one for one in stages if one.get("auxiliary")):
-                read.add(f"{one.get('auxiliary_layer') or usual_layer(layers)} of {layers}")
+                read.add(f"{one.get('auxiliary_layer') or default_layer(layers)} of {layers}")
         told.append(_one(read))
     return told
 

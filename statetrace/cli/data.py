@@ -31,7 +31,7 @@ def data(
     two plain numpy arrays, actions.npy and states.npy, and can be given to `statetrace train
     --data`.
     """
-    from statetrace.config.settings import check_seed
+    from statetrace.config.checks import check_seed
     from statetrace.groups import group as named
     from statetrace.tasks.sequences import unique_sequences
 

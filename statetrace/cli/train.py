@@ -23,7 +23,7 @@ from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 
 if TYPE_CHECKING:
     from statetrace.training.cost import StageCost
@@ -66,7 +66,7 @@ def train(
     from statetrace.training.loop import train as run_training
 
     if int(os.environ.get("RANK", 0)):
-        run_training(resolved, Run(out), Quiet(), resume)  # the leading process speaks for all
+        run_training(resolved, Run(out), Callback(), resume)  # the leading process speaks for all
         return
     with TrainingProgress() as live:
         outcome = run_training(resolved, Run(out), live, resume)
@@ -135,7 +135,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-class TrainingProgress:
+class TrainingProgress(Callback):
     """A progress bar on a terminal; a line per evaluation elsewhere."""
 
     def __init__(self) -> None:
@@ -168,23 +168,23 @@ class TrainingProgress:
             raise KeyboardInterrupt
         self._stop = True
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return self._stop
 
-    def entered(self, stage: Stage) -> None:
-        self._progress.update(self._bar, description=f"stage {stage.name} of {stage.of}")
+    def on_stage_start(self, stage: Stage) -> None:
+        self._progress.update(self._bar, description=f"stage {stage.name} of {stage.total}")
         self._accuracy = {}
         if not err.is_terminal:
-            note(f"stage {stage.name} of {stage.of}: up to {stage.training.steps:,} steps")
+            note(f"stage {stage.name} of {stage.total}: up to {stage.training.steps:,} steps")
 
-    def started(self, step: int, steps: int) -> None:
+    def on_start(self, step: int, steps: int) -> None:
         self._progress.update(self._bar, total=steps, completed=step)
 
-    def stepped(self, step: int, train_loss: float) -> None:
+    def on_step(self, step: int, train_loss: float) -> None:
         self._loss = train_loss
         self._progress.update(self._bar, completed=step, numbers=self._numbers())
 
-    def evaluated(self, record: dict[str, Any]) -> None:
+    def on_evaluation(self, record: dict[str, Any]) -> None:
         found = record["accuracy"]
         self._accuracy |= found
         self._progress.update(self._bar, numbers=self._numbers())
@@ -193,7 +193,7 @@ class TrainingProgress:
             value = f"loss {record['loss']:.4f}" if "loss" in record else " " * 11
             note(f"step {record['step']:>7,}  {value}  right: {shares}")
 
-    def told(self, message: str) -> None:
+    def on_message(self, message: str) -> None:
         note(message)
 
     def _numbers(self) -> str:

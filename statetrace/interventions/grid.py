@@ -20,10 +20,11 @@ from statetrace.errors import StatetraceError
 from statetrace.interventions.cached import CachedPatcher, tokens_per_pass
 from statetrace.interventions.capture import evaluating
 from statetrace.interventions.hooks import HookPatcher
-from statetrace.interventions.memory import free_bytes, in_pieces
+from statetrace.interventions.memory import in_pieces
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import GridSpec, Window
 from statetrace.models import Anatomy, anatomy
+from statetrace.models.device import free_bytes
 
 Keep = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(logits of some cells [cells, pairs, V], clean logits [pairs, V], corrupted logits [pairs, V])

@@ -8,36 +8,12 @@ careful, and halving is a second line there.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
-CGROUP = Path("/sys/fs/cgroup")
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
 """What a RuntimeError says when memory ran out; CPU allocators have no exception of their own."""
-
-
-def free_bytes(device: torch.device) -> int:
-    """Memory that could be had now."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return free + kept
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        available = next(int(line.split()[1]) * 1024 for line in lines if "MemAvailable" in line)
-    except (OSError, StopIteration):
-        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    try:  # a container may be allowed less than the machine has
-        limit = (CGROUP / "memory.max").read_text().strip()
-        used = int((CGROUP / "memory.current").read_text())
-        stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
-    except OSError:
-        return available
-    used -= int(stat.get("inactive_file", 0))  # cached files give way
-    return available if limit == "max" else max(0, min(available, int(limit) - used))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -34,7 +34,7 @@ class ParameterCount:
 
 
 def build(
-    spec: ModelSpec, vocab_size: int, max_length: int, seed: int, keep_words: bool = False
+    spec: ModelSpec, vocab_size: int, max_length: int, seed: int, keep_vocabulary: bool = False
 ) -> Any:
     """The model in float32 on the CPU, in eval mode; no global random state is touched.
 
@@ -43,7 +43,7 @@ def build(
         max_length: longest sequence it must read, start marker included. There are at least as
             many positions as published.
         seed: the same seed gives the same weights, bit for bit.
-        keep_words: of pretrained weights also keep the embedding (see `load_pretrained`).
+        keep_vocabulary: of pretrained weights also keep the embedding (see `load_pretrained`).
     """
     vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
     if spec.pretrained is not None:
@@ -53,7 +53,7 @@ def build(
             max_length=max_length,
             seed=seed,
             dropout=spec.dropout,
-            keep_words=keep_words,
+            keep_vocabulary=keep_vocabulary,
         )
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed the GPUs too
@@ -61,13 +61,13 @@ def build(
 
 
 def parameter_count(
-    spec: ModelSpec, vocab_size: int, max_length: int, keep_words: bool = False
+    spec: ModelSpec, vocab_size: int, max_length: int, keep_vocabulary: bool = False
 ) -> ParameterCount:
     """How large `build` would make it, without making it. Of a pretrained model only the
     configuration is read (and fetched, for a hub id)."""
     vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
-        model = _from_config(_config(spec, vocab_size, max_length, keep_words))
+        model = _from_config(_config(spec, vocab_size, max_length, keep_vocabulary))
     blocks = (parameter for block in anatomy(model).blocks for parameter in block.parameters())
     return ParameterCount(
         total=sum(parameter.numel() for parameter in model.parameters()),
@@ -112,10 +112,12 @@ def attends(spec: ModelSpec) -> bool:
     return family is None or family.attends
 
 
-def _config(spec: ModelSpec, vocab_size: int, max_length: int, keep_words: bool = False) -> Any:
+def _config(
+    spec: ModelSpec, vocab_size: int, max_length: int, keep_vocabulary: bool = False
+) -> Any:
     if spec.pretrained is not None:
         config = load_config(locate(spec.pretrained, weights=False))
-        if keep_words:
+        if keep_vocabulary:
             vocab_size = max(vocab_size, config.get_text_config().vocab_size)
         adapt_config(config, spec.pretrained, vocab_size, max_length, spec.dropout)
         return config

@@ -34,7 +34,7 @@ def load_pretrained(
     max_length: int | None = None,
     dropout: float | None = None,
     scale: float = COVARIANCE_SCALE,
-    keep_words: bool = False,
+    keep_vocabulary: bool = False,
 ) -> Any:
     """Any Hugging Face causal language model with the task's vocabulary, float32, in eval mode.
 
@@ -45,18 +45,18 @@ def load_pretrained(
         max_length: longest sequence it must read; refused if the model has fewer positions.
         dropout: None to keep the checkpoint's.
         scale: see COVARIANCE_SCALE; 1.0 spreads the new tokens as widely as the old ones.
-        keep_words: the task's first tokens are the model's own and stay; only those beyond them
-            are new. The vocabulary is never made smaller then.
+        keep_vocabulary: the task's first tokens are the model's own and keep their rows; only those
+            after them are new. The vocabulary is then never made smaller.
     """
     folder = locate(source)
     config = load_config(folder)
     old_size = config.get_text_config().vocab_size
-    if keep_words:
+    if keep_vocabulary:
         vocab_size = max(vocab_size, old_size)
     adapt_config(config, source, vocab_size, max_length, dropout)
     config.get_text_config().vocab_size = old_size  # until the old weights are in
     model = load(folder, config).float()
-    kept = old_size if keep_words else 0
+    kept = old_size if keep_vocabulary else 0
     _replace_vocabulary(model, vocab_size, scale, torch.Generator().manual_seed(seed), kept)
     return model
 

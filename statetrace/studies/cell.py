@@ -17,29 +17,29 @@ from typing import Any
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
-from statetrace.runs import Run
+from statetrace.runs import Run, checkpoint_damage
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import Cell
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 
 Stop = Callable[[], bool]
 Work = Callable[[Study, Cell, Stop], dict[str, Any] | None]
 """Processes a cell: returns its row of the table, or None where it was stopped."""
 
 
-class Until(Quiet):
+class Until(Callback):
     """Stops a run on request, or after a step of its last stage."""
 
     def __init__(self, step: int | None, stop: Stop) -> None:
         self._until, self._stop, self._done, self._last = step, stop, 0, True
 
-    def entered(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: Stage) -> None:
         self._last = stage.last
 
-    def started(self, step: int, steps: int) -> None:
+    def on_start(self, step: int, steps: int) -> None:
         self._done = step
 
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
         self._done += 1
         reached = self._until is not None and self._last and self._done >= self._until
         return reached or self._stop()
@@ -48,7 +48,6 @@ class Until(Quiet):
 def train_cell(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
     """Train and evaluate a cell, from its last checkpoint to its end."""
     from statetrace.studies.evaluate import evaluate_checkpoint
-    from statetrace.training import checkpoint
     from statetrace.training.loop import train
 
     recipe, run = Recipe.of(dict(cell.recipe)), study.run(cell)
@@ -59,7 +58,7 @@ def train_cell(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
     early = study.early(cell)
     if early is None and settings.early < last.training.steps:
         step = settings.early
-        if checkpoint.damage(run.checkpoint(step)) is not None:
+        if checkpoint_damage(run.checkpoint(step)) is not None:
             reached = train(recipe, run, Until(step, stop), resume=True)
             if not reached.finished and (reached.stage != last.label or reached.step < step):
                 return None
@@ -99,7 +98,7 @@ KINDS: dict[str, Work] = {"train": train_cell, "nothing": do_nothing}
 def check_cells(study: Study) -> None:
     """Refuse models and groups that do not exist, for all cells before any is trained."""
     from statetrace.groups import group
-    from statetrace.training.setup import model_spec
+    from statetrace.models.from_recipe import model_spec
 
     if study.plan.settings.work != "train":
         return

@@ -42,7 +42,7 @@ def evaluate_checkpoint(run: Run, step: int, device: str, full: bool) -> dict[st
     from statetrace.mechanisms.verdict import verdict
 
     results = collect_evidence(model, task, {"generalization": general})
-    judged = verdict(results, task.group).as_json()
+    judged = verdict(results, task.group).to_dict()
     record |= {key: judged[key] for key in ("mechanism", "confidence", "says")}
     # left out of the verdict, so that the two can be compared
     log = dynamics(None, task, DynamicsSpec(run=str(run.path), until=step))
@@ -53,13 +53,12 @@ def evidence_of(results: Mapping[str, LensResult], group: Group) -> dict[str, di
     """Lens -> algorithm -> distance, or lens -> its parity measures; empty for a model that has not
     learned the task."""
     from statetrace.mechanisms.evidence import NEEDED, Evidence
-    from statetrace.mechanisms.verdict import MEASURED
-    from statetrace.mechanisms.verdict import measure as measured
+    from statetrace.mechanisms.verdict import MEASURED, measure_distances
 
     if not all(lens in results for lens in NEEDED):
         return {}
     evidence = Evidence.of(results, group)
-    measures = measured(evidence, group)
+    measures = measure_distances(evidence, group)
     numbers = {lens: measures[lens] for lens in MEASURED if lens in measures}
     if "generalization" in measures:
         numbers["generalization"] = {"parity apart": measures["generalization"]}

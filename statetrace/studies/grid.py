@@ -36,8 +36,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from statetrace.config.recipe import OPTIONS, SECTIONS, STAGE, Recipe, known
-from statetrace.config.settings import need
+from statetrace.config.checks import known, need
+from statetrace.config.recipe import OPTIONS, SECTIONS, STAGE, Recipe
 from statetrace.config.toml_io import Tables, read_tables
 from statetrace.errors import StatetraceError
 
@@ -273,7 +273,7 @@ def _combine(
         if chains:
             tables = {k: v for k, v in recipe.to_dict().items() if k != "stage"}
             recipe = Recipe.of(tables | {"stage": chains[0]})
-        last = recipe.stages[-1].wanted.objective
+        last = recipe.stages[-1].settings.objective
         need(last == "state", f"the last stage is '{last}'; in a study it must be 'state'")
         # a thread count that depends on the machine could change the last bits of sums
         return recipe if recipe.training.threads else recipe.override({"threads": 1})

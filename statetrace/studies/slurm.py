@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from statetrace.config.settings import at_least, need
+from statetrace.config.checks import at_least, need
 from statetrace.studies.folder import Study
 
 LARGEST = 1000

@@ -146,20 +146,26 @@ def scan(group: Group, actions: np.ndarray) -> np.ndarray:
 def unique_sequences(
     group: Group, n: int, length: int, seed: int, actions: tuple[int, ...] | None = None
 ) -> Sequences:
-    """`n` different sequences of `length` actions, without replacement, deterministic in `seed`.
+    """`n` different sequences of `length` actions, drawn without replacement, deterministic in
+    `seed`. `actions` restricts the elements that occur (default: all of them)."""
+    chosen = unique_actions(group, n, length, seed, actions)
+    return Sequences(chosen, scan(group, chosen))
 
-    `actions` restricts the elements a sequence is made of (default: all of them).
-    """
+
+def unique_actions(
+    group: Group, n: int, length: int, seed: int, actions: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """The actions of `unique_sequences`, [n, length]."""
     if length < 1:
         raise StatetraceError(f"length {length} is too short: a sequence has at least one action")
     if n < 1:
-        raise StatetraceError(f"{n} sequences were asked for; at least 1 is needed")
+        raise StatetraceError(f"{n} sequences are too few; use at least 1")
     alphabet = np.asarray(range(group.order) if actions is None else actions)
     space = len(alphabet) ** length
     if n > space:
         raise StatetraceError(
-            f"{n:,} unique sequences were asked for, but there are only {space:,} of length "
-            f"{length} over {len(alphabet)} actions of {group.name}"
+            f"there are only {space:,} different sequences of length {length} over "
+            f"{len(alphabet)} actions of {group.name}, fewer than {n:,}; use at most that many"
         )
     rng = np.random.default_rng([seed, length])
     dtype = element_dtype(group.order)
@@ -168,8 +174,7 @@ def unique_sequences(
     else:
         digits = _drawn(rng, n, length, len(alphabet), dtype)
     chosen = digits if actions is None else alphabet.astype(dtype)[digits]
-    chosen = chosen.astype(dtype, copy=False)
-    return Sequences(chosen, scan(group, chosen))
+    return chosen.astype(dtype, copy=False)
 
 
 def _listed(rng: np.random.Generator, space: int, n: int, length: int, base: int) -> np.ndarray:

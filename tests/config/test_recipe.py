@@ -7,10 +7,10 @@ import pytest
 
 from statetrace.config.recipe import OPTIONS, Recipe
 from statetrace.errors import StatetraceError
+from statetrace.models.from_recipe import make_task, model_spec
 from statetrace.runs import Run
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.loop import train
-from statetrace.training.setup import make_task, model_spec
 
 RECIPES = sorted(
     file
@@ -42,7 +42,7 @@ def test_shipped_recipes_parse_and_run_a_step_at_toy_size(path, tmp_path):
     model_spec(recipe)
     toy = {"length": 4, "layers": 1, "width": 32, "heads": 2, "sequences": 200, "batch": 8}
     toy |= {"steps": 1, "warmup": 0, "evaluate_sequences": 8, "device": "cpu", "accumulate": 1}
-    outcome = train(recipe.override(toy), Run(tmp_path / "run"), Quiet())
+    outcome = train(recipe.override(toy), Run(tmp_path / "run"), Callback())
     assert outcome.finished
 
 
@@ -94,8 +94,8 @@ def test_a_recipe_may_extend_another(tmp_path):
     recipe = Recipe.read(own)
     assert (recipe.task.group, recipe.task.length, recipe.model.name) == ("S5", 9, "pythia")
     assert recipe.training.steps == 5
-    assert [stage.wanted.objective for stage in recipe.stages] == ["state"]
-    assert [stage.wanted.objective for stage in Recipe.read(middle).stages] == ["control"]
+    assert [stage.settings.objective for stage in recipe.stages] == ["state"]
+    assert [stage.settings.objective for stage in Recipe.read(middle).stages] == ["control"]
     assert Recipe.of(tomllib.loads(recipe.to_toml())) == recipe
 
 

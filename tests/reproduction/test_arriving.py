@@ -21,7 +21,7 @@ from statetrace.lenses.loading import load_run
 from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.runs import Run
 from statetrace.studies.table import results as study_rows
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.loop import train
 from statetrace.zoo import adopt
 from tests.reproduction.made import write_csv, write_json, write_patching, write_study
@@ -67,7 +67,7 @@ def kept(tmp_path_factory):
     to look as if it were GPT-2 of the paper's size in the middle of its training."""
     folder = tmp_path_factory.mktemp("kept")
     run = Run(folder / "run")
-    train(Recipe.of(TINY), run, Quiet())
+    train(Recipe.of(TINY), run, Callback())
     look(run, LOOK)
     keep(run.path, folder / "S5")
     model = adopt(P, folder / "model")

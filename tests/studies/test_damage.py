@@ -17,7 +17,7 @@ from statetrace.studies.grid import read_study
 from statetrace.studies.survey import Survey
 from statetrace.studies.table import results
 from statetrace.studies.worker import work
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.loop import train
 from tests.studies.conftest import contents, prepared, study_file, undisturbed
 
@@ -102,7 +102,7 @@ def test_a_study_and_a_run_do_not_share_a_folder(tmp_path):
     before = sorted(study.path.rglob("*"))
     for resume in (False, True):
         with pytest.raises(StatetraceError, match=r"study' already holds a study"):
-            train(recipe, Run(study.path), Quiet(), resume)
+            train(recipe, Run(study.path), Callback(), resume)
     assert sorted(study.path.rglob("*")) == before
 
     run = Run(tmp_path / "run")

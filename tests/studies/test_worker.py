@@ -12,7 +12,7 @@ from statetrace.studies import cell as cells
 from statetrace.studies.survey import Survey
 from statetrace.studies.table import results, write_table
 from statetrace.studies.worker import work
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.loop import train
 from tests.studies.conftest import contents, prepared, undisturbed
 
@@ -33,7 +33,7 @@ def test_a_cell_is_the_run_that_train_would_make(tmp_path):
     study = undisturbed(tmp_path, seeds=1)
     (cell,) = study.plan.cells
     plain = Run(tmp_path / "plain")
-    train(Recipe.of(dict(cell.recipe)), plain, Quiet())
+    train(Recipe.of(dict(cell.recipe)), plain, Callback())
     theirs = study.run(cell)
     assert (plain.path / "metrics.jsonl").read_bytes() == (
         theirs.path / "metrics.jsonl"

@@ -85,8 +85,8 @@ def test_who_is_compiled_and_who_trained_by_the_program_on_cuda():
         config = setup.make_model(plan).config
         plan = dataclasses.replace(plan, world=World(0, 1, torch.device("cuda")))
         tokens = plan.task.vocabulary.tokens(plan.task.length)
-        program = setup.wants_program(plan, config, tokens)
-        return program, setup.wants_compile(plan, program)
+        program = setup.use_fused_step(plan, config, tokens)
+        return program, setup.use_compile(plan, program)
 
     assert on_cuda() == (True, False)
     assert on_cuda(program=False) == (False, True)

@@ -9,14 +9,15 @@ import torch
 from statetrace.config.settings import TrainingSettings
 from statetrace.groups import group
 from statetrace.models import ModelSpec, build
+from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.studies.stacked import train_together
 from statetrace.studies.worker import never
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
-from statetrace.training.auxiliary import Auxiliary, Reader
-from statetrace.training.evaluate import loss, predict
-from statetrace.training.fused import Step
+from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
+from statetrace.training.evaluate import loss
+from statetrace.training.fused import FusedStep
 from statetrace.training.loop import train
 from statetrace.training.parallel import World
 from statetrace.training.trainer import Trainer
@@ -48,9 +49,9 @@ def test_resuming_on_cuda_changes_nothing(tmp_path, model, told):
 def test_data_lives_on_the_gpu():
     plan = setup.make_plan(toy(device="cuda"), World(0, 1, torch.device("cuda", 0)))
     trainer = Trainer(plan, Run("nowhere"), setup.make_model(plan))
-    assert trainer.split.actions.is_cuda
-    assert trainer.split.batch(0, 0, 8).tokens.is_cuda
-    assert trainer.by_program
+    assert plan.training_split.actions.is_cuda
+    assert plan.training_split.batch(0, 0, 8).tokens.is_cuda
+    assert trainer.uses_fused_step
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
@@ -67,7 +68,7 @@ def test_the_program_on_cuda_is_as_near_to_float32_as_autocast(name):
             logits = predict(other, tokens)
         loss(logits, targets).backward()
         found[mixed] = torch.cat([p.grad.flatten() for p in other.parameters()])
-    step = Step([model], TrainingSettings(), loss, torch.bfloat16)
+    step = FusedStep([model], TrainingSettings(), loss, torch.bfloat16)
     step._gradients(tokens[None], targets[None])
     roles = {name: role for role, name in step.shape.names.items()}
     grads = [step.weights.grad[roles[n]][0].float().flatten() for n, _ in model.named_parameters()]
@@ -85,15 +86,15 @@ def test_a_graph_repeats_what_calls_do(layer):
         model = build(spec, 7, 24, 0).cuda().train()
         read = []
         if layer is not None:
-            wanted = Auxiliary(of, of.quotient("parity"), True, layer, 1.0, Vocabulary.plain(6))
-            read = [Reader(model, wanted).cuda()]
-        step = Step([model], TrainingSettings(), loss, torch.bfloat16, read)
+            wanted = AuxiliaryTask(of, of.quotient("parity"), True, layer, 1.0, Vocabulary.plain(6))
+            read = [ModelWithAuxiliary(model, wanted).cuda()]
+        step = FusedStep([model], TrainingSettings(), loss, torch.bfloat16, read)
         step.graphs = graphs
         generator = torch.Generator().manual_seed(0)
         for index in range(5):
             tokens, targets = torch.randint(0, 6, (2, 1, 8, 12), generator=generator).cuda()
             step(index, tokens, targets, 1e-3, [3])
-        trained = [*model.parameters(), *(p for one in read for _, p in one.named())]
+        trained = [*model.parameters(), *(p for one in read for _, p in one.named_classifier())]
         weights.append([p.detach().clone() for p in trained])
     assert all(p.abs().max() > 0 for p in weights[0])
     assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))

@@ -8,9 +8,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from statetrace.errors import StatetraceError
+from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.training import setup
-from statetrace.training.evaluate import loss, predict
+from statetrace.training.evaluate import loss
 from statetrace.training.loop import train
 from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import World

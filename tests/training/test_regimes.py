@@ -10,12 +10,13 @@ import torch
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.models import anatomy, load_checkpoint
+from statetrace.models.from_recipe import make_task
 from statetrace.runs import Run
 from statetrace.tasks.batch import UNSUPERVISED
 from statetrace.tasks.text import ByteText, windows
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
-from statetrace.training.auxiliary import Auxiliary, Labels
+from statetrace.training.auxiliary import AuxiliaryTask, Labels
 from statetrace.training.loop import train
 from statetrace.training.objectives.quotient import Cosets
 from statetrace.training.parallel import World
@@ -119,7 +120,7 @@ def parity_at(run: Run, layer: int) -> float:
     model = load_checkpoint(run.checkpoints()[-1][1])
     seen = []
     anatomy(model).blocks[layer - 1].register_forward_hook(lambda m, i, output: seen.append(output))
-    task = setup.make_task(staged(**QUICK))
+    task = make_task(staged(**QUICK))
     sequences = task.sample(600, seed=5)
     with torch.no_grad():
         predict(model, task.split(sequences).rows(slice(None)).tokens)
@@ -149,12 +150,14 @@ def test_parity_and_action_in_one_class(tmp_path):
 @pytest.mark.parametrize("form", ["tokens", "text"])
 def test_the_classes_are_those_of_state_and_action(form):
     """Of actions that are tokens and of sentences, whose last token is the same for all."""
-    task = setup.make_task(staged(**QUICK | {"form": form}))
+    task = make_task(staged(**QUICK | {"form": form}))
     drawn = task.sample(50, seed=3)
     batch = task.split(drawn).rows(slice(None))
     of = task.group.quotient("parity")
     for action in (True, False):
-        found = Labels(Auxiliary(task.group, of, action, 1, 1.0, task.vocabulary))(batch.targets)
+        found = Labels(AuxiliaryTask(task.group, of, action, 1, 1.0, task.vocabulary))(
+            batch.targets
+        )
         assert torch.equal(found == UNSUPERVISED, ~batch.mask)
         wanted = of.map[drawn.states].astype("int64")
         if action:

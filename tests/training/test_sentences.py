@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from statetrace.errors import StatetraceError
 from statetrace.lenses.loading import load_run
 from statetrace.models import ModelSpec, build, parameter_count
+from statetrace.models.from_recipe import make_task, max_length, model_spec
 from statetrace.runs import Run
 from statetrace.training import setup
 from statetrace.training.cost import estimate
@@ -85,7 +86,7 @@ def test_it_resumes_bit_for_bit(tmp_path):
 
 def test_accumulated_parts_are_the_same_texts():
     plan = setup.make_plan(toy(**TEXT, paraphrases=4), World(0, 1, torch.device("cpu")))
-    split = plan.task.split(plan.splits[0])
+    split = plan.training_split
     whole = split.batch(0, 3, 32).tokens
     halves = [split.batch(0, 3, 32, part).tokens for part in (slice(0, 16), slice(16, 32))]
     assert torch.equal(torch.cat(halves), whole)
@@ -137,8 +138,8 @@ def test_a_pretrained_model_keeps_its_words(pretrained, tmp_path):
         min(vocabulary.elements)
         >= Tokenizer.from_file(f"{pretrained}/tokenizer.json").get_vocab_size()
     )
-    longest = setup.max_length(recipe, plan.task)
-    counted = parameter_count(setup.model_spec(recipe), vocabulary.size, longest, keep_words=True)
+    longest = max_length(recipe, plan.task)
+    counted = parameter_count(model_spec(recipe), vocabulary.size, longest, keep_vocabulary=True)
     assert counted.total == sum(parameter.numel() for parameter in model.parameters())
     run = Run(tmp_path / "run")
     assert train(recipe, run, Recorder()).finished
@@ -199,4 +200,4 @@ def test_an_auxiliary_loss_reads_parity_and_action_at_the_periods(tmp_path):
 
 def test_a_folder_without_tokenizer_is_refused(tmp_path):
     with pytest.raises(StatetraceError, match=r"has no tokenizer\.json"):
-        setup.make_task(toy(**TEXT, tokenizer=str(tmp_path)))
+        make_task(toy(**TEXT, tokenizer=str(tmp_path)))

@@ -14,9 +14,9 @@ from statetrace.errors import StatetraceError
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, cost
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.loop import train
-from statetrace.training.writers import scalars, steps_before
+from statetrace.training.writers import first_steps, scalars
 from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run, weights
 
@@ -76,7 +76,7 @@ def test_topics_are_learned_before_states(whole):
     assert last["accuracy"]["next token"] > 0.5
 
 
-class Fatal(Quiet):
+class Fatal(Callback):
     """Kills its own process, beyond any handler, at a moment of a stage."""
 
     def __init__(self, moment):
@@ -86,14 +86,14 @@ class Fatal(Quiet):
         if self.moment == (self.stage, *here):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def entered(self, stage):
+    def on_stage_start(self, stage):
         self.stage = stage.name
         self.at("entered")
 
-    def stepped(self, step, train_loss):
+    def on_step(self, step, train_loss):
         self.at("step", step)
 
-    def evaluated(self, record):
+    def on_evaluation(self, record):
         self.at(record["kind"], record["step"])
 
 
@@ -249,8 +249,8 @@ def test_the_cost_of_a_chain_is_the_sum_of_its_stages():
 
 
 def test_writers_count_steps_on(whole):
-    assert steps_before(CHAIN) == {"1-topic": 0, "2-state": 12}
-    assert steps_before(toy()) == {None: 0}
+    assert first_steps(CHAIN) == {"1-topic": 0, "2-state": 12}
+    assert first_steps(toy()) == {None: 0}
     names = {name for record in whole.metrics() for name in scalars(record)}
     assert "1-topic/objective/accuracy/next-token" in names
     assert "2-state/evaluation/accuracy/parity" in names

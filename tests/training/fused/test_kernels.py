@@ -7,7 +7,12 @@ from torch.nn.functional import cross_entropy
 
 from statetrace.tasks.batch import UNSUPERVISED
 from statetrace.training.fused import plain
-from statetrace.training.fused.operations import LONGEST_IN_FLOAT32, Add, Drop, Heads
+from statetrace.training.fused.operations import (
+    LONGEST_IN_FLOAT32,
+    Dropout,
+    HeadLayout,
+    Residual,
+)
 
 pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
 from statetrace.training.fused import kernels
@@ -27,7 +32,7 @@ def nothing(*shape):
 
 def drop(share, salt):
     keys = torch.tensor([12345, 4_000_000_000], device=DEVICE)
-    return Drop(share, keys, salt) if share else None
+    return Dropout(share, keys, salt) if share else None
 
 
 def close(ours, theirs):
@@ -41,7 +46,9 @@ def test_add_and_norm(share, added, normed, upstream):
     rows = 33
     x = random(SEEDS, rows, WIDTH)
     adds = [
-        Add(random(SEEDS, rows, WIDTH, seed=i), random(SEEDS, WIDTH, seed=i), drop(share, 5 + i))
+        Residual(
+            random(SEEDS, rows, WIDTH, seed=i), random(SEEDS, WIDTH, seed=i), drop(share, 5 + i)
+        )
         for i in range(1, 1 + added)
     ]
     norms = [
@@ -87,7 +94,9 @@ def heads_of(batch, length, heads, width, rotated=0, joint=False, share=0.0):
             torch.cat([-angles.sin(), angles.sin(), zeros], dim=1),
         )
     strides = (width, 3 * width) if joint else (heads * width, width)
-    return Heads(batch, length, heads, width, strides, turns, partners, rotated, drop(share, 2))
+    return HeadLayout(
+        batch, length, heads, width, strides, turns, partners, rotated, drop(share, 2)
+    )
 
 
 def attended(ops, told, qkv, dz):
@@ -159,7 +168,7 @@ def test_rows_are_added_up_by_token(words, half):
 
 
 def test_longer_sequences_take_the_plain_road():
-    told = Heads(1, 130, 1, 16, (16, 16), None, torch.arange(16), 0)
+    told = HeadLayout(1, 130, 1, 16, (16, 16), None, torch.arange(16), 0)
     assert not kernels.fits(told)
 
 
@@ -226,7 +235,7 @@ def test_cross_entropy(words, wide):
 
 def test_matrices_are_turned():
     x = random(3, 2, 70, 130)[:, 1]
-    ours, theirs = kernels.turned(x), plain.turned(x)
+    ours, theirs = kernels.transposed(x), plain.transposed(x)
     assert ours.is_contiguous()
     assert torch.equal(ours, theirs)
 

@@ -1,4 +1,4 @@
-"""The auxiliary classifier of the program against a `Reader` and autograd."""
+"""The auxiliary classifier of the program against a `ModelWithAuxiliary` and autograd."""
 
 import copy
 
@@ -9,12 +9,13 @@ from torch.nn.utils import clip_grad_norm_
 from statetrace.config.settings import TrainingSettings
 from statetrace.groups import group
 from statetrace.models import ModelSpec, build
+from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.tasks.vocabulary import Vocabulary
-from statetrace.training.auxiliary import Auxiliary, Reader
-from statetrace.training.callback import Quiet
-from statetrace.training.evaluate import loss, predict
-from statetrace.training.fused import Step, plain
+from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
+from statetrace.training.callback import Callback
+from statetrace.training.evaluate import loss
+from statetrace.training.fused import FusedStep, plain
 from statetrace.training.fused.shape import rotation, shape_of
 from statetrace.training.fused.transformer import FusedTransformer
 from statetrace.training.fused.weights import StackedWeights
@@ -34,11 +35,11 @@ EVERY_KIND = pytest.mark.parametrize(
 def readers(name, layer, action, seeds):
     """Models of S3 and classifiers that are no longer at zero."""
     of = group("S3")
-    wanted = Auxiliary(of, of.quotient("parity"), action, layer, 0.7, Vocabulary.plain(6))
+    wanted = AuxiliaryTask(of, of.quotient("parity"), action, layer, 0.7, Vocabulary.plain(6))
     spec = ModelSpec(name, layers=LAYERS, width=32, heads=4, dropout=0.0)
     found = []
     for seed in range(seeds):
-        reader = Reader(build(spec, 7, 2 * LENGTH, seed).train(), wanted)
+        reader = ModelWithAuxiliary(build(spec, 7, 2 * LENGTH, seed).train(), wanted)
         torch.nn.init.normal_(reader.classifier.weight, std=0.3)
         torch.nn.init.normal_(reader.classifier.bias, std=0.3)
         found.append(reader)
@@ -46,7 +47,7 @@ def readers(name, layer, action, seeds):
 
 
 def program_of(ours):
-    return Step([reader.model for reader in ours], SETTINGS, loss, torch.float32, ours)
+    return FusedStep([reader.model for reader in ours], SETTINGS, loss, torch.float32, ours)
 
 
 def batches(seeds, steps):
@@ -89,7 +90,7 @@ def test_gradients_by_kernels_and_of_all_layers_at_once_are_the_same(name, layer
     from statetrace.training.fused import kernels
 
     (reader,) = readers(name, layer, True, 1)
-    shape = shape_of(reader.model).reading(layer)
+    shape = shape_of(reader.model).with_classifier(layer)
     ((tokens, targets),) = batches(1, 1)
     found = []
     for ops, at_once in ((plain, False), (kernels, True)):
@@ -99,12 +100,12 @@ def test_gradients_by_kernels_and_of_all_layers_at_once_are_the_same(name, layer
         for part in weights.parts:
             part.grad[0].fill_(float("nan"))
         turns = rotation(other.model, shape, 2 * LENGTH)
-        some = weights.some(slice(None))
+        some = weights.select(slice(None))
         program = FusedTransformer(shape, some, turns, torch.float32, ops, at_once=at_once)
         logits = program.forward(tokens).requires_grad_()
-        read = program.read.requires_grad_()
+        read = program.classifier_logits.requires_grad_()
         said = logits.view(*targets.shape, -1)
-        (loss(said[0], targets[0]) + other.loss_of(read[0], targets[0])).backward()
+        (loss(said[0], targets[0]) + other.loss(read[0], targets[0])).backward()
         program.backward(logits.grad, read.grad)
         found.append(weights.grad)
     for role in shape.names:
@@ -131,7 +132,7 @@ def test_steps_are_those_of_adamw(name, layer, action):
     for pair in zip(ours, theirs, strict=True):
         logits = [predict(reader, tokens) for reader in pair]
         torch.testing.assert_close(*logits, rtol=1e-3, atol=1e-4)
-        torch.testing.assert_close(*(reader.read for reader in pair), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(*(reader.logits for reader in pair), rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(*(r.classifier.weight for r in pair), rtol=1e-4, atol=1e-5)
 
 
@@ -146,13 +147,13 @@ def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, m
         return staged(*chain, model=model, dropout=0.0, program=program, **told)
 
     whole, parts, plain = (Run(tmp_path / name) for name in ("whole", "parts", "plain"))
-    train(recipe(True), whole, Quiet())
+    train(recipe(True), whole, Callback())
     for moment in (("1-state", "step", 7), ("2-state", "step", 8)):
         killed(recipe(True), parts, moment)
-    train(recipe(True), parts, Quiet(), resume=True)
+    train(recipe(True), parts, Callback(), resume=True)
     assert_same_bytes(whole, parts)
     assert (parts.stage("1-state").checkpoint(12) / "auxiliary.safetensors").is_file()
-    train(recipe(None), plain, Quiet())
+    train(recipe(None), plain, Callback())
     for ours, theirs in zip(whole.metrics(), plain.metrics(), strict=True):
         if ours["kind"] == "auxiliary":
             assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.01)

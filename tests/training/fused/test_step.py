@@ -9,11 +9,12 @@ import torch
 from statetrace.config.settings import TrainingSettings
 from statetrace.errors import StatetraceError
 from statetrace.models import ModelSpec, build
+from statetrace.models.predict import predict
 from statetrace.runs import Run
-from statetrace.training.callback import Quiet
-from statetrace.training.evaluate import loss, predict
-from statetrace.training.fused import Step
-from statetrace.training.fused.shape import rotation, shape_of, unmoved
+from statetrace.training.callback import Callback
+from statetrace.training.evaluate import loss
+from statetrace.training.fused import FusedStep
+from statetrace.training.fused.shape import rotation, shape_of, zero_gradient_columns
 from statetrace.training.fused.transformer import FusedTransformer
 from statetrace.training.fused.weights import StackedWeights
 from statetrace.training.loop import train
@@ -45,10 +46,10 @@ def test_gradients_are_those_of_the_model(name, batch, by_token):
     """Also where the first block is done for the vocabulary instead of for every row."""
     ours = models(name, 2)
     theirs = copy.deepcopy(ours)
-    step = Step(ours, SETTINGS, loss, torch.float32)
+    step = FusedStep(ours, SETTINGS, loss, torch.float32)
     ((tokens, targets),) = batches(2, 1, batch=batch)
     losses = step._gradients(tokens, targets)
-    assert step._program(slice(None))._for_words == by_token
+    assert step._transformer(slice(None))._for_words == by_token
     for number, model in enumerate(theirs):
         value = loss(predict(model, tokens[number]), targets[number])
         value.backward()
@@ -77,7 +78,7 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
         named = dict(copy.deepcopy(model).named_parameters())
         weights = StackedWeights([named], shape, torch.float32, joined=True)
         turns = rotation(model, shape, 2 * LENGTH)
-        some = weights.some(slice(None))
+        some = weights.select(slice(None))
         program = FusedTransformer(shape, some, turns, torch.float32, work, keys, at_once)
         for part in weights.parts:
             part.grad[0].fill_(float("nan"))
@@ -101,12 +102,12 @@ def test_kernels_keep_seeds_apart(name):
         named = [dict(model.named_parameters()) for model in copy.deepcopy(several)]
         weights = StackedWeights(named, shape, torch.float32, joined=True)
         turns = rotation(several[0], shape, 2 * LENGTH)
-        program = FusedTransformer(shape, weights.some(slice(None)), turns, torch.float32, work)
+        program = FusedTransformer(shape, weights.select(slice(None)), turns, torch.float32, work)
         program.backward(torch.randn(program.forward(tokens).shape, generator=torch.manual_seed(1)))
         found.append(weights.grad)
     for role in shape.names:
         torch.testing.assert_close(found[0][role], found[1][role], rtol=1e-4, atol=1e-4)
-    still = unmoved(shape, "cpu") == 1
+    still = zero_gradient_columns(shape, "cpu") == 1
     assert still.any()
     for layer in range(shape.layers):  # what does nothing is not moved by rounding either
         assert not found[1][f"{layer}.qkv.b"][:, still].any()
@@ -118,7 +119,7 @@ def test_steps_are_those_of_adamw(name):
     """Clipping, weight decay and a changing rate included; and the model sees its new weights."""
     ours = models(name, 3)
     theirs = copy.deepcopy(ours)
-    step = Step(ours, SETTINGS, loss, torch.float32)
+    step = FusedStep(ours, SETTINGS, loss, torch.float32)
     optimizers = [adamw(model, SETTINGS) for model in theirs]
     for index, (tokens, targets) in enumerate(batches(3, 4)):
         rate = 1e-3 * (1 - index / 10)
@@ -138,13 +139,13 @@ def test_steps_are_those_of_adamw(name):
 
 def test_rehearsing_changes_nothing():
     """What is run before a CUDA graph is captured, here on a CPU."""
-    step = Step(models("pythia", 3), SETTINGS, loss, torch.float32)
+    step = FusedStep(models("pythia", 3), SETTINGS, loss, torch.float32)
     ((tokens, targets),) = batches(3, 1)
-    step.adam.tell(0, 1e-2)
+    step.adam.set_step(0, 1e-2)
     before = [tensor.clone() for part in step.weights.parts for tensor in part.changing]
     for seeds in step._portions(tokens):
         step._gradients(tokens, targets, seeds)
-        step.adam.rehearse(seeds)
+        step.adam.warm_up(seeds)
     after = [tensor for part in step.weights.parts for tensor in part.changing]
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
     step(0, tokens, targets, 1e-2, [0, 1, 2])
@@ -153,7 +154,7 @@ def test_rehearsing_changes_nothing():
 
 def test_positions_that_are_no_longer_used_stay_where_they_are():
     (model,) = models("gpt2", 1)
-    step = Step([model], TrainingSettings(), loss, torch.float32)
+    step = FusedStep([model], TrainingSettings(), loss, torch.float32)
     for length in (LENGTH, 4):
         ((tokens, targets),) = batches(1, 1, length)
         step._gradients(tokens, targets)
@@ -164,7 +165,7 @@ def test_positions_that_are_no_longer_used_stay_where_they_are():
 def test_dropout_is_a_function_of_seed_and_step():
     def losses(seed, share=0.3):
         (model,) = models("gpt2", 1, share)
-        step = Step([model], SETTINGS, loss, torch.float32)
+        step = FusedStep([model], SETTINGS, loss, torch.float32)
         return [step(i, *both, 0.0, [seed]).item() for i, both in enumerate(batches(1, 3))]
 
     assert losses(0) == losses(0)
@@ -177,11 +178,11 @@ def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, m
     told = {"model": model, "dropout": 0.0, "grow": 0.5}
     whole, parts, plain = (Run(tmp_path / name) for name in ("whole", "parts", "plain"))
     recipe = toy(program=True, **told)
-    train(recipe, whole, Quiet())
+    train(recipe, whole, Callback())
     train(recipe, parts, Recorder(stop_after=[7]), resume=True)
-    train(recipe, parts, Quiet(), resume=True)
+    train(recipe, parts, Callback(), resume=True)
     assert_same_run(whole, parts)
-    train(toy(**told), plain, Quiet())
+    train(toy(**told), plain, Callback())
     for ours, theirs in zip(whole.metrics(), plain.metrics(), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
@@ -189,7 +190,7 @@ def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, m
 def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(tmp_path):
     chain = staged({"objective": "parity"}, {"objective": "state", "accumulate": 2}, program=True)
     with pytest.raises(StatetraceError, match="accumulate is 2"):
-        train(chain, Run(tmp_path / "run"), Quiet())
+        train(chain, Run(tmp_path / "run"), Callback())
     assert not (tmp_path / "run").exists()
 
 
@@ -202,4 +203,4 @@ def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(t
 )
 def test_what_the_program_cannot_do_it_says(tmp_path, told, words):
     with pytest.raises(StatetraceError, match=words):
-        train(toy(program=True, **told), Run(tmp_path / "run"), Quiet())
+        train(toy(program=True, **told), Run(tmp_path / "run"), Callback())

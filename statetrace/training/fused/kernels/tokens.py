@@ -1,5 +1,5 @@
-"""Rows added up by their token: a product with ones and zeros, which a general product is slow at,
-as it has a few rows of output and very long sums."""
+"""Rows summed by their token: a product with a matrix of ones and zeros. A general product is slow
+here, with few output rows and very long sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statetrace.training.fused import plain
 from statetrace.training.fused.kernels.sums import PROGRAMS
 
 MOST_WORDS = 128
-"""Sums that a program holds at once; of more words than these it is left to a general product."""
+"""Sums that a program holds at once; larger vocabularies use a general product."""
 
 
 @triton.jit
@@ -20,7 +20,7 @@ def _by_token_kernel(
     x, tokens, sums, rows, width, words, programs,
     PRECISION: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WORDS: tl.constexpr,
 ):  # fmt: skip
-    """Every program takes some of the rows."""
+    """Every program sums some of the rows."""
     program = tl.program_id(0)
     seed = tl.program_id(2)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
