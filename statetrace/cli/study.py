@@ -17,7 +17,6 @@ from statetrace.cli.console import note, out
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
-from statetrace.studies.grid import read_study
 
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="A study folder.")]
 
@@ -90,13 +89,9 @@ def run(
     skipped, others resume from their last checkpoint, bit for bit. Several such processes may share
     one STUDY.
     """
-    from statetrace.studies.cell import check_cells
+    from statetrace.studies.run import prepare_study
 
-    study = Study.prepare(out, read_study(file))
-    check_cells(study)
-    if retry_failed:
-        for name in study.forget_failed():
-            note(f"{name}: will be tried again")
+    study = prepare_study(file, out, retry_failed, note)
     if prepare:
         note(f"{len(study.plan.cells):,} cells planned in {out}")
         return
@@ -113,14 +108,12 @@ def _train(
     study: Study, engine: str, jobs: int | None, gpus_per_run: float | None, address: str | None
 ) -> int:
     """Returns the number of failed cells."""
-    from statetrace.studies.engines import make_pool
-    from statetrace.studies.supervise import supervise
+    from statetrace.studies.run import run_study
 
-    pool = make_pool(engine, study, jobs, gpus_per_run, address)
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with study_view.StudyProgress(len(study.plan.cells)) as progress:
-            states = supervise(study, pool, progress.draw, note)
+            states = run_study(study, engine, jobs, gpus_per_run, address, progress.draw, note)
     except KeyboardInterrupt:
         note(f"stopped; the same command continues {study.path}")
         raise typer.Exit(130) from None
@@ -168,20 +161,15 @@ def look(
 
 
 def _write_tables(study: Study) -> None:
-    from statetrace.studies.proportions import associations, proportions
-    from statetrace.studies.table import evidence, results, write_table
+    from statetrace.studies.table import write_tables
 
     for sentence in study.damages():
         note(sentence)
-    rows = results(study)
-    file = write_table(rows, study.path / "results.parquet")
-    note(f"table: {file}")
-    if numbers := evidence(study):
-        write_table(numbers, study.path / "evidence.parquet")
-    for compute in (proportions, associations):
-        if statistics := compute(rows, study.plan.factors):
-            write_table(statistics, study.path / f"{compute.__name__}.parquet")
-            out.print(study_view.plain(compute.__name__, statistics))
+    tables = write_tables(study)
+    note(f"table: {study.path / 'results.parquet'}")
+    for name in ("proportions", "associations"):
+        if name in tables:
+            out.print(study_view.plain(name, tables[name]))
 
 
 @app.command("slurm")

@@ -113,6 +113,24 @@ def write_table(rows: list[dict[str, Any]], file: Path) -> Path:
     return file
 
 
+def write_tables(study: Study) -> dict[str, list[dict[str, Any]]]:
+    """Write STUDY/results, evidence, proportions and associations, those that have rows; returns
+    the rows by name."""
+    from statetrace.studies.proportions import associations, proportions
+
+    rows = results(study)
+    tables = {
+        "results": rows,
+        "evidence": evidence(study),
+        "proportions": proportions(rows, study.plan.factors),
+        "associations": associations(rows, study.plan.factors),
+    }
+    tables = {name: rows for name, rows in tables.items() if rows}
+    for name, rows in tables.items():
+        write_table(rows, study.path / f"{name}.parquet")
+    return tables
+
+
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:
     columns = list(rows[0]) if rows else []
     return pa.table(
