@@ -85,5 +85,5 @@ def test_the_same_label_is_told_by_inverse_movements_in_the_other_notation():
 
 @pytest.mark.parametrize("name", ["Z6", "D4", "S3xZ2"])
 def test_groups_that_move_no_objects_are_refused(name):
-    with pytest.raises(StatetraceError, match=r"cannot be told as text: its elements, such as"):
+    with pytest.raises(StatetraceError, match=r"cannot be written as text: its elements, such as"):
         check_permutations(group(name))

@@ -47,7 +47,7 @@ def test_the_other_notation_is_refused_by_name(tmp_path):
     [
         ("132", ["132", "123"], "the initial state is '132'"),
         ("132 312", ["123", "132"], "2 actions but 2 states"),
-        ("132 999", ["123", "132", "123"], "'999' is no element of S3"),
+        ("132 999", ["123", "132", "123"], "'999' is not an element of S3"),
         ("", ["123"], "the story is empty"),
     ],
 )
@@ -78,7 +78,7 @@ def test_a_task_uses_them(tmp_path):
     assert np.array_equal(np.concatenate([train.actions, analysis.actions]), made.actions)
     short, _ = task.at_length(4).splits(None, 0.1, seed=0, folder=folder)
     assert short.length == 4
-    with pytest.raises(StatetraceError, match=r"61 unique .* holds only 60"):
+    with pytest.raises(StatetraceError, match=r"holds only 60 unique .* 61"):
         task.splits(61, 0.1, seed=0, folder=folder)
     with pytest.raises(StatetraceError, match="holds no sequences"):
         task.splits(None, 0.1, seed=0, folder=tmp_path)

@@ -91,7 +91,7 @@ def test_wordings_depend_on_row_and_position_alone():
 
 def test_all_wordings_are_used_about_equally():
     task = text_task(length=20, wordings=4)
-    told = task.vocabulary._told[1]  # [wordings, stride]
+    told = task.vocabulary._actions[1]  # [wordings, stride]
     slots = task.encode(torch.ones(200, 20, dtype=torch.long))[:, 1:].unflatten(1, (20, -1))
     used = (slots[:, :, None] == told).all(-1)  # [rows, positions, wordings]
     assert (used.sum(-1) == 1).all()
@@ -167,9 +167,9 @@ def test_a_file_that_is_no_tokenizer(tmp_path):
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(StatetraceError, match="paraphrases 5 cannot be had"):
+    with pytest.raises(StatetraceError, match="paraphrases 5 is not available"):
         sentences(group("S3"), 5)
-    with pytest.raises(StatetraceError, match="Z6 cannot be told as text"):
+    with pytest.raises(StatetraceError, match="Z6 cannot be written as text"):
         sentences(group("Z6"))
 
 

@@ -79,7 +79,9 @@ def test_restricted_actions():
     made = unique_sequences(s4, 300, 8, 0, swaps)
     assert set(made.actions.ravel().tolist()) == set(swaps)
     assert set(made.states[:, 0].tolist()) <= set(swaps)
-    with pytest.raises(StatetraceError, match="only 36 of length 2 over 6 actions"):
+    with pytest.raises(
+        StatetraceError, match="only 36 different sequences of length 2 over 6 actions"
+    ):
         unique_sequences(s4, 37, 2, 0, swaps)
 
 
@@ -107,7 +109,11 @@ def cut_off(file):
         ("states.npy", lambda file: np.save(file, np.zeros((4, 7), np.uint8)), "4 x 7, but .* 20"),
         ("actions.npy", lambda file: np.save(file, np.zeros(9, np.uint8)), r"shape \(9,\)"),
         ("actions.npy", lambda file: np.save(file, np.zeros((20, 7))), "float64"),
-        ("actions.npy", lambda file: np.save(file, np.full((20, 7), 6, np.uint8)), "6 is no elem"),
+        (
+            "actions.npy",
+            lambda file: np.save(file, np.full((20, 7), 6, np.uint8)),
+            "6 is not an",
+        ),
         ("sequences.json", lambda file: file.write_text('{"group"'), "delimiter"),
         ("sequences.json", lambda file: file.write_text("{}"), "group"),
         ("sequences.json", lambda file: file.write_text("[]"), "list"),

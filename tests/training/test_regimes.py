@@ -89,7 +89,7 @@ def test_the_loss_of_a_quotient_against_a_loop():
     assert torch.isfinite(logits.grad).all()
     answers = torch.tensor([[of.kernel[0], of.kernel[1], 24]])
     same = torch.full((1, 3), of.kernel[2])
-    assert cosets.right(answers, same).tolist() == [[True, True, False]]
+    assert cosets.correct(answers, same).tolist() == [[True, True, False]]
 
 
 def test_any_quotient_by_name(tmp_path):
@@ -183,11 +183,11 @@ def test_a_run_with_an_auxiliary_loss_resumes_exactly(tmp_path):
 @pytest.mark.parametrize(
     ("stage", "complaint"),
     [
-        ({"auxiliary": "parity", "auxiliary_layer": 3}, "auxiliary_layer 3 .* has 2 layers"),
+        ({"auxiliary": "parity", "auxiliary_layer": 3}, "auxiliary_layer 3 .* 2 layers"),
         ({"auxiliary": "parity,mood"}, "auxiliary 'parity,mood' cannot be read"),
         ({"auxiliary": "Z3"}, "no quotient 'Z3'"),
-        ({"auxiliary_layer": 1}, "auxiliary_layer 1 is for an auxiliary loss"),
-        ({"objective": "control", "auxiliary": "parity"}, "auxiliary means nothing .* 'control'"),
+        ({"auxiliary_layer": 1}, "auxiliary_layer 1 has no effect"),
+        ({"objective": "control", "auxiliary": "parity"}, "auxiliary has no effect .* 'control'"),
     ],
 )
 def test_auxiliary_losses_that_make_no_sense(stage, complaint):
@@ -310,10 +310,10 @@ def test_pieces_of_a_text(tmp_path, book):
 @pytest.mark.parametrize(
     ("stages", "complaint"),
     [
-        ([{"objective": "text"}, STATE], "no file was given"),
+        ([{"objective": "text"}, STATE], "needs a file"),
         ([{"objective": "text", "file": "nowhere.txt"}, STATE], "'nowhere.txt' cannot be read"),
         ([{"objective": "text", "file": "README.md"}], "cannot be the last stage"),
-        ([{"objective": "topic", "file": "README.md"}], "file means nothing to objective 'topic'"),
+        ([{"objective": "topic", "file": "README.md"}], "file has no effect on objective 'topic'"),
     ],
 )
 def test_text_stages_that_make_no_sense(stages, complaint):

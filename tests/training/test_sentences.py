@@ -169,10 +169,10 @@ def test_stages_before_it_are_told_in_words_too(first, tmp_path):
     ("changes", "message"),
     [
         ({"form": "speech"}, "form 'speech' is unknown; use one of tokens, text"),
-        ({"paraphrases": 2}, "paraphrases 2 means nothing to form 'tokens'"),
-        ({"tokenizer": "somewhere"}, "tokenizer somewhere means nothing to form 'tokens'"),
-        ({"form": "text", "paraphrases": 9}, "paraphrases 9 cannot be had; use a number from 1"),
-        ({"form": "text", "group": "Z6"}, "Z6 cannot be told as text"),
+        ({"paraphrases": 2}, "paraphrases 2 has no effect with form 'tokens'"),
+        ({"tokenizer": "somewhere"}, "tokenizer somewhere has no effect with form 'tokens'"),
+        ({"form": "text", "paraphrases": 9}, "paraphrases 9 is not available; use a number from 1"),
+        ({"form": "text", "group": "Z6"}, "Z6 cannot be written as text"),
         (
             {"form": "text", "tokenizer": "/nowhere"},
             r"there is no folder '/nowhere': give one with tokenizer\.json, or",

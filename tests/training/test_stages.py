@@ -278,9 +278,9 @@ def test_a_chain_is_not_resumed_as_another(whole):
         ("[stage]\nsteps = 3", r"'stage' .* write each stage under \[\[stage\]\]"),
         ("[[stage]]\nstepz = 3", r"'stepz' in \[\[stage\]\] number 1 .*did you mean 'steps'"),
         ("[[stage]]\nlength = 101", r"stage 1 \(state\): length 101 is more than the task's 100"),
-        ("[[stage]]\nsteps = 9\nwarmup = 9", r"stage 1 \(state\): warmup 9 leaves nothing of 9"),
-        ("[[stage]]\nstop_at = 99.5", r"stop_at 99.5 is no share"),
-        ("[[stage]]\nmixture = -1.0", r"mixture -1.0 is no Dirichlet"),
+        ("[[stage]]\nsteps = 9\nwarmup = 9", r"stage 1 \(state\): warmup 9 takes up all 9"),
+        ("[[stage]]\nstop_at = 99.5", r"stop_at 99.5 is not"),
+        ("[[stage]]\nmixture = -1.0", r"mixture -1.0 is not a Dirichlet"),
         ("[[stage]]\ntable = 'paper-1'\ntopics = 3", r"table 'paper-1' has its own topics"),
         ("[[stage]]\n" * 17, r"17 stages are too many; use at most 16"),
     ],
@@ -295,7 +295,7 @@ def test_bad_chains_are_quoted(tmp_path, text, complaint):
     ("stage", "complaint"),
     [
         ({"objective": "dance"}, r"stage 1-dance: objective 'dance' is unknown; use one of state"),
-        ({"objective": "state", "table": "paper-1"}, r"table means nothing to objective 'state'"),
+        ({"objective": "state", "table": "paper-1"}, r"table has no effect on objective 'state'"),
         ({"objective": "topic", "table": "paper-9"}, r"table 'paper-9' is unknown; use paper-1"),
     ],
 )
