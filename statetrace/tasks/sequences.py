@@ -51,7 +51,7 @@ class Sequences:
         """The first `length` actions of each, without rows that become equal to an earlier one."""
         if length > self.length:
             raise StatetraceError(
-                f"length {length} was asked for, but these sequences have only {self.length}"
+                f"length {length} is too long: these sequences have {self.length} actions"
             )
         if length == self.length:
             return self
@@ -80,13 +80,13 @@ class Sequences:
         file = folder / "sequences.json"
         try:
             about = json.loads(file.read_text())
-            found = (about["group"], about["notation"])
+            stored = (about["group"], about["notation"])
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(file, error) from None
-        same = found == (group.name, group.notation)
+        same = stored == (group.name, group.notation)
         if not same or stored_group(folder, group) != group:
             raise StatetraceError(
-                f"{folder} holds sequences of {found[0]} in notation '{found[1]}', not of "
+                f"{folder} holds sequences of {stored[0]} in notation '{stored[1]}', not of "
                 f"{group.name} in '{group.notation}'; set group and notation to what the folder has"
             )
         actions, states = (_elements(folder / f"{name}.npy", group) for name in FILES)

@@ -68,12 +68,15 @@ def test_a_recipe_survives_being_written(path):
         ("[training]\nsteps = 5\nwarmup = 9", r"warmup 9 takes up all 5"),
         ('[training]\nschedule = "wavy"', r"schedule 'wavy' is unknown; use one of linear"),
         ("[training]\nlearning_rate = -1.0", r"learning_rate -1.0 is not positive"),
-        ("[training]\nlearning_rate = nan", r"learning_rate nan must be a positive"),
+        ("[training]\nlearning_rate = nan", r"learning_rate nan is not positive"),
         ("[task]\nanalysis_fraction = 1.5", r"analysis_fraction 1.5"),
         ("[training\n", r"is not valid TOML"),
         ('extends = "gone.toml"', r"there is no recipe '.*gone.toml', which recipe .*bad.toml'"),
         ('extends = "bad.toml"', r"extend one another in a circle: .*bad.toml' -> .*bad.toml'"),
-        ("seeds = 3", r"'.*bad.toml' is a study of many runs; `statetrace study .*bad.toml --out"),
+        (
+            "seeds = 3",
+            r"'.*bad.toml' is a study, not a recipe; use `statetrace study .*bad.toml --out",
+        ),
         ("extends = 3", r"extends 3 in recipe '.*bad.toml' is not"),
     ],
 )

@@ -156,7 +156,7 @@ def test_a_tokenizer_that_swallows_periods_is_refused():
     made.train_from_iterator(
         ["Swap positions 2 and 3. ."], trainers.WordLevelTrainer(special_tokens=["?"])
     )
-    with pytest.raises(StatetraceError, match="joins periods with what stands beside them"):
+    with pytest.raises(StatetraceError, match="merges periods with their neighbours"):
         text_task(read=made)
 
 

@@ -179,7 +179,7 @@ def test_stages_before_it_are_told_in_words_too(first, tmp_path):
         ),
         (
             {"form": "text", "tokenizer": "nowhere"},
-            r"'nowhere' is no folder here.*, put tokenizer\.json of that model into a folder",
+            r"'nowhere' is not a local folder.*, put tokenizer\.json of that model into a folder",
         ),
     ],
 )

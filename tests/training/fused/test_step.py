@@ -49,7 +49,7 @@ def test_gradients_are_those_of_the_model(name, batch, by_token):
     step = FusedStep(ours, SETTINGS, loss, torch.float32)
     ((tokens, targets),) = batches(2, 1, batch=batch)
     losses = step._gradients(tokens, targets)
-    assert step._transformer(slice(None))._for_words == by_token
+    assert step._transformer(slice(None))._per_token == by_token
     for number, model in enumerate(theirs):
         value = loss(predict(model, tokens[number]), targets[number])
         value.backward()
