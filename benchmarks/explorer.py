@@ -17,8 +17,9 @@ import statistics
 import threading
 import time
 
+from statetrace.explorer import open_model
 from statetrace.explorer.server import Trust, application, listen, web_server
-from statetrace.inspection import Session, open_model
+from statetrace.inspection import Session
 from statetrace.zoo import catalogue
 
 

@@ -123,12 +123,12 @@ def summarised(results: Any, group: Any) -> dict[str, Any]:
     """The numbers of a verdict without its weights: what weights are fitted to."""
     from statetrace.mechanisms.cutoff_verdict import read_cutoffs
     from statetrace.mechanisms.evidence import NEEDED, Evidence
-    from statetrace.mechanisms.verdict import measure
+    from statetrace.mechanisms.verdict import measure_distances
 
     fast = read_cutoffs(results["generalization"])
     if not all(lens in results for lens in NEEDED):
         return {"fast": fast, "measures": None}
-    return {"fast": fast, "measures": measure(Evidence.of(results, group), group)}
+    return {"fast": fast, "measures": measure_distances(Evidence.of(results, group), group)}
 
 
 def make(folder: Path, processes: int, limit: int | None = None) -> list[dict[str, Any]]:

@@ -191,7 +191,10 @@ class Analyzer:
         analysis = Analysis(self.length)
         if at_length is not None:
             self._check_length(at_length)
-            first, names = [n for n in names if n in WHOLE], [n for n in names if n not in WHOLE]
+            from statetrace.lenses.registry import LENSES
+
+            first = [name for name in names if LENSES[name].whole]
+            names = [name for name in names if name not in first]
             self._run_lenses(first, specs, None, analysis, recompute, on_progress)
             if not names:
                 return analysis
@@ -352,5 +355,5 @@ class Analyzer:
         """Keep the verdict about the newest checkpoint in the run folder."""
         if self.run is not None and self._asked_step is None:
             about = {} if weights is None else {"weights": weights}
-            write_json(self.run.path / "verdict.json", judged.as_json() | about)
+            write_json(self.run.path / "verdict.json", judged.to_dict() | about)
         return judged

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from statetrace.config.recipe import Recipe
     from statetrace.lenses.loading import LoadedModel
     from statetrace.mechanisms.signatures import Signature
-    from statetrace.report.figures.chart import Chart
-    from statetrace.report.run_results import RunResults
+    from statetrace.reports.figures.chart import Chart
+    from statetrace.reports.run_results import RunResults
     from statetrace.training.callback import Callback
 
 ZOO = "zoo:"
@@ -197,7 +197,7 @@ def report(models: Iterable[TrackedModel | str | Path] | TrackedModel, path: str
     Args:
         models: tracked models, run folders or study folders.
     """
-    from statetrace.report.page import write_report
+    from statetrace.reports.page import write_report
 
     several = [models] if isinstance(models, TrackedModel | str | Path) else list(models)
     sources = [m._for_report() if isinstance(m, TrackedModel) else Path(m) for m in several]
@@ -389,19 +389,19 @@ class TrackedModel(Analyzer):
                 by_lens[name][setting] = value
         return by_lens
 
-    def _for_report(self) -> Path | list[RunResults]:
+    def _for_report(self) -> Path | RunResults:
         if self.run is not None:
             if not (self.run.path / "lenses").is_dir():
                 self.verdict()
             return self.run.path
         verdict = self.verdict().to_dict()
-        return [self._results_in_memory(verdict)]
+        return self._results_in_memory(verdict)
 
     def _results_in_memory(self, verdict: dict[str, Any] | None = None) -> RunResults:
-        from statetrace.report.run_results import RunResults
+        from statetrace.reports.run_results import RunResults
 
         results = {lens: result for (lens, _), result in self.store._memory.items()}
-        return RunResults.of(results, self.group, self.length, self.name, verdict)
+        return RunResults(results, self.group, self.length, self.name, verdict)
 
 
 class Results(Mapping[str, LensResult]):
@@ -447,10 +447,10 @@ class Results(Mapping[str, LensResult]):
 
     @cached_property
     def _for_figures(self) -> RunResults:
-        from statetrace.report.run_results import RunResults
+        from statetrace.reports.run_results import RunResults
 
         model = self._model
-        return RunResults.of(self._results, model.group, model.length, model.name)
+        return RunResults(self._results, model.group, model.length, model.name)
 
 
 @dataclass(frozen=True, repr=False)
@@ -467,7 +467,7 @@ class Result(LensResult):
     @property
     def headline(self) -> str:
         """What to read first, in one sentence."""
-        from statetrace.report.headlines import headline
+        from statetrace.reports.headlines import headline
 
         return headline(self)
 
@@ -478,7 +478,7 @@ class Result(LensResult):
             figure: which one, where the lens has several; by default its main figure.
             options: choices of the figure, such as pairs="same parity".
         """
-        from statetrace.report.figures.catalogue import figures_of
+        from statetrace.reports.figures.catalogue import figures_of
 
         assert self._results is not None
         entries = {entry.name: entry for entry in figures_of(self.lens)}
@@ -555,7 +555,7 @@ class Signatures(Mapping[str, "Signature"]):
 
     def plot(self, pairs: str = "opposite parity") -> Chart:
         """The heat map that patching prefixes would give, for every algorithm."""
-        from statetrace.report.figures.predicted import signatures
+        from statetrace.reports.figures.predicted import signatures
 
         return signatures(self.group, self.length, pairs=pairs)
 

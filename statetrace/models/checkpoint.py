@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import transformers
 
+from statetrace import plugins
 from statetrace.errors import StatetraceError
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
@@ -72,6 +73,9 @@ def _folder(source: str, patterns: list[str], needed: str) -> Path:
 
 def load_config(folder: Path) -> Any:
     """The configuration in a checked folder."""
+    kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
+    if kind not in transformers.CONFIG_MAPPING:
+        plugins.loaded("family")  # one of them may tell transformers about the model type
     try:
         with quiet():
             config = transformers.AutoConfig.from_pretrained(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from statetrace.errors import StatetraceError
-from statetrace.models.families import FAMILIES, Family, Size, size_named
+from statetrace.models.families import Family, Size, families, size_named
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class ModelSpec:
 
 def model_names() -> list[str]:
     """Every name a ModelSpec accepts."""
-    return [name for family in FAMILIES for name in family.sizes]
+    return [name for family in families() for name in family.sizes]
 
 
 def _or(numbers: list[int]) -> str:

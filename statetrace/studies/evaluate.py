@@ -42,7 +42,7 @@ def measure(run: Run, step: int, device: str, full: bool) -> dict[str, Any]:
     from statetrace.mechanisms.verdict import verdict
 
     results = collect_evidence(subject.model, subject.task, {"generalization": general})
-    judged = verdict(results, subject.task.group).as_json()
+    judged = verdict(results, subject.task.group).to_dict()
     found |= {key: judged[key] for key in ("mechanism", "confidence", "says")}
     # logged while it learned, and not asked for the verdict, so that it may be compared with it
     log = dynamics(None, subject.task, DynamicsSpec(run=str(run.path), until=step))
@@ -53,13 +53,12 @@ def evidence_of(results: Mapping[str, LensResult], group: Group) -> dict[str, di
     """Lens -> algorithm -> distance, or lens -> what it says of parity; nothing of a model that
     has not learned the task."""
     from statetrace.mechanisms.evidence import NEEDED, Evidence
-    from statetrace.mechanisms.verdict import MEASURED
-    from statetrace.mechanisms.verdict import measure as measured
+    from statetrace.mechanisms.verdict import MEASURED, measure_distances
 
     if not all(lens in results for lens in NEEDED):
         return {}
     evidence = Evidence.of(results, group)
-    numbers = measured(evidence, group)
+    numbers = measure_distances(evidence, group)
     found = {lens: numbers[lens] for lens in MEASURED if lens in numbers}
     if "generalization" in numbers:
         found["generalization"] = {"parity apart": numbers["generalization"]}

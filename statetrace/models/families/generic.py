@@ -115,7 +115,7 @@ def _projection(attention: nn.Module) -> nn.Module | None:
 def _not_found(model: Any, what: str) -> StatetraceError:
     kind = model.config.model_type
     return StatetraceError(
-        f"the parts of a {kind!r} model cannot be found ({what}): write "
-        f"statetrace/models/families/{kind}.py with an Anatomy that names its blocks, embedding "
-        "and unembedding, and add it to FAMILIES in families/__init__.py."
+        f"the parts of a {kind!r} model cannot be found ({what}): register a family of your own "
+        "with an Anatomy that names its blocks, embedding and unembedding "
+        "(docs/how-to/own-family.md)."
     )

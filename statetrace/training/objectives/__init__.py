@@ -1,14 +1,15 @@
-"""The objectives of stages, by name. To add one, write a file here and a line in OBJECTIVES.
+"""The objectives of stages, by name. A built-in one is a file here and a line in BUILTIN.
 
 Every quotient of the group is an objective too, under its own name: parity, or S3 of S4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from statetrace import plugins
 from statetrace.config.stages import INHERITED, Stage
 from statetrace.errors import StatetraceError
 from statetrace.training.objectives.documents import control, topic
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "OBJECTIVES",
     "Objective",
+    "ObjectiveKind",
     "Source",
     "evaluate_objective",
     "make_objective",
@@ -43,14 +45,31 @@ class ObjectiveKind:
     vocabulary: str = "elements"
 
 
-OBJECTIVES: dict[str, ObjectiveKind] = {
+BUILTIN = {
     "state": ObjectiveKind(state, ("auxiliary", "auxiliary_layer", "auxiliary_weight")),
     "topic": ObjectiveKind(topic, ("table", "topics", "mixture", "concentration")),
     "control": ObjectiveKind(control),
     "text": ObjectiveKind(text, ("file",), vocabulary="bytes"),
 }
 
+OBJECTIVES: Mapping[str, ObjectiveKind] = plugins.Registry("objective", BUILTIN)
+"""The built-in objectives, then registered ones."""
+
 QUOTIENT = ObjectiveKind(quotient)
+
+
+def is_builtin(name: str) -> bool:
+    return name in BUILTIN
+
+
+def check_plugin(name: str, thing: Any) -> ObjectiveKind:
+    """An ObjectiveKind, or the function that builds the objective."""
+    kind = ObjectiveKind(thing) if callable(thing) else thing
+    if not isinstance(kind, ObjectiveKind):
+        raise StatetraceError(
+            f"it is {type(thing).__name__!r}, not an ObjectiveKind or a function that builds one"
+        )
+    return replace(kind, build=plugins.guarded("objective", name, kind.build))
 
 
 def objective_kind(name: str) -> ObjectiveKind:
