@@ -67,15 +67,15 @@ def test_files_that_are_something_else(tmp_path, text):
 def test_a_task_uses_them(tmp_path):
     """Written with our own group, so that it holds enough; repeated stories count once."""
     task = word_problem("S3", 8, notation="receives")
-    made, labels = task.sample(60, seed=0), task.group.labels
+    sample, labels = task.sample(60, seed=0), task.group.labels
     stories = [
         (" ".join(labels[a] for a in actions), ["123", *(labels[s] for s in states)])
-        for actions, states in zip(made.actions, made.states, strict=True)
+        for actions, states in zip(sample.actions, sample.states, strict=True)
     ]
     folder = write(tmp_path / "d", stories + stories[:5])
     train, analysis = task.splits(None, 0.1, seed=0, folder=folder)
     assert len(train) + len(analysis) == 60
-    assert np.array_equal(np.concatenate([train.actions, analysis.actions]), made.actions)
+    assert np.array_equal(np.concatenate([train.actions, analysis.actions]), sample.actions)
     short, _ = task.at_length(4).splits(None, 0.1, seed=0, folder=folder)
     assert short.length == 4
     with pytest.raises(StatetraceError, match=r"holds only 60 unique .* 61"):

@@ -181,9 +181,9 @@ def test_groups_without_parity_have_no_parity_column(tmp_path, recorder):
     assert set(run.metrics("evaluation")[-1]["accuracy"]) == {"state"}
     everything = Run(tmp_path / "all")
     train(toy(group="D6", quotients="all", steps=1), everything, recorder())
-    found = set(everything.metrics("evaluation")[-1]["accuracy"])
-    assert found >= {"state", "parity"}
-    assert len(found) > 3
+    quotients = set(everything.metrics("evaluation")[-1]["accuracy"])
+    assert quotients >= {"state", "parity"}
+    assert len(quotients) > 3
 
 
 def test_schedules_rise_and_fall():

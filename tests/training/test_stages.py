@@ -35,7 +35,7 @@ def whole(tmp_path_factory):
 def assert_same_bytes(one: Run, other: Run) -> None:
     """The log and every file of every checkpoint of every stage."""
     folders = ("checkpoints", "stages")
-    found = [
+    files = [
         {
             str(file.relative_to(run.path)): file.read_bytes()
             for folder in folders
@@ -45,8 +45,8 @@ def assert_same_bytes(one: Run, other: Run) -> None:
         | {"metrics": (run.path / "metrics.jsonl").read_bytes()}
         for run in (one, other)
     ]
-    assert found[0].keys() == found[1].keys()
-    assert [name for name in found[0] if found[0][name] != found[1][name]] == []
+    assert files[0].keys() == files[1].keys()
+    assert [name for name in files[0] if files[0][name] != files[1][name]] == []
 
 
 def test_what_the_folder_of_a_chain_holds(whole):
@@ -239,13 +239,13 @@ def test_every_stages_checkpoint_is_a_model_of_its_own(whole):
 
 def test_the_cost_of_a_chain_is_the_sum_of_its_stages():
     chain = staged(TOPIC | {"length": 3}, STATE | {"batch": 64, "stop_at": 0.9})
-    found = cost.estimate(chain)
-    assert [stage.name for stage in found.stages] == ["1-topic", "2-state"]
-    assert found.steps == 12 + 16
-    assert found.tokens == 12 * 32 * 4 + 16 * 64 * 7
-    assert found.checkpoints == 3 + 2
-    assert [stage.may_end_early for stage in found.stages] == [False, True]
-    assert found.step_seconds > 0
+    estimate = cost.estimate(chain)
+    assert [stage.name for stage in estimate.stages] == ["1-topic", "2-state"]
+    assert estimate.steps == 12 + 16
+    assert estimate.tokens == 12 * 32 * 4 + 16 * 64 * 7
+    assert estimate.checkpoints == 3 + 2
+    assert [stage.may_end_early for stage in estimate.stages] == [False, True]
+    assert estimate.step_seconds > 0
 
 
 def test_writers_count_steps_on(whole):

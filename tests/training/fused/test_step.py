@@ -35,7 +35,7 @@ def batches(seeds, steps, length=LENGTH, batch=BATCH):
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
         both = torch.randint(0, WORDS, (2, seeds, batch, length), generator=generator)
-        both[1, :, :, 0] = -100  # nothing is asked at the start marker
+        both[1, :, :, 0] = -100  # the start marker has no target
         yield both[0], both[1]
 
 
@@ -174,7 +174,7 @@ def test_dropout_is_a_function_of_seed_and_step():
 
 
 @pytest.mark.parametrize("model", ["gpt2", "pythia"])
-def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, model):
+def test_a_run_with_the_fused_step_equals_one_without_and_resumes_exactly(tmp_path, model):
     settings = {"model": model, "dropout": 0.0, "grow": 0.5}
     whole, parts, plain = (Run(tmp_path / name) for name in ("whole", "parts", "plain"))
     recipe = toy(program=True, **settings)
@@ -187,7 +187,7 @@ def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, m
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
 
-def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(tmp_path):
+def test_a_chain_with_an_unsupported_stage_is_refused_before_any_work(tmp_path):
     chain = staged({"objective": "parity"}, {"objective": "state", "accumulate": 2}, program=True)
     with pytest.raises(StatetraceError, match="accumulate is 2"):
         train(chain, Run(tmp_path / "run"), Callback())
@@ -195,12 +195,12 @@ def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(t
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"model": "llama"}, "model type llama is not gpt2 or gpt_neox"),
         ({"accumulate": 2}, "accumulate is 2"),
     ],
 )
-def test_what_the_fused_step_does_not_support_is_refused(tmp_path, settings, words):
-    with pytest.raises(StatetraceError, match=words):
+def test_what_the_fused_step_does_not_support_is_refused(tmp_path, settings, message):
+    with pytest.raises(StatetraceError, match=message):
         train(toy(program=True, **settings), Run(tmp_path / "run"), Callback())
