@@ -67,6 +67,10 @@ class Store:
             return self._memory.get((lens, length))
         return LensResult.load(place, lens) if (place / f"{lens}.json").is_file() else None
 
+    def whole_results(self) -> list[LensResult]:
+        """Results in memory at the task's own length."""
+        return [result for (_, length), result in self._memory.items() if length is None]
+
     def put(self, result: LensResult, length: int | None = None) -> None:
         place = self.place(length)
         if place is None:
