@@ -228,7 +228,7 @@ def signatures(
     """
     from statetrace.config.checks import check_seed
     from statetrace.groups import group as named
-    from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
+    from statetrace.mechanisms.algorithms import algorithm, algorithm_names
     from statetrace.mechanisms.signatures import signature
 
     states = group if isinstance(group, Group) else named(group)
@@ -236,7 +236,7 @@ def signatures(
     if quotient is not None:
         states.quotient(quotient)  # a misspelt one is an error, not a missing algorithm
     predicted, unavailable = {}, {}
-    for name in ALGORITHMS:
+    for name in algorithm_names():
         try:
             program = algorithm(name, states, quotient if name == "parity-associative" else None)
         except StatetraceError as reason:
@@ -390,19 +390,19 @@ class TrackedModel(Analyzer):
                 by_lens[name][setting] = value
         return by_lens
 
-    def _for_report(self) -> Path | list[RunResults]:
+    def _for_report(self) -> Path | RunResults:
         if self.run is not None:
             if not (self.run.path / "lenses").is_dir():
                 self.verdict()
             return self.run.path
         verdict = self.verdict().to_dict()
-        return [self._results_in_memory(verdict)]
+        return self._results_in_memory(verdict)
 
     def _results_in_memory(self, verdict: dict[str, Any] | None = None) -> RunResults:
         from statetrace.report.run_results import RunResults
 
         results = {lens: result for (lens, _), result in self.store._memory.items()}
-        return RunResults.of(results, self.group, self.length, self.name, verdict)
+        return RunResults(results, self.group, self.length, self.name, verdict)
 
 
 class Results(Mapping[str, LensResult]):
@@ -451,7 +451,7 @@ class Results(Mapping[str, LensResult]):
         from statetrace.report.run_results import RunResults
 
         model = self._model
-        return RunResults.of(self._results, model.group, model.length, model.name)
+        return RunResults(self._results, model.group, model.length, model.name)
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,32 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 
 from reproduction.measured import Measure, Measured, of_deviation, share_of
 from reproduction.measures.heat_maps import HALF, Array
 from reproduction.model_selection import looked_at, of_best
 from reproduction.results import Missing, Results, lens_file, lens_files
 from statetrace.lenses.parts.intervals import quantile
+from statetrace.lenses.result import pivot
 
 
 def grid(
     found: Results, model: str, where: str, split: str = "all", column: str = "mean"
 ) -> tuple[Array, int]:
     """A patching map of NLD [layers, positions], and the number of pairs."""
-    rows = [
+    table = [
         row
         for row in found.table(lens_file(model, "patching"))
         if (row["where"], row["split"], row["metric"]) == (where, split, "nld")
     ]
-    if not rows or not rows[0]["n"]:  # a model that hardly learned answers both of a pair alike
+    if not table or not table[0]["n"]:  # a model that hardly learned answers both of a pair alike
         raise Missing(f"of '{model}' there is no {where} map of {split} pairs")
-    shape = (max(row["layer"] for row in rows) + 1, max(row["position"] for row in rows) + 1)
-    cells = np.full(shape, np.nan)
-    for row in rows:
-        cells[row["layer"], row["position"]] = (
-            row[column] if row.get(column) is not None else np.nan
-        )
-    return cells, int(rows[0]["n"])
+    # results/ holds maps of the residual stream only
+    rows = [{"kind": "resid", "head": None, column: None} | row for row in table]
+    return pivot(pa.Table.from_pylist(rows), column), int(table[0]["n"])
 
 
 def _errors(found: Results, model: str, split: str = "all") -> Array:

@@ -1,33 +1,32 @@
-"""State and parity accuracy, by length and over training: the table, and the picture of it."""
+"""State and parity accuracy, by length and over training, as a table and a chart."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from statetrace.errors import StatetraceError
+from statetrace.report.figures.chart import TURNS, Band, Chart, Line, Mark, Panel, ReferenceLine
 from statetrace.runs import Run
 
 CUTOFF = 0.98
-"""The paper's threshold: a model is said to master a length above it."""
+"""The paper's threshold above which a model masters a length."""
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's palette, distinguishable with any kind of colour vision."""
+_COLOURS = ("state", "parity", *TURNS)
 
 
 @dataclass(frozen=True)
 class AccuracyTable:
-    """What a run's log says.
+    """The accuracy of a run.
 
     Attributes:
-        title: what was trained, in a few words.
+        title: the model and its task.
         training_length: the length it was trained on.
         steps: of the evaluations; the last one is the trained model.
         over_training: "state", "parity", ... -> mean accuracy over lengths at each evaluation.
         by_length: the same keys -> accuracy of the trained model at lengths 1, 2, ...
-        chance: the same keys -> what guessing gives.
+        chance: the same keys -> accuracy of guessing.
     """
 
     title: str
@@ -39,20 +38,23 @@ class AccuracyTable:
 
     @staticmethod
     def of(run: Run) -> AccuracyTable:
-        """From metrics.jsonl; beyond the training length from the generalization lens's table,
-        where that has been made."""
+        """From metrics.jsonl; beyond the training length from the generalization lens, if it was
+        run."""
         recipe = run.recipe
         evaluations = run.evaluations()
         if not evaluations:
-            raise StatetraceError(f"'{run.path}' has no evaluation in its log to show")
-        of = run.group
+            raise StatetraceError(f"'{run.path}' has no evaluations in its log")
+        task_group = run.group
         length = recipe["task"]["length"]
         names = list(evaluations[-1]["accuracy_by_length"])
-        orders = {w: of.order if w == "state" else of.quotient(w).image.order for w in names}
+        orders = {
+            what: task_group.order if what == "state" else task_group.quotient(what).image.order
+            for what in names
+        }
         beyond = _beyond(run, length, evaluations[-1]["step"])
         last = evaluations[-1]["accuracy_by_length"]
         return AccuracyTable(
-            title=f"{recipe['model']['name']} on {of.name}, trained on length {length}",
+            title=f"{recipe['model']['name']} on {task_group.name}, trained on length {length}",
             training_length=length,
             steps=[record["step"] for record in evaluations],
             over_training={w: [record["accuracy"][w] for record in evaluations] for w in names},
@@ -76,61 +78,52 @@ class AccuracyTable:
             writer.writerow(["length", *self.by_length])
             writer.writerows([n, *values.values()] for n, values in self.rows())
 
-    def draw(self, path: Path) -> None:
-        """Two panels as a picture file: by length, and over training."""
-        from matplotlib.figure import Figure  # not pyplot: a notebook keeps its own backend
-
-        figure = Figure(figsize=(10, 4), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True)
+    def chart(self) -> Chart:
+        """Accuracy by length, and over training."""
         lengths = list(range(1, len(self.by_length["state"]) + 1))
-        self._curves(left, lengths, self.by_length)
-        left.axhline(CUTOFF, color="grey", linestyle="--", linewidth=1)
-        left.annotate("98%", (lengths[-1], CUTOFF), color="grey", fontsize=8, va="top")
+        marks = [*self._curves(lengths, self.by_length)]
         if lengths[-1] > self.training_length:
-            left.axvspan(self.training_length + 0.5, lengths[-1] + 0.5, color="grey", alpha=0.12)
-            left.text(
-                self.training_length + 0.7, 0.03, "longer than trained on", color="dimgrey", size=8
-            )
-        left.set(xlabel="sequence length", ylabel="share of right answers", ylim=(0, 1.04))
-        left.set_title("the trained model, by length", fontsize=10)
-        self._curves(right, self.steps, self.over_training)
-        right.set(xlabel="training step")
-        right.set_title(f"over training, mean of lengths 1-{self.training_length}", fontsize=10)
-        for axes in (left, right):
-            axes.spines[["top", "right"]].set_visible(False)
-        left.xaxis.get_major_locator().set_params(integer=True)
-        right.legend(frameon=False, loc="lower right")
-        figure.suptitle(self.title, fontsize=11)
-        figure.savefig(path, dpi=150)
+            end = lengths[-1] + 0.5
+            marks.insert(0, Band(self.training_length + 0.5, end, "beyond the training length"))
+        marks.append(ReferenceLine("y", CUTOFF, "98%"))
+        trained = f"over training, mean of lengths 1-{self.training_length}"
+        curves = self._curves(self.steps, self.over_training)
+        panels = (
+            Panel(
+                "sequence length",
+                "accuracy",
+                tuple(marks),
+                "the trained model, by length",
+                y_range=(0, 1.04),
+                whole="x",
+                tall=1.3,
+            ),
+            Panel("training step", "accuracy", tuple(curves), trained, y_range=(0, 1.04), tall=1.3),
+        )
+        return Chart("accuracy", self.title, panels)
 
-    def _curves(self, axes: Any, x: list[int], curves: dict[str, list[float]]) -> None:
-        """One line each; later ones have larger, hollow marks, so that equal curves both show."""
-        size = 4.0
-        for colour, (what, values) in zip(COLOURS * 99, curves.items(), strict=False):
-            marker = "o" if len(x) <= 60 else None
-            style = {"marker": marker, "markersize": size, "markerfacecolor": "none"}
-            axes.plot(x, values, color=colour, label=what, linewidth=1.5, zorder=9 - size, **style)
-            axes.axhline(self.chance[what], color=colour, linestyle=":", linewidth=1)
-            axes.annotate(
-                f"{what} by chance",
-                (x[0], self.chance[what]),
-                color=colour,
-                fontsize=8,
-                va="bottom",
-            )
-            size += 2.5
+    def _curves(self, x: list[int], curves: dict[str, list[float]]) -> list[Mark]:
+        marks: list[Mark] = []
+        for number, (what, values) in enumerate(curves.items()):
+            colour = _COLOURS[number % len(_COLOURS)]
+            symbol = ("circle", "square", "diamond")[number % 3]
+            marks.append(Line(what, x, values, colour, mark=symbol))
+            chance = self.chance[what]
+            marks.append(ReferenceLine("y", chance, f"{what} by chance", colour, "dot"))
+        return marks
 
 
 def _beyond(run: Run, length: int, step: int) -> dict[str, list[float]]:
-    """What the generalization lens measured at lengths beyond `length`, if it was at that step."""
+    """The accuracy that the generalization lens measured beyond `length`, if it analysed that
+    step."""
     folder = run.path / "lenses"
     if not (folder / "generalization.json").is_file():
         return {}
     from statetrace.lenses.result import LensResult
 
     result = LensResult.load(folder, "generalization")
-    found: dict[str, list[float]] = {}
+    accuracy: dict[str, list[float]] = {}
     for row in result.rows() if result.subject.get("step") == step else ():
         if row["length"] > length:
-            found.setdefault(row["what"], []).append(row["accuracy"])
-    return found
+            accuracy.setdefault(row["what"], []).append(row["accuracy"])
+    return accuracy

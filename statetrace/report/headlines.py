@@ -1,136 +1,124 @@
-"""One sentence per lens: what a person should look at first. Read from the run folder alone."""
+"""One sentence per lens result: its main numbers."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Mapping
 
-import pyarrow.parquet as pq
+import numpy as np
 
-from statetrace.lenses.result import NAMES
+from statetrace.lenses.result import LensResult
 
 HALF = 0.5
-"""A patch has restored the answer when it brings back half of the logit difference."""
+"""A patch restores the answer if it brings back half of the logit difference."""
 
 
-def headlines(folder: Path, names: Iterable[str] = NAMES) -> dict[str, str]:
-    """Lens name -> sentence, for those of the lenses that left something to say in RUN/lenses."""
-    found = {}
-    for lens in names:
-        file, write = folder / f"{lens}.json", _WRITERS[lens]
-        if file.is_file():
-            sentence = write(folder, json.loads(file.read_text())["summary"])
-            if sentence:
-                found[lens] = sentence
-    return found
+def headline(result: LensResult) -> str:
+    """The main numbers of a result; "" if it has none or the lens has no headline."""
+    write = _WRITERS.get(result.lens)
+    return write(result) if write else ""
 
 
-def _generalization(folder: Path, summary: dict[str, Any]) -> str:
-    parts = [
-        f"{what} {summary['accuracy'][what]:.1%} right up to length {summary['training_length']}, "
-        + _below(cutoff["first_below"], summary)
-        for what, cutoff in summary["cutoff"].items()
-    ]
+def _generalization(result: LensResult) -> str:
+    """ "state 99.8%, parity 99.9% accurate up to length 24; state below 98% from length 31" """
+    summary = result.summary
+    accuracy = ", ".join(f"{what} {share:.1%}" for what, share in summary["accuracy"].items())
+    threshold = f"{summary['threshold']:.0%}"
+    cutoffs: dict[int | None, list[str]] = {}
+    for what, cutoff in summary["cutoff"].items():
+        cutoffs.setdefault(cutoff["first_below"], []).append(what)
+    parts = [f"{accuracy} accurate up to length {summary['training_length']}"]
+    for length, targets in cutoffs.items():
+        named = f"{' and '.join(targets)} " if len(summary["cutoff"]) > 1 else ""
+        if length is None:
+            parts.append(f"{named}above {threshold} up to length {summary['longest']}")
+        else:
+            parts.append(f"{named}below {threshold} from length {length}")
     return "; ".join(parts)
 
 
-def _below(length: int | None, summary: dict[str, Any]) -> str:
-    if length is None:
-        return f"above {summary['threshold']:.0%} to length {summary['longest']}"
-    return f"below {summary['threshold']:.0%} from length {length} on"
-
-
-def _probing(folder: Path, summary: dict[str, Any]) -> str:
-    """The curves over layers, which are the signature."""
-    curves = summary["curves"]["none"]
+def _probing(result: LensResult) -> str:
+    curves = result.summary["curves"]["none"]
     shown = [
-        f"{what} " + " ".join(f"{share:.0%}" for share in curve["accuracy"]["last"])
-        for what, curve in curves.items()
+        f"{target} " + " ".join(f"{share:.0%}" for share in curve["accuracy"]["last"])
+        for target, curve in curves.items()
     ]
-    return "read from the last token, layer by layer: " + "; ".join(shown)
+    return "probe accuracy at the last token, by layer: " + "; ".join(shown)
 
 
-def _patching(folder: Path, summary: dict[str, Any]) -> str:
-    """How long a prefix must be to bring the answer back, per layer and split."""
-    rows = [
-        row
-        for row in pq.read_table(folder / "patching.parquet").to_pylist()
-        if (row["where"], row["what"], row["kind"], row["metric"])
-        == ("prefix", "substitution", "resid", "nld")
-    ]
+def _patching(result: LensResult) -> str:
+    """How many actions a prefix needs to restore the answer, by layer and split."""
     parts = []
-    for split in dict.fromkeys(row["split"] for row in rows):
-        here = [row for row in rows if row["split"] == split and row["n"] > 0]
-        needed = []
-        for layer in sorted({row["layer"] for row in here}):
-            enough = [r["position"] for r in here if r["layer"] == layer and r["mean"] >= HALF]
-            needed.append(str(min(enough) + 1) if enough else "-")
-        if needed:
+    for split in dict.fromkeys(result.columns["split"]):
+        nld = result.grid(
+            where="prefix", what="substitution", kind="resid", metric="nld", split=split
+        )
+        restored = nld >= HALF
+        if np.isfinite(nld).any():
+            needed = [str(1 + int(row.argmax())) if row.any() else "-" for row in restored]
             parts.append(f"{split} {' '.join(needed)}")
-    return "actions to restore, layer by layer: " + "; ".join(parts) if parts else ""
+    return "actions needed to restore the answer, by layer: " + "; ".join(parts) if parts else ""
 
 
-def _depth(folder: Path, summary: dict[str, Any]) -> str:
-    """Layers needed by length, the law that tells the algorithms apart."""
-    needed = summary["layers_needed"]
+def _depth(result: LensResult) -> str:
+    needed = result.summary["layers_needed"]
     splits = [split for split in needed if split != "all"] or list(needed)
     shown = [
         f"{split} "
         + " ".join("-" if layers is None else f"{layers:.1f}" for layers in needed[split])
         for split in splits
     ]
-    lengths = " ".join(map(str, summary["lengths"]))
-    return f"layers an answer of length {lengths} needs: " + "; ".join(shown)
+    lengths = " ".join(map(str, result.summary["lengths"]))
+    return f"layers needed at length {lengths}: " + "; ".join(shown)
 
 
-def _attention(folder: Path, summary: dict[str, Any]) -> str:
+def _attention(result: LensResult) -> str:
+    summary = result.summary
     heads = summary.get("top_heads")
     if not heads:
         return ""
     best, quotient = heads[0], summary["quotient"]
-    said = f"best {quotient} head, layer {best['layer']} head {best['head']}: {best['score']:.0f}%"
-    most = round(summary.get("score_ceiling", 100))
-    said += f" of at most {most}%" if most > 100 else ""
+    text = f"best {quotient} head (layer {best['layer']}, head {best['head']}): "
+    text += f"score {best['score']:.0f}%"
+    ceiling = round(summary.get("score_ceiling", 100))
+    text += f" of at most {ceiling}%" if ceiling > 100 else ""
     chance = summary.get("top_score_by_chance")
-    if chance is not None:
-        said += f" (for other sets of actions {chance:.0f}%)"
+    text += f" (chance {chance:.0f}%)" if chance is not None else ""
     drops = {(a["heads"], a["method"]): a["drop"] for a in summary.get("ablation", [])}
-    cost = drops.get(("top 1", "mean"), {}).get(quotient)
-    if cost is not None:
-        said += f"; with its output set to its mean {quotient} loses {100 * cost:.0f} points"
+    drop = drops.get(("top 1", "mean"), {}).get(quotient)
+    if drop is not None:
+        text += f"; mean-ablating it costs {100 * drop:.0f} points of {quotient} accuracy"
         control = drops.get(("control 1", "mean"), {}).get(quotient)
-        if control is not None:
-            said += f", with another's {100 * control:.0f}"
-    return said
+        text += f" (a random head: {100 * control:.0f})" if control is not None else ""
+    return text
 
 
-def _geometry(folder: Path, summary: dict[str, Any]) -> str:
-    parts = summary.get("irrep_share") or {}  # absent where not all states were visited
-    shares = ", ".join(f"{name} {share:.0%}" for name, share in parts.items())
-    said = f"variance of the states by irreducible representation: {shares}" if shares else ""
-    prism = summary.get("prism")
+def _geometry(result: LensResult) -> str:
+    parts = []
+    prism = result.summary.get("prism")
     if prism and prism.get("score") is not None:
-        said = (
+        parts.append(
             f"prism score {prism['score']:.2f} at layer {prism['layer']} "
-            f"(for permuted states {prism['null']:.2f}); " + said
+            f"(permuted states: {prism['null']:.2f})"
         )
-    return said
+    shares: Mapping[str, float] = result.summary.get("irrep_share") or {}  # none: states unvisited
+    if shares:
+        listed = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        parts.append(f"variance between states by irreducible representation: {listed}")
+    return "; ".join(parts)
 
 
-def _dynamics(folder: Path, summary: dict[str, Any]) -> str:
-    leads = [
-        f"{what} ran ahead of the state by {lead['share']:.0%} of what is possible"
-        for what, lead in summary.get("lead", {}).items()
+def _dynamics(result: LensResult) -> str:
+    parts = [
+        f"lead of {what} over the state: {lead['share']:.2f} (0: learned together, 1: {what} first)"
+        for what, lead in result.summary.get("lead", {}).items()
     ]
-    phases = summary.get("phases", [])
+    phases = result.summary.get("phases", [])
     if len(phases) > 1:
-        leads.append("pace changed at step " + ", ".join(f"{step:,}" for step in phases[1:]))
-    return "; ".join(leads)
+        parts.append("phases begin at step " + ", ".join(f"{step:,}" for step in phases))
+    return "; ".join(parts)
 
 
-_WRITERS: dict[str, Callable[[Path, dict[str, Any]], str]] = {
+_WRITERS: dict[str, Callable[[LensResult], str]] = {
     "generalization": _generalization,
     "probing": _probing,
     "patching": _patching,

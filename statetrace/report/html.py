@@ -1,120 +1,102 @@
-"""The words of the page: verdicts with their evidence, contents, controls, notes.
+"""The HTML of the page: verdicts with their evidence, contents, controls, notes.
 
-Everything that comes from a file name, a recipe or a result passes `escape`.
+All text from file names, recipes and results is escaped.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from statetrace.lenses.result import NAMES
-from statetrace.report.headlines import headlines
+from statetrace.report.headlines import headline
 from statetrace.report.page_data import PageFigure
 from statetrace.report.run_results import RunResults
 
 FEW = 4
-"""Up to so many options are shown all at once; more go into a list."""
+"""The most options shown as buttons; more become a drop-down list."""
 
 
-def names(paths: Sequence[Path]) -> list[str]:
-    """Short names, longer where two would be the same."""
-    short = [path.resolve().name or str(path) for path in paths]
-    return [
-        name if short.count(name) == 1 else str(path)
-        for name, path in zip(short, paths, strict=True)
-    ]
+def names(labels: Sequence[tuple[str, str]]) -> list[str]:
+    """Of each (short name, long name) the short one, or the long one where two are the same."""
+    short = [name for name, _ in labels]
+    return [name if short.count(name) == 1 else long for name, long in labels]
 
 
-def verdict_card(look: RunResults, name: str) -> str:
-    """A run's verdict, its probabilities and evidence, and what each lens saw."""
-    said = [f'<article class="verdict"><h3>{escape(name)}</h3>']
-    said.append(f'<p class="about">{escape(_about(look))}</p>')
-    found = look.verdict
-    if found is None:
-        command = f"statetrace verdict {shlex.quote(str(look.run.path))}"
-        said.append(
-            f'<p class="missing">No verdict yet: <code>{escape(command)}</code> makes it.</p>'
-        )
+def verdict_card(results: RunResults, name: str) -> str:
+    """A run's verdict, its probabilities and evidence, and a headline per lens."""
+    step = "" if results.step is None else f", after {results.step:,} steps"
+    parts = [f'<article class="verdict"><h3>{escape(name)}</h3>']
+    parts.append(f'<p class="about">{escape(results.about + step)}</p>')
+    if results.verdict is None:
+        command = escape(results.verdict_command)
+        parts.append(f'<p class="missing">No verdict yet: <code>{command}</code> computes it.</p>')
     else:
-        said += _judged(found)
-    brief = _brief(look)
-    if brief:
-        rows = "".join(
-            f"<dt>{escape(lens)}</dt><dd>{escape(sentence)}</dd>"
-            for lens, sentence in brief.items()
-        )
-        open_ = " open" if found is None else ""
-        said.append(
-            f"<details{open_}><summary>What each lens saw</summary><dl>{rows}</dl></details>"
-        )
-    said.append("</article>")
-    return "\n".join(said)
+        parts += _verdict(results.verdict)
+    rows = "".join(
+        f"<dt>{escape(lens)}</dt><dd>{escape(sentence)}</dd>"
+        for lens, sentence in _headlines(results).items()
+    )
+    if rows:
+        open_ = " open" if results.verdict is None else ""
+        parts.append(f"<details{open_}><summary>Results by lens</summary><dl>{rows}</dl></details>")
+    return "\n".join([*parts, "</article>"])
 
 
 def study_card(path: Path, name: str) -> str:
-    """How a study stands, and which factors mattered."""
+    """The progress of a study, its verdicts and the factors that matter."""
     from statetrace.report.figures.study_shares import study_rows
     from statetrace.studies.proportions import associations
 
     rows, factors = study_rows(path)
-    ended = sum(row["state"] == "finished" for row in rows)
-    said = [f'<article class="verdict"><h3>{escape(name)}</h3>']
-    said.append(f'<p class="says">{escape(_most(rows))}</p>')
-    said.append(f'<p class="about">{ended} of {len(rows)} runs have finished.</p>')
-    found = associations(rows, factors)
-    if found:
-        lines = "".join(
-            f'<tr><td>{escape(str(one["factor"]))}</td><td class="n">{one["cramers_v"]:.2f}</td>'
-            f'<td class="n">{one["p"]:.3g}</td></tr>'
-            for one in found
-        )
-        said.append(
-            "<table><caption>Which factors decide what is learned</caption><thead><tr>"
+    finished = sum(row["state"] == "finished" for row in rows)
+    parts = [f'<article class="verdict"><h3>{escape(name)}</h3>']
+    parts.append(f'<p class="says">{escape(_verdict_counts(rows))}</p>')
+    parts.append(f'<p class="about">{finished} of {len(rows)} runs have finished.</p>')
+    lines = "".join(
+        f'<tr><td>{escape(str(row["factor"]))}</td><td class="n">{row["cramers_v"]:.2f}</td>'
+        f'<td class="n">{row["p"]:.3g}</td></tr>'
+        for row in associations(rows, factors)
+    )
+    if lines:
+        parts.append(
+            "<table><caption>Association of each factor with the mechanism</caption><thead><tr>"
             '<th scope="col">factor</th><th scope="col" class="n">Cramér\'s V</th>'
             f'<th scope="col" class="n">p</th></tr></thead><tbody>{lines}</tbody></table>'
         )
     else:
-        said.append('<p class="about">Too few runs to say which factors decide.</p>')
-    return "\n".join([*said, "</article>"])
+        parts.append('<p class="about">Too few runs to test the factors.</p>')
+    return "\n".join([*parts, "</article>"])
 
 
-def _most(rows: Sequence[dict[str, Any]]) -> str:
-    """What the runs of a study learned, the most frequent first."""
-    judged = [str(row["verdict"]) for row in rows if row["verdict"]]
-    if not judged:
+def _verdict_counts(rows: Sequence[dict[str, Any]]) -> str:
+    verdicts = [str(row["verdict"]) for row in rows if row["verdict"]]
+    if not verdicts:
         return "No run has a verdict yet."
-    told = [f"{name} {n} of {len(judged)}" for name, n in Counter(judged).most_common()]
-    return f"Verdicts: {', '.join(told)}."
+    counts = [f"{name} {n} of {len(verdicts)}" for name, n in Counter(verdicts).most_common()]
+    return f"Verdicts: {', '.join(counts)}."
 
 
-def _about(look: RunResults) -> str:
-    step = "" if look.step is None else f", after {look.step:,} steps"
-    return look.about + step
-
-
-def _judged(found: dict[str, Any]) -> list[str]:
-    sentence = str(found.get("says") or found["mechanism"])
+def _verdict(verdict: Mapping[str, Any]) -> list[str]:
+    sentence = str(verdict.get("says") or verdict["mechanism"])
     sentence = sentence[:1].upper() + sentence[1:].rstrip(".") + "."
-    said = [f'<p class="says">{escape(sentence)}</p>']
-    sure = found.get("confidence")
-    if isinstance(sure, int | float):
-        said.append(
-            f'<p class="confidence"><span class="badge">{escape(str(found["mechanism"]))}</span> '
-            f"confidence <strong>{sure:.0%}</strong></p>"
+    parts = [f'<p class="says">{escape(sentence)}</p>']
+    confidence = verdict.get("confidence")
+    if isinstance(confidence, int | float):
+        parts.append(
+            f'<p class="confidence"><span class="badge">{escape(str(verdict["mechanism"]))}</span> '
+            f"confidence <strong>{confidence:.0%}</strong></p>"
         )
-    chances = found.get("probabilities") or {}
+    chances = verdict.get("probabilities") or {}
     if isinstance(chances, dict) and chances:
         bars = "".join(_bar(str(k), v) for k, v in chances.items() if isinstance(v, int | float))
-        said.append(f'<ul class="bars" aria-label="Probability of each algorithm">{bars}</ul>')
-    evidence = found.get("evidence") or {}
+        parts.append(f'<ul class="bars" aria-label="Probability of each algorithm">{bars}</ul>')
+    evidence = verdict.get("evidence") or {}
     if isinstance(evidence, dict) and evidence:
-        said.append(_evidence(evidence, list(chances)))
-    return said
+        parts.append(_evidence(evidence, list(chances)))
+    return parts
 
 
 def _bar(name: str, share: float) -> str:
@@ -127,7 +109,7 @@ def _bar(name: str, share: float) -> str:
 
 
 def _evidence(evidence: dict[str, Any], algorithms: list[str]) -> str:
-    """A row per lens: its sentence, and how much each algorithm lost against the best one."""
+    """A row per lens: its sentence, and the score of each algorithm relative to the best one."""
     scored = [name for name in algorithms if any(name in _scores(e) for e in evidence.values())]
     head = "".join(f'<th scope="col" class="n">{escape(name)}</th>' for name in scored)
     rows = []
@@ -142,7 +124,7 @@ def _evidence(evidence: dict[str, Any], algorithms: list[str]) -> str:
         rows.append(
             f"<tr><td><strong>{escape(str(lens))}</strong><br>{escape(str(sentence))}</td>{cells}</tr>"
         )
-    note = "Numbers: log-probability lost against the algorithm that fits this lens best."
+    note = "Numbers: log-probability relative to the algorithm that fits this lens best."
     return (
         '<div class="wide" tabindex="0" role="region" aria-label="Evidence">'
         f'<table class="evidence" style="--columns:{max(1, len(scored))}">'
@@ -161,20 +143,19 @@ def _lost(score: float | None) -> str:
 
 
 def _scores(part: Any) -> dict[str, float]:
-    found = part.get("scores", {}) if isinstance(part, dict) else {}
-    found = found if isinstance(found, dict) else {}
-    return {str(k): float(v) for k, v in found.items() if isinstance(v, int | float)}
+    scores = part.get("scores", {}) if isinstance(part, dict) else {}
+    scores = scores if isinstance(scores, dict) else {}
+    return {str(k): float(v) for k, v in scores.items() if isinstance(v, int | float)}
 
 
-def _brief(look: RunResults) -> dict[str, str]:
-    said = {}
-    for name in NAMES:
-        place = look.place(name)
+def _headlines(results: RunResults) -> dict[str, str]:
+    sentences = {}
+    for lens, result in results.all().items():
         try:
-            said.update({name: headlines(place[1], [name])[name]} if place else {})
-        except Exception:  # a damaged result is named in the notes, and one may have nothing to say
+            sentences[lens] = headline(result)
+        except (KeyError, IndexError, TypeError, ValueError):  # a result of another version
             continue
-    return said
+    return {lens: sentence for lens, sentence in sentences.items() if sentence}
 
 
 def contents(entries: Sequence[tuple[str, str]]) -> str:
@@ -183,7 +164,7 @@ def contents(entries: Sequence[tuple[str, str]]) -> str:
 
 
 def slider(steps: list[int]) -> str:
-    """The checkpoints; nothing where there is one."""
+    """The choice of a checkpoint; "" if there is only one."""
     if len(steps) < 2:
         return ""
     last = len(steps) - 1
@@ -191,36 +172,36 @@ def slider(steps: list[int]) -> str:
         '<div class="checkpoints" role="group" aria-label="Checkpoint">'
         f'<label for="checkpoint">Checkpoint</label><input id="checkpoint" type="range" min="0" '
         f'max="{last}" value="{last}" step="1" aria-valuetext="step {steps[-1]}">'
-        f'<output for="checkpoint" id="checkpoint-said">step {steps[-1]:,}</output></div>'
+        f'<output for="checkpoint" id="checkpoint-label">step {steps[-1]:,}</output></div>'
     )
 
 
-def skeleton(plate: PageFigure) -> str:
-    """A figure's frame; the pictures are put in by the page's script."""
-    name = escape(plate.name)
+def figure_frame(figure: PageFigure) -> str:
+    """A figure without its panels, which the script of the page draws."""
+    name = escape(figure.name)
     controls = "".join(
-        _control(plate.name, i, label, options)
-        for i, (label, options) in enumerate(plate.controls.items())
+        _control(figure.name, i, label, options)
+        for i, (label, options) in enumerate(figure.controls.items())
     )
-    cells = "".join(
-        f'<div class="cell{"" if cell.run is not None else " predicted"}" data-cell="{i}">'
-        f"<h3>{escape(cell.head)}</h3>"
+    columns = "".join(
+        f'<div class="column{"" if column.run is not None else " predicted"}" data-column="{i}">'
+        f"<h3>{escape(column.head)}</h3>"
         '<div class="panels"></div><div class="tables"></div></div>'
-        for i, cell in enumerate(plate.cells)
+        for i, column in enumerate(figure.columns)
     )
-    about = f'<p class="about">{escape(plate.about)}</p>' if plate.about else ""
-    kind = " small" if plate.small else ""
-    alone = " alone" if len(plate.cells) == 1 else ""
+    about = f'<p class="about">{escape(figure.about)}</p>' if figure.about else ""
+    kind = " small" if figure.small else ""
+    alone = " alone" if len(figure.columns) == 1 else ""
     return (
         f'<section class="figure{kind}{alone}" id="{name}" data-figure="{name}" '
         f'aria-labelledby="{name}-title"><div class="side"><h2 id="{name}-title">'
-        f"{escape(plate.title)}</h2>{about}"
+        f"{escape(figure.title)}</h2>{about}"
         f'<div class="controls">{controls}</div><div class="legend"></div>'
         '<div class="save"><span>Save as</span> '
         '<button type="button" data-save="png">PNG</button> '
         '<button type="button" data-save="svg">SVG</button> '
         '<button type="button" data-save="csv">CSV</button></div></div>'
-        f'<div class="cells">{cells}</div></section>'
+        f'<div class="columns">{columns}</div></section>'
     )
 
 
@@ -229,10 +210,10 @@ def _control(figure: str, number: int, label: str, options: list[str]) -> str:
         only = escape(options[0]) if options else ""
         return f'<input type="hidden" data-control="{number}" value="{only}">'
     if len(options) > FEW:
-        made = "".join(f'<option value="{escape(o)}">{escape(o)}</option>' for o in options)
+        listed = "".join(f'<option value="{escape(o)}">{escape(o)}</option>' for o in options)
         return (
             f'<label class="choice"><span>{escape(label)}</span>'
-            f'<select data-control="{number}">{made}</select></label>'
+            f'<select data-control="{number}">{listed}</select></label>'
         )
     buttons = ""
     for i, option in enumerate(options):
@@ -245,16 +226,17 @@ def _control(figure: str, number: int, label: str, options: list[str]) -> str:
     return f'<fieldset class="choice"><legend>{escape(label)}</legend>{buttons}</fieldset>'
 
 
-def notes(runs: Sequence[Sequence[RunResults]], called: Sequence[str], thinned: str) -> str:
-    """What a person should know beside the pictures, as the lenses said it."""
-    items = []
-    if thinned:
-        items.append(f"Left out to keep this file small: {thinned}.")
-    for each, name in zip(runs, called, strict=True):
-        look = each[-1]
-        said = [f"{lens}: {note}" for lens, r in look._read.items() if r for note in r.notes]
-        said += [sentence for one in each for sentence in one.trouble]
-        items += [f"{name}: {sentence}" for sentence in dict.fromkeys(said)]
+def notes(runs: Sequence[Sequence[RunResults]], names: Sequence[str], omitted: str) -> str:
+    """The caveats of the lenses, and what could not be read or was left out."""
+    items = [f"Left out to keep this file small: {omitted}."] if omitted else []
+    for checkpoints, name in zip(runs, names, strict=True):
+        caveats = [
+            f"{lens}: {note}"
+            for lens, result in checkpoints[-1].all().items()
+            for note in result.notes
+        ]
+        caveats += [sentence for results in checkpoints for sentence in results.trouble]
+        items += [f"{name}: {sentence}" for sentence in dict.fromkeys(caveats)]
     if not items:
         return ""
     listed = "".join(f"<li>{escape(item)}</li>" for item in items)

@@ -1,59 +1,71 @@
-"""Figures made ready for the page: every view of every figure, for every run and checkpoint.
+"""The data of the page: every view of every figure, for every run and checkpoint.
 
-A plate is a figure of the page: its controls, and a cell per run (or per algorithm). Numbers are
-stored once: views refer to traces in a pool, as most views share some.
+A `PageFigure` has controls and a column per run (or per algorithm). Most views share traces, so
+traces are stored once, in a `TracePool`, and views refer to them by number.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.report.figures import plotly_renderer as screen
 from statetrace.report.figures.catalogue import CATALOGUE, STUDY, Entry
 from statetrace.report.figures.chart import Chart, Heat, Panel
+from statetrace.report.figures.plotly_renderer import picture
 from statetrace.report.run_results import RunResults
 
 SEPARATOR = "\u241f"
-Charts = dict[str, Chart]  # the options chosen, joined -> chart
+PAIR = "pair "
+"""Prefix of the options that show a single pair."""
 
 
 class TracePool:
     """Traces, each stored once."""
 
     def __init__(self) -> None:
-        self.items: list[Any] = []
-        self._known: dict[str, int] = {}
+        self.traces: list[Any] = []
+        self._numbers: dict[str, int] = {}
 
     def add(self, trace: Any) -> int:
         key = json.dumps(trace, allow_nan=False)
-        if key not in self._known:
-            self._known[key] = len(self.items)
-            self.items.append(trace)
-        return self._known[key]
+        if key not in self._numbers:
+            self._numbers[key] = len(self.traces)
+            self.traces.append(trace)
+        return self._numbers[key]
 
 
 @dataclass
 class FigureState:
-    """A cell at one checkpoint: its charts, or why there are none."""
+    """A column at one checkpoint: its charts by chosen options, or why there are none."""
 
-    charts: Charts = field(default_factory=dict)
+    charts: dict[str, Chart] = field(default_factory=dict)
     tables: list[dict[str, Any]] = field(default_factory=list)
     missing: str = ""
     command: str = ""
 
+    def as_json(self, pool: TracePool) -> dict[str, Any]:
+        return {
+            "views": {
+                key: {"title": chart.title, "panels": [_panel(p, pool) for p in chart.panels]}
+                for key, chart in self.charts.items()
+            },
+            "tables": self.tables,
+            "missing": self.missing,
+            "command": self.command,
+        }
+
 
 @dataclass
 class FigureColumn:
-    """A column of a plate: a run at each of its checkpoints, or an algorithm (`run` is None)."""
+    """A run at each of its checkpoints, or an algorithm (`run` is None)."""
 
     head: str
     run: int | None
-    shots: list[FigureState]
+    states: list[FigureState]
 
 
 @dataclass
@@ -64,130 +76,138 @@ class PageFigure:
     title: str
     about: str
     controls: dict[str, list[str]]
-    cells: list[FigureColumn]
-    pool: TracePool
+    columns: list[FigureColumn]
     linked: bool = True
     small: bool = False
 
-    def as_json(self) -> dict[str, Any]:
+    def __post_init__(self) -> None:
         if self.linked:
-            _same_ranges(self.cells)
+            _share_ranges(self.columns)
+
+    def thinned(self, pairs: bool, checkpoints: Sequence[Sequence[int]]) -> PageFigure:
+        """The figure with some checkpoints of each run only; without single pairs unless
+        `pairs`."""
+        columns = []
+        for column in self.columns:
+            states = column.states
+            if column.run is not None and len(states) > 1:
+                states = [states[number] for number in checkpoints[column.run]]
+            if not pairs:
+                states = [replace(state, charts=_without_pairs(state.charts)) for state in states]
+            columns.append(replace(column, states=states))
+        controls = {
+            control: [option for option in options if pairs or not option.startswith(PAIR)]
+            for control, options in self.controls.items()
+        }
+        return replace(self, controls=controls, columns=columns)
+
+    def as_json(self, pool: TracePool) -> dict[str, Any]:
         return {
             "name": self.name,
             "title": self.title,
             "linked": self.linked,
             "controls": list(self.controls),
-            "cells": [
-                {"head": cell.head, "run": cell.run, "shots": [self._shot(s) for s in cell.shots]}
-                for cell in self.cells
+            "columns": [
+                {"head": c.head, "run": c.run, "states": [s.as_json(pool) for s in c.states]}
+                for c in self.columns
             ],
         }
 
-    def _shot(self, shot: FigureState) -> dict[str, Any]:
-        return {
-            "views": {
-                key: {"title": chart.title, "panels": [self._panel(p) for p in chart.panels]}
-                for key, chart in shot.charts.items()
-            },
-            "tables": shot.tables,
-            "missing": shot.missing,
-            "command": shot.command,
-        }
 
-    def _panel(self, panel: Panel) -> dict[str, Any]:
-        drawn = screen.picture(panel)
-        found: dict[str, Any] = {"data": [self.pool.add(trace) for trace in drawn["data"]]}
-        found["layout"] = self.pool.add(drawn["layout"])
-        if panel.heat is not None:
-            found["scale"] = [panel.heat.label, panel.heat.low, panel.heat.high]
-        return found
+def _without_pairs(charts: dict[str, Chart]) -> dict[str, Chart]:
+    return {
+        key: chart
+        for key, chart in charts.items()
+        if not any(option.startswith(PAIR) for option in key.split(SEPARATOR))
+    }
 
 
-def figures(
-    runs: Sequence[Sequence[RunResults]], names: Sequence[str], pool: TracePool, pairs: bool = True
-) -> list[PageFigure]:
-    """Every figure of the catalogue, a cell per run; without `pairs`, no single pairs."""
-    plates = []
+def _panel(panel: Panel, pool: TracePool) -> dict[str, Any]:
+    drawn = picture(panel)
+    data: dict[str, Any] = {"data": [pool.add(trace) for trace in drawn["data"]]}
+    data["layout"] = pool.add(drawn["layout"])
+    if panel.heat is not None:
+        data["scale"] = [panel.heat.label, panel.heat.low, panel.heat.high]
+    return data
+
+
+def run_figures(runs: Sequence[Sequence[RunResults]], names: Sequence[str]) -> list[PageFigure]:
+    """Every figure of the catalogue, a column per run."""
+    figures = []
     for entry in CATALOGUE:
-        if not any(entry.applies(each[-1]) for each in runs):
+        if not any(entry.applies(checkpoints[-1]) for checkpoints in runs):
             continue
         controls: dict[str, list[str]] = {}
-        cells = []
-        for number, (each, name) in enumerate(zip(runs, names, strict=True)):
-            # the log is one for all checkpoints
-            looked_at = each[-1:] if entry.lens in ("dynamics", "") else each
-            shots = [_shot(entry, look, controls, pairs) for look in looked_at]
-            cells.append(FigureColumn(name, number, shots))
-        plates.append(PageFigure(entry.name, entry.title, entry.about, controls, cells, pool))
-    return plates
+        columns = []
+        for number, (checkpoints, name) in enumerate(zip(runs, names, strict=True)):
+            # all checkpoints share one log
+            shown = checkpoints[-1:] if entry.lens in ("dynamics", "") else checkpoints
+            states = [_state(entry, results, controls) for results in shown]
+            columns.append(FigureColumn(name, number, states))
+        figures.append(PageFigure(entry.name, entry.title, entry.about, controls, columns))
+    return figures
 
 
-def studies(paths: Sequence[Path], names: Sequence[str], pool: TracePool) -> list[PageFigure]:
-    """The figures of study folders, a cell per study."""
-    plates = []
+def study_figures(paths: Sequence[Path], names: Sequence[str]) -> list[PageFigure]:
+    """The figures of study folders, a column per study."""
+    figures = []
     for entry in STUDY:
         if not any(entry.applies(path) for path in paths):
             continue
-        cells = []
-        for path, called in zip(paths, names, strict=True):
+        columns = []
+        for path, name in zip(paths, names, strict=True):
             try:
-                shot = FigureState({"": entry.draw(path)})
-                for title, made in entry.tables.items():
-                    head, rows = made(path)
-                    shot.tables.append({"title": title, "head": head, "rows": _short(rows)})
+                state = FigureState({"": entry.draw(path)})
+                state.tables = [_table(title, *make(path)) for title, make in entry.tables.items()]
             except StatetraceError as reason:
-                shot = FigureState(missing=f"Nothing to draw: {reason}.")
-            cells.append(FigureColumn(called, None, [shot]))
-        plates.append(
-            PageFigure(entry.name, entry.title, entry.about, {}, cells, pool, len(paths) > 1)
+                state = FigureState(missing=f"Nothing to draw: {reason}.")
+            columns.append(FigureColumn(name, None, [state]))
+        figures.append(
+            PageFigure(entry.name, entry.title, entry.about, {}, columns, len(paths) > 1)
         )
-    return plates
+    return figures
 
 
-def _shot(
-    entry: Entry, look: RunResults, controls: dict[str, list[str]], pairs: bool
-) -> FigureState:
-    """All views of one figure of one checkpoint; `controls` learns of the options there are."""
-    if entry.lens and look.lens(entry.lens) is None:
-        if entry.lens == "dynamics" and look.logless:
-            return FigureState(
-                missing="It was not trained here, so there is no log of its training."
-            )
-        return FigureState(
-            missing=f"No {entry.lens} results yet.", command=look.command(entry.lens)
-        )
-    shot = FigureState()
+def missing_state(results: RunResults, lens: str) -> FigureState:
+    """A column of a lens that has no result."""
+    reason, command = results.missing(lens)
+    return FigureState(missing=f"{reason[:1].upper()}{reason[1:]}.", command=command)
+
+
+def _state(entry: Entry, results: RunResults, controls: dict[str, list[str]]) -> FigureState:
+    """All views of one figure at one checkpoint; adds their options to `controls`."""
+    if entry.lens and results.lens(entry.lens) is None:
+        return missing_state(results, entry.lens)
+    state = FigureState()
     try:
-        for control, options in entry.choices(look).items():
-            known = controls.setdefault(control, [])
-            options = [one for one in options if pairs or not one.startswith("pair ")]
-            known += [one for one in options if one not in known]
-        for chosen, draw in entry.views(look):
-            if pairs or not any(word.startswith("pair ") for word in chosen):
-                shot.charts.update(_tried(SEPARATOR.join(chosen), draw))
-        if not shot.charts:
-            next(iter(entry.views(look)))[1]()  # its reason is the line to show
-    except StopIteration:
-        return FigureState(missing=f"The {entry.lens} results hold nothing to draw here.")
-    except StatetraceError as reason:  # it was measured, and cannot be drawn: no command would help
-        said = str(reason)
-        return FigureState(missing=f"{said[:1].upper()}{said[1:]}.")
+        for control, options in entry.choices(results).items():
+            offered = controls.setdefault(control, [])
+            offered += [option for option in options if option not in offered]
+        views = [(SEPARATOR.join(chosen), draw) for chosen, draw in entry.views(results)]
+        if not views:
+            return FigureState(missing=f"The {entry.lens} results contain nothing to draw here.")
+        for key, draw in views:
+            state.charts.update(_drawn(key, draw))
+        if not state.charts:
+            views[0][1]()  # raises the reason
+    except StatetraceError as reason:  # measured, but it cannot be drawn: no command would help
+        return FigureState(missing=f"{str(reason)[:1].upper()}{str(reason)[1:]}.")
     except (KeyError, IndexError, ValueError, TypeError) as error:
-        if not entry.lens:
-            return FigureState(missing=f"The log is not as expected ({type(error).__name__}).")
-        said = f"The {entry.lens} results are not as expected ({type(error).__name__})."
-        return FigureState(missing=said, command=look.command(entry.lens))
-    for title, made in entry.tables.items():
+        source = f"{entry.lens} results are" if entry.lens else "log is"
+        message = f"The {source} not as expected ({type(error).__name__})."
+        command = results.missing(entry.lens)[1] if entry.lens else ""
+        return FigureState(missing=message, command=command)
+    for title, make in entry.tables.items():
         try:
-            head, rows = made(look)
+            head, rows = make(results)
         except (StatetraceError, KeyError, IndexError, TypeError):
             continue
         if rows:
-            shot.tables.append({"title": title, "head": head, "rows": _short(rows)})
-    return shot
+            state.tables.append(_table(title, head, rows))
+    return state
 
 
-def _tried(key: str, draw: Callable[[], Chart]) -> Charts:
+def _drawn(key: str, draw: Callable[[], Chart]) -> dict[str, Chart]:
     """A view that does not exist (pair 4 of a split with three) is left out."""
     try:
         return {key: draw()}
@@ -195,43 +215,45 @@ def _tried(key: str, draw: Callable[[], Chart]) -> Charts:
         return {}
 
 
-def _short(rows: list[list[Any]]) -> list[list[Any]]:
-    return [
+def _table(title: str, head: list[str], rows: list[list[Any]]) -> dict[str, Any]:
+    short = [
         [f"{cell:.3g}" if isinstance(cell, float) else "" if cell is None else cell for cell in row]
         for row in rows
     ]
+    return {"title": title, "head": head, "rows": short}
 
 
-def _same_ranges(cells: list[FigureColumn]) -> None:
-    """Linked axes: the same view has the same ranges and colour scale in all runs and at all
-    checkpoints, so that eye and slider compare like with like."""
-    groups: dict[tuple[str, int], list[tuple[FigureState, str]]] = {}
-    for cell in cells:
-        for shot in cell.shots:
-            for key, chart in shot.charts.items():
-                for i in range(len(chart.panels)):
-                    groups.setdefault((key, i), []).append((shot, key))
-    for (key, i), places in groups.items():
-        panels = [shot.charts[key].panels[i] for shot, _ in places]
+def _share_ranges(columns: list[FigureColumn]) -> None:
+    """Give the same view the same axis ranges and colour scale in all runs and checkpoints, so that
+    they can be compared."""
+    views: dict[tuple[str, int], list[FigureState]] = {}
+    for column in columns:
+        for state in column.states:
+            for key, chart in state.charts.items():
+                for number in range(len(chart.panels)):
+                    views.setdefault((key, number), []).append(state)
+    for (key, number), states in views.items():
+        panels = [state.charts[key].panels[number] for state in states]
         if len(panels) < 2 or any(panel.z is not None for panel in panels):
             continue
         x = _union(panel.extent("x") for panel in panels)
         y = _union(panel.extent("y") for panel in panels)
         highest = max((p.heat.high for p in panels if p.heat is not None), default=None)
-        for (shot, _), panel in zip(places, panels, strict=True):
+        same_ticks = len({panel.ticks for panel in panels}) == 1
+        for state, panel in zip(states, panels, strict=True):
             marks = tuple(
                 replace(m, high=highest) if isinstance(m, Heat) and highest is not None else m
                 for m in panel.marks
             )
-            same = len({p.ticks for p in panels}) == 1
-            panel = replace(panel, marks=marks, y_range=y, x_range=x if same else panel.x_range)
-            chart = shot.charts[key]
-            made = [*chart.panels[:i], panel, *chart.panels[i + 1 :]]
-            shot.charts[key] = replace(chart, panels=tuple(made))
+            x_range = x if same_ticks else panel.x_range
+            shared = replace(panel, marks=marks, y_range=y, x_range=x_range)
+            chart = state.charts[key]
+            panels_after = (*chart.panels[:number], shared, *chart.panels[number + 1 :])
+            state.charts[key] = replace(chart, panels=panels_after)
 
 
-def _union(found: Iterator[tuple[float, float] | None]) -> tuple[float, float] | None:
-    known = [one for one in found if one is not None]
+def _union(ranges: Iterable[tuple[float, float] | None]) -> tuple[float, float] | None:
+    known = [limits for limits in ranges if limits is not None]
     if not known:
         return None
     return min(low for low, _ in known), max(high for _, high in known)

@@ -1,12 +1,14 @@
-"""What a run folder says about one checkpoint: the lenses' results, the verdict, and who it is.
+"""The lens results, the verdict and the task of one checkpoint: what figures and the report read.
+
+`RunResults` holds results in memory; `FolderResults` reads those of a run folder:
 
     RUN/lenses/             the newest checkpoint
-    RUN/lenses/step-N/      others, where `statetrace analyze --checkpoint` was asked for them
-    .../length-N/           what lenses saw of shorter sequences (`--at-length`); the longest of
-                            these counts where a lens has seen nothing else
+    RUN/lenses/step-N/      earlier checkpoints (`statetrace analyze --checkpoint`)
+    .../length-N/           results on shorter sequences (`--at-length`); the longest of these is
+                            used where a lens has no result at full length
 
-Cost: files are read when asked for, once. Caveat: a result that cannot be read counts as missing,
-and `trouble` says why: one damaged file does not keep the rest from being drawn.
+Cost: each file is read once, when needed. Caveat: a result that cannot be read counts as missing,
+and `trouble` says why, so that one damaged file does not keep the rest from being drawn.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,213 +28,241 @@ from statetrace.lenses.result import NAMES, LensResult, command
 from statetrace.runs import Run
 
 
-@dataclass(frozen=True)
 class RunResults:
-    """One checkpoint of one run, as far as lenses have looked at it.
+    """The lens results of one checkpoint, in memory.
 
     Attributes:
-        step: of training; None where that is not known (a checkpoint from elsewhere).
-        trouble: sentences on what could not be read.
-        kept: what figures have worked out from the tables, for their other views.
+        name: a short name for headings.
+        location: a longer one, for two models with the same name.
+        group, length: the task.
+        step: of training; None if unknown.
+        about: the model and its training in one phrase.
+        verdict: the content of verdict.json, None without a verdict.
+        log: the run with the training log; None for models trained elsewhere.
+        trouble: sentences about results that could not be read.
+        cache: values that several views of a figure share.
     """
 
-    run: Run
-    folder: Path
-    step: int | None = None
-    _read: dict[str, LensResult | None] = field(default_factory=dict, compare=False, repr=False)
-    _damage: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
-    trouble: list[str] = field(default_factory=list, compare=False, repr=False)
-    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    log: Run | None = None
+
+    def __init__(
+        self,
+        results: Mapping[str, LensResult] | Iterable[LensResult],
+        group: Group,
+        length: int,
+        name: str = "model",
+        verdict: Mapping[str, Any] | None = None,
+        about: str = "",
+        step: int | None = None,
+    ) -> None:
+        listed = results.values() if isinstance(results, Mapping) else results
+        self._results: dict[str, LensResult | None] = {result.lens: result for result in listed}
+        self.group, self.length, self.step = group, length, step
+        self.name = self.location = name
+        self.about = about or f"{group.name}, length {length}"
+        self.verdict = verdict
+        self.trouble: list[str] = []
+        self.cache: dict[str, Any] = {}
 
     def lens(self, name: str) -> LensResult | None:
-        """Its result, None where there is none to read."""
-        if name not in self._read:
-            self._read[name] = self._load(name)
-        return self._read[name]
+        """The result of a lens, None if there is none."""
+        return self._results.get(name)
 
     def need(self, name: str) -> LensResult:
-        found = self.lens(name)
-        if found is None and self.logless and name == "dynamics":
-            raise StatetraceError(
-                f"'{self.run.path}' was not trained here, so there is no log of its training"
-            )
-        if found is None and name in self._damage:
-            raise StatetraceError(self._damage[name])
-        if found is None and name in self.outdated:
-            raise StatetraceError(
-                f"the '{name}' in '{self.folder}' is about other weights than the model has now; "
-                f"`{self.command(name)}` makes it anew"
-            )
-        if found is None:
-            raise StatetraceError(
-                f"'{self.folder}' has no '{name}'; `{self.command(name)}` makes it"
-            )
-        return found
+        """The result of a lens; an error that says how to compute it if there is none."""
+        result = self.lens(name)
+        if result is None:
+            reason, remedy = self.missing(name)
+            raise StatetraceError(reason + (f"; `{remedy}` computes them" if remedy else ""))
+        return result
+
+    def all(self) -> dict[str, LensResult]:
+        """Every result that can be read, the built-in lenses first."""
+        names = dict.fromkeys([*NAMES, *self._names()])
+        return {name: result for name in names if (result := self.lens(name)) is not None}
+
+    def missing(self, name: str) -> tuple[str, str]:
+        """Why a lens has no result, and the command that computes it ("" if none can)."""
+        return f"no {name} results yet", f'model.analyze(["{name}"])'
+
+    @property
+    def verdict_command(self) -> str:
+        return "model.verdict()"
+
+    def length_of(self, name: str) -> int:
+        """The length at which a lens analysed the model."""
+        result = self.lens(name)
+        return self.length if result is None else int(result.summary.get("length", self.length))
+
+    def _names(self) -> Iterable[str]:
+        return self._results
+
+
+class FolderResults(RunResults):
+    """The results of one checkpoint in a run folder, read when needed."""
+
+    def __init__(self, run: Run, folder: Path, step: int | None = None) -> None:
+        self.run, self.folder, self.step = run, folder, step
+        self.name, self.location = run.path.resolve().name or str(run.path), str(run.path)
+        self.log = None if "foreign" in run.info else run
+        self._results = {}
+        self._damage: dict[str, str] = {}
+        self.trouble, self.cache = [], {}
+
+    def lens(self, name: str) -> LensResult | None:
+        if name not in self._results:
+            self._results[name] = self._load(name)
+        return self._results[name]
+
+    def missing(self, name: str) -> tuple[str, str]:
+        if self.log is None and name == "dynamics":
+            return f"'{self.run.path}' was not trained here and has no training log", ""
+        if name in self._damage:
+            return self._damage[name], ""
+        reason = f"no {name} results in '{self.folder}' yet"
+        if name in self.outdated:
+            reason = f"the {name} results in '{self.folder}' are of other weights than the model's"
+        return reason, command(self.folder, name)
+
+    @property
+    def verdict_command(self) -> str:
+        return shlex.join(["statetrace", "verdict", str(self.run.path)])
+
+    def length_of(self, name: str) -> int:
+        return self._location(name)[0] or self.length
+
+    def _names(self) -> Iterable[str]:
+        return dict.fromkeys(file.stem for file in _result_files(self.folder))
 
     @cached_property
     def weights(self) -> str | None:
-        """Fingerprint of a checkpoint from elsewhere, as it is now."""
+        """The current fingerprint of a checkpoint from elsewhere."""
         return weights_of(self.run)
 
     @cached_property
     def outdated(self) -> list[str]:
-        """Lenses that looked at other weights than are there now; they count as not there."""
-        files = _results(self.folder)
-        found = {file.stem for file in files if differ(_subject(file).get("weights"), self.weights)}
-        return [name for name in NAMES if name in found]
+        """Lenses whose results are of other weights than the current ones; they are ignored."""
+        files = _result_files(self.folder)
+        stems = {file.stem for file in files if differ(_subject(file).get("weights"), self.weights)}
+        return [name for name in NAMES if name in stems]
 
-    @property
-    def logless(self) -> bool:
-        """Whether it was trained elsewhere, or not at all."""
-        return "foreign" in self.run.info
-
-    def command(self, name: str) -> str:
-        """What makes a missing result."""
-        return command(self.folder, name)
-
-    def place(self, name: str) -> tuple[int | None, Path] | None:
-        """The folder with a lens's result, and the length it looked at if it is a shorter one. What
-        is about a newer checkpoint goes first; then what looked at whole sequences, or at longer
-        ones."""
+    def _location(self, name: str) -> tuple[int | None, Path | None]:
+        """The length of the result of a lens (None: full length) and its folder. Results of a newer
+        checkpoint come first, then those at full length, then longer ones."""
         whole = self.folder / f"{name}.json"
-        found = [(_step_of(whole) or 0, True, 0, self.folder)] if self._counts(whole) else []
+        usable = [(_step_of(whole) or 0, True, 0, self.folder)] if self._usable(whole) else []
         for path in self.folder.glob("length-*"):
             match, file = re.fullmatch(r"length-(\d+)", path.name), path / f"{name}.json"
-            if match and self._counts(file) and _step_of(file) == self.step:
-                found.append((self.step or 0, False, int(match[1]), path))
-        if not found:
-            return None
-        _, at_whole, length, folder = max(found)
-        return None if at_whole else length, folder
+            if match and self._usable(file) and _step_of(file) == self.step:
+                usable.append((self.step or 0, False, int(match[1]), path))
+        if not usable:
+            return None, None
+        _, at_full_length, length, folder = max(usable)
+        return None if at_full_length else length, folder
 
-    def _counts(self, file: Path) -> bool:
-        """Whether it is there, and about the weights that are."""
+    def _usable(self, file: Path) -> bool:
         return file.is_file() and not differ(_subject(file).get("weights"), self.weights)
 
-    @cached_property
-    def shorter(self) -> int | None:
-        """The length that lenses looked at, where that is shorter than what it is trained on."""
-        places = [place for name in NAMES if (place := self.place(name)) is not None]
-        return max((length for length, _ in places if length is not None), default=None)
-
-    def seen(self, name: str) -> int:
-        """The length that a lens looked at."""
-        place = self.place(name)
-        return self.length if place is None or place[0] is None else place[0]
-
     def _load(self, name: str) -> LensResult | None:
-        place = self.place(name)
-        if place is None:
+        folder = self._location(name)[1]
+        if folder is None:
             return None
         try:
-            return LensResult.load(place[1], name)
+            return LensResult.load(folder, name)
         except StatetraceError as damage:
             self.trouble.append(str(damage))
             self._damage[name] = str(damage)
             return None
 
     @cached_property
-    def task(self) -> dict[str, Any]:
-        """group, length and notation, from run.json."""
-        info = self.run.info
-        found = info["foreign"] if "foreign" in info else self.run.recipe.get("task", {})
-        try:
-            return {key: found[key] for key in ("group", "length", "notation")}
-        except (KeyError, TypeError):
-            raise StatetraceError(
-                f"{self.run.path / 'run.json'} does not say which group and length it is about"
-            ) from None
+    def shorter_length(self) -> int | None:
+        """The longest length below the training length to which lenses were restricted."""
+        return max((n for name in NAMES if (n := self._location(name)[0])), default=None)
 
     @cached_property
-    def group(self) -> Group:
+    def group(self) -> Group:  # type: ignore[override]
         return self.run.group
 
-    @property
-    def length(self) -> int:
-        return int(self.task["length"])
+    @cached_property
+    def length(self) -> int:  # type: ignore[override]
+        return int(self.run.task["length"])
 
     @cached_property
-    def verdict(self) -> dict[str, Any] | None:
-        """RUN/verdict.json."""
+    def verdict(self) -> Mapping[str, Any] | None:  # type: ignore[override]
         file = self.run.path / "verdict.json"
         if not file.is_file():
             return None
         try:
-            found = json.loads(file.read_text())
-            if not isinstance(found, dict) or "mechanism" not in found:
+            verdict = json.loads(file.read_text())
+            if not isinstance(verdict, dict) or "mechanism" not in verdict:
                 raise ValueError("it names no mechanism")
         except (OSError, ValueError) as error:
             self.trouble.append(f"'{file}' cannot be read ({error})")
             return None
-        if differ(found.get("weights"), self.weights):
-            asked = shlex.join(["statetrace", "verdict", str(self.run.path)])
+        if differ(verdict.get("weights"), self.weights):
             self.trouble.append(
-                f"'{file}' is about other weights than the model has now; `{asked}` makes it anew"
+                f"'{file}' is of other weights than the model's; `{self.verdict_command}` "
+                "recomputes it"
             )
             return None
-        return found
+        return verdict
 
     @cached_property
-    def about(self) -> str:
-        """What was trained, in a few words."""
+    def about(self) -> str:  # type: ignore[override]
         info = self.run.info
-        where = f"{self.group.name}, length {self.length}"
-        if self.shorter is not None:
-            where += f" (looked at up to length {self.shorter})"
+        task = f"{self.group.name}, length {self.length}"
+        if self.shorter_length is not None:
+            task += f" (analysed up to length {self.shorter_length})"
         if "compiled" in info:
-            return f"compiled by hand: {info['compiled'].get('algorithm', 'a program')} on {where}"
+            return f"compiled model: {info['compiled'].get('algorithm', 'a program')} on {task}"
         if "zoo" in info:
-            return f"{info['zoo']} of the zoo, trained on {where}"
+            return f"bundled model {info['zoo']}, trained on {task}"
         if "foreign" in info:
-            return f"a checkpoint from elsewhere on {where}"
+            return f"external checkpoint on {task}"
         model = self.run.recipe.get("model", {})
-        said = [str(model.get("name", "a model")), f"on {where}"]
+        parts = [str(model.get("name", "a model")), f"on {task}"]
         if model.get("layers"):
-            said.insert(1, f"with {model['layers']} layers, width {model.get('width')}")
+            parts.insert(1, f"with {model['layers']} layers, width {model.get('width')}")
         if model.get("pretrained"):
-            said.insert(1, "(pretrained)")
+            parts.insert(1, "(pretrained)")
         stages = self.run.recipe.get("stage") or self.run.recipe.get("stages")
         if isinstance(stages, list) and len(stages) > 1:
-            said[-1] += f", trained on {' then '.join(stage_names(stages, self.length))}"
-        return " ".join(said)
+            parts[-1] += f", trained on {' then '.join(stage_names(stages, self.length))}"
+        return " ".join(parts)
 
 
-def all_results(run: Run) -> list[RunResults]:
-    """All checkpoints that lenses have looked at, by step; the newest comes last, and is there even
-    if nothing has been measured yet."""
+def all_results(run: Run) -> list[FolderResults]:
+    """Every analysed checkpoint of a run by step; the newest comes last and is included even if
+    nothing has been measured yet."""
     folder = run.path / "lenses"
-    early = []
+    earlier = []
     for path in folder.iterdir() if folder.is_dir() else ():
         match = re.fullmatch(r"step-(\d+)", path.name)
-        if match and _results(path):
-            early.append(RunResults(run, path, int(match[1])))
-    early.sort(key=lambda look: look.step or 0)
-    if not _results(folder) and early:
-        return early
-    newest = RunResults(run, folder, _newest_step(folder))
-    if newest.outdated:
-        asked = shlex.join(["statetrace", "analyze", str(run.path)])
-        newest.trouble.append(
-            f"{', '.join(newest.outdated)}: about other weights than the model has now, and left "
-            f"out; `{asked}` makes them anew"
+        if match and _result_files(path):
+            earlier.append(FolderResults(run, path, int(match[1])))
+    earlier.sort(key=lambda results: results.step or 0)
+    files = _result_files(folder)
+    if not files and earlier:
+        return earlier
+    steps = [step for file in files if (step := _step_of(file)) is not None]
+    last = FolderResults(run, folder, max(steps, default=None))
+    if last.outdated:
+        remedy = shlex.join(["statetrace", "analyze", str(run.path)])
+        last.trouble.append(
+            f"{', '.join(last.outdated)}: ignored, because the results are of other weights than "
+            f"the model's; `{remedy}` recomputes them"
         )
-    return [look for look in early if look.step != newest.step] + [newest]
+    return [results for results in earlier if results.step != last.step] + [last]
 
 
-def newest(path: Path) -> RunResults:
+def newest(path: Path) -> FolderResults:
     """The last checkpoint of the run in that folder."""
     return all_results(Run.existing(path))[-1]
 
 
-def _results(folder: Path) -> list[Path]:
-    """Of lenses, at any length."""
+def _result_files(folder: Path) -> list[Path]:
+    """The summaries of all results in a folder, at any length."""
     return sorted(folder.glob("*.json")) + sorted(folder.glob("length-*/*.json"))
-
-
-def _newest_step(folder: Path) -> int | None:
-    """Which step the results in RUN/lenses are about, as they say themselves."""
-    steps = [step for file in _results(folder) if (step := _step_of(file)) is not None]
-    return max(steps, default=None)
 
 
 def _step_of(file: Path) -> int | None:
@@ -242,24 +271,24 @@ def _step_of(file: Path) -> int | None:
 
 
 def _subject(file: Path) -> dict[str, Any]:
-    """Whom a result is about, as it says itself; nothing where it cannot be read."""
+    """Which checkpoint a result describes; {} if the file cannot be read."""
     try:
-        found = json.loads(file.read_text())["subject"]
+        subject = json.loads(file.read_text())["subject"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return subject if isinstance(subject, dict) else {}
 
 
-def stage_names(chain: Sequence[dict[str, Any]], longest: int) -> list[str]:
+def stage_names(stages: Sequence[dict[str, Any]], longest: int) -> list[str]:
     """ "10 actions", "25 actions"; or "topic", "state"; or both, where both change."""
-    lengths = [f"{stage_length(stage, longest)} actions" for stage in chain]
-    objectives = [str(stage.get("objective", "?")) for stage in chain]
-    parts = [words for words in (objectives, lengths) if len(set(words)) > 1]
-    told = [" of ".join(words) for words in zip(*parts, strict=True)] or objectives
-    unique = len(set(told)) == len(told)
-    return told if unique else [f"stage {n}: {words}" for n, words in enumerate(told, start=1)]
+    lengths = [f"{stage_length(stage, longest)} actions" for stage in stages]
+    objectives = [str(stage.get("objective", "?")) for stage in stages]
+    varied = [values for values in (objectives, lengths) if len(set(values)) > 1]
+    names = [" of ".join(values) for values in zip(*varied, strict=True)] or objectives
+    unique = len(set(names)) == len(names)
+    return names if unique else [f"stage {n}: {name}" for n, name in enumerate(names, start=1)]
 
 
 def stage_length(stage: dict[str, Any], longest: int) -> int:
-    """Of its sequences."""
+    """The length of its sequences."""
     return int(stage.get("length") or longest)

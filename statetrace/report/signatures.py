@@ -1,7 +1,7 @@
-"""The predicted signatures as a picture, Figure 1 B to D of the paper, and as the table behind it.
+"""The predicted signatures as a figure, Figure 1 B to D of the paper, and as a table.
 
-One row per algorithm: prefix patching (B), what probes read (C), and which cells the answer comes
-from (D). Layer 0, the embedding, is on top, so that deeper is further down as in the paper's words.
+One row per algorithm: prefix patching (B), probes (C), and the cells from which the answer is
+computed (D). Layer 0, the embedding, is on top.
 """
 
 from __future__ import annotations
@@ -18,16 +18,26 @@ import pyarrow.parquet as pq
 
 from statetrace.mechanisms.dependencies import Dependencies
 from statetrace.mechanisms.signatures import Signature
-from statetrace.report.accuracy import COLOURS
+from statetrace.report.figures.chart import (
+    Chart,
+    Dots,
+    Edges,
+    Heat,
+    Line,
+    Mark,
+    Panel,
+    grid,
+    numbers,
+)
 
 SPLITS = {"all": "all pairs", "same": "same parity", "opposite": "opposite parity"}
 
 PROBES = {
-    "state": ("state", COLOURS[0], "-", "o"),
-    "parity linear": ("parity, if linear in the state", COLOURS[1], "--", "s"),
-    "parity hidden": ("parity, if not linear", COLOURS[2], ":", "^"),
+    "state": ("state", "state", "solid", "circle"),
+    "parity linear": ("parity, if linear in the state", "parity", "dash", "square"),
+    "parity hidden": ("parity, if not linear", "third", "dot", "triangle-up"),
 }
-"""Target -> what the legend says, colour, line, mark: told apart without colour as well."""
+"""Target -> label, colour, dash, mark."""
 
 COLUMNS = (
     *("algorithm", "group", "length", "measure", "where", "split", "target"),
@@ -37,12 +47,12 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class SignaturesFigure:
-    """What is drawn.
+    """The content of the figure.
 
     Attributes:
-        title: over the picture.
-        signatures: algorithm -> what it predicts, or the sentence that says why there is none.
-        diagrams: algorithm -> what its answers come from, for sequences short enough to draw.
+        title: of the figure.
+        signatures: algorithm -> its signature, or a sentence on why it has none.
+        diagrams: algorithm -> the cells that its answer depends on, for short sequences.
     """
 
     title: str
@@ -50,145 +60,70 @@ class SignaturesFigure:
     diagrams: Mapping[str, Dependencies]
 
     def write_table(self, path: Path) -> None:
-        """All numbers of the picture, and those of suffix and window patching, as Parquet.
+        """All numbers of the figure, and those of suffix and window patching, as Parquet.
 
         `measure` is "nld", "accuracy" (see `Signature.table`) or "arrow": the cell (layer,
         position) reads the cell (layer - 1, source).
         """
-        parts = [
-            found.table() for found in self.signatures.values() if isinstance(found, Signature)
-        ]
-        parts += [diagram.table() for diagram in self.diagrams.values()]
+        tables = [s.table() for s in self.signatures.values() if isinstance(s, Signature)]
+        tables += [diagram.table() for diagram in self.diagrams.values()]
         columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        for part in parts:
-            rows = len(part["measure"])
+        for table in tables:
+            rows = len(table["measure"])
             for name, values in columns.items():
-                values.extend(part.get(name, [None] * rows))
+                values.extend(table.get(name, [None] * rows))
         pq.write_table(pa.table(columns), path)
 
-    def draw(self, path: Path) -> None:
-        """PNG, PDF or SVG, by the ending of the name."""
-        from matplotlib.figure import Figure  # not pyplot: a notebook keeps its own backend
-
-        rows = list(self.signatures.items())
-        heights = [1.0 if isinstance(found, Signature) else 0.4 for _, found in rows]
-        figure = Figure(figsize=(15, 0.6 + 2.7 * sum(heights)), layout="constrained")
-        figure.suptitle(self.title, fontsize=13)
-        bands = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
-        explained = False
-        for band, (name, found) in zip(bands, rows, strict=True):
-            band.suptitle(name, x=0.006, ha="left", fontsize=12, fontweight="bold")
-            if isinstance(found, str):
-                band.text(0.03, 0.45, fill(found, 150), va="center", fontsize=10)
-                continue
-            splits = [split for split in SPLITS if ("prefix", split) in found.patching]
-            axes = band.subplots(1, len(splits) + 2, width_ratios=[*[1] * len(splits), 1.2, 1.4])
-            for place, split in zip(axes, splits, strict=False):
-                _heat_map(place, found.patching["prefix", split])
-                place.set_title(f"B  prefix patching, {SPLITS[split]}", fontsize=9, loc="left")
-            bar = band.colorbar(_scale(), ax=axes[: len(splits)], pad=0.01, ticks=(0, 0.5, 1))
-            bar.set_label("NLD", fontsize=9)
-            _curves(axes[-2], found)
-            _diagram(axes[-1], self.diagrams[name])
-            if not explained:
-                band.legend(*axes[-2].get_legend_handles_labels(), **_LEGEND)
-                explained = True
-        figure.savefig(path, dpi=130)
+    def chart(self) -> Chart:
+        """A row of panels per algorithm; algorithms without a signature are named in the title."""
+        known = {n: s for n, s in self.signatures.items() if isinstance(s, Signature)}
+        missing = [fill(s, 150) for s in self.signatures.values() if isinstance(s, str)]
+        splits = [s for s in SPLITS if any(("prefix", s) in k.patching for k in known.values())]
+        panels: list[Panel] = []
+        for name, signature in known.items():
+            for number, split in enumerate(splits):
+                title = SPLITS[split] if number else f"{name}: {SPLITS[split]}"
+                panels.append(_heat_map(signature.patching.get(("prefix", split)), title))
+            panels += [_probes(signature), _diagram(self.diagrams[name])]
+        title = "\n".join([self.title, *missing])
+        return Chart("signatures", title, tuple(panels), columns=len(splits) + 2)
 
 
-_LEGEND: dict[str, Any] = {
-    "loc": "outside upper right",
-    "ncols": 3,
-    "frameon": False,
-    "fontsize": 9,
-}
+def _heat_map(nld: np.ndarray | None, title: str) -> Panel:
+    """Mean NLD of prefix patching [rows, T]; an empty panel if the algorithm has no such pairs."""
+    heats: tuple[Heat, ...] = ()
+    if nld is not None:
+        x, y = range(1, nld.shape[1] + 1), range(len(nld))
+        heats = (Heat(list(x), list(y), grid(nld), "NLD"),)
+    return Panel("prefix length", "layer", heats, title, down=True, whole="xy")
 
 
-def _scale() -> Any:
-    """One scale for all maps: NLD may leave 0 to 1 in a model, but not in a prediction."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    return ScalarMappable(Normalize(0, 1), "cividis")
-
-
-def _heat_map(axes: Any, grid: np.ndarray) -> None:
-    """Mean NLD [rows, T]; cells without pairs stay white."""
-    rows, length = grid.shape
-    scale = _scale()
-    axes.imshow(
-        grid,
-        cmap=scale.cmap,
-        norm=scale.norm,
-        aspect="auto",
-        interpolation="nearest",
-        extent=(0.5, length + 0.5, rows - 0.5, -0.5),
-    )
-    axes.set(xlabel="first actions patched", ylabel="layer")
-    _whole_numbers(axes)
+def _probes(signature: Signature) -> Panel:
+    """Probe accuracy by layer, the mean over lengths 1 to T: the share of decodable states."""
+    lines = []
+    for target, accuracy in signature.probes().items():
+        label, colour, dash, mark = PROBES[target]
+        x, y = list(range(signature.rows)), numbers(accuracy.mean(1))
+        lines.append(Line(label, x, y, colour, dash, mark if signature.rows <= 16 else None))
+    title = f"probes, lengths 1-{signature.length}"
+    return Panel("layer", "accuracy", tuple(lines), title, y_range=(0, 1.04), whole="x")
 
 
-def _curves(axes: Any, found: Signature) -> None:
-    """Probe accuracy by layer, the mean over lengths 1 to T: the share of states that are read."""
-    layers = np.arange(found.rows)
-    size = 8.0
-    for target, grid in found.probes().items():
-        label, colour, line, mark = PROBES[target]
-        style = {"linestyle": line, "marker": mark if found.rows <= 16 else None}
-        axes.plot(
-            layers,
-            grid.mean(1),
-            color=colour,
-            label=label,
-            markersize=size,
-            markerfacecolor="none",
-            clip_on=False,
-            **style,
-        )
-        size -= 2  # smaller ones on top, so that equal curves all show
-    axes.set_title(f"C  probes, mean over lengths 1-{found.length}", fontsize=9, loc="left")
-    axes.set(xlabel="layer", ylabel="accuracy", ylim=(0, 1.03), yticks=(0, 0.5, 1))
-    axes.spines[["top", "right"]].set_visible(False)
-    _whole_numbers(axes)
-
-
-def _diagram(axes: Any, diagram: Dependencies) -> None:
-    """Cells as nodes, filled where the answer uses them, and arrows between those."""
+def _diagram(diagram: Dependencies) -> Panel:
+    """Cells as nodes, coloured where the answer uses them, and edges between those."""
     rows, length = diagram.used.shape
-    for layer, source, target in diagram.arrows:
-        axes.annotate(
-            "",
-            xy=(target, layer),
-            xytext=(source, layer - 1),
-            arrowprops={
-                "arrowstyle": "->",
-                "color": COLOURS[0] if source != target else "dimgrey",
-                "linewidth": 0.8,
-                "alpha": 0.75,
-                "shrinkA": 4,
-                "shrinkB": 4,
-            },
-        )
-    for used, inside, edge in ((False, "whitesmoke", "lightgrey"), (True, COLOURS[4], "grey")):
+    carried = [((s, n - 1), (t, n)) for n, s, t in diagram.arrows if s == t]
+    moved = [((s, n - 1), (t, n)) for n, s, t in diagram.arrows if s != t]
+    dots: list[Mark] = []
+    for used, name, colour in ((False, "unused cell", "faint"), (True, "used cell", "fifth")):
         layers, tokens = np.nonzero(diagram.used == used)
-        axes.scatter(tokens, layers, s=38, color=inside, edgecolors=edge, zorder=3)
-    axes.scatter(length - 1, rows - 1, s=95, facecolors="none", edgecolors="black", zorder=4)
-    axes.set_title(f"D  cells behind the answer (ringed), length {length}", fontsize=9, loc="left")
-    axes.set(
-        xlim=(-0.5, length - 0.5),
-        ylim=(rows - 0.5, -0.5),
-        xlabel="token",
-        ylabel="layer",
-        xticks=range(length),
-        yticks=range(rows),
+        dots.append(Dots(name, tokens.tolist(), layers.tolist(), colour=colour, size=8))
+    answer = Dots("answer", [length - 1], [rows - 1], colour="ink", size=10)
+    marks = (
+        Edges("same token", carried, colour="grey"),
+        Edges("other token", moved),
+        *dots,
+        answer,
     )
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-
-
-def _whole_numbers(axes: Any) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    if axes.get_ylabel() == "layer":
-        axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=9))
+    title = f"cells used, length {length}"
+    return Panel("token", "layer", marks, title, down=True, whole="xy", bare=True)

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,9 +41,9 @@ NAMES = [entry.name for entry in DRAWN]
 def test_every_view_is_drawn_and_the_first_is_good_plotly(entry, run):
     import plotly.graph_objects as go
 
-    look = newest(run)
+    results = newest(run)
     charts = {}
-    for chosen, draw in entry.views(look):
+    for chosen, draw in entry.views(results):
         if any(word.startswith("pair ") for word in chosen):
             with suppress(StatetraceError):  # a split may have fewer pairs
                 charts[chosen] = draw()
@@ -61,12 +60,12 @@ def test_every_view_is_drawn_and_the_first_is_good_plotly(entry, run):
 
 @pytest.mark.parametrize("split", ["all", "same parity", "opposite parity"])
 def test_patching_shows_the_table(split, run):
-    look = newest(run)
-    heat = patching(look, pairs=split).panels[0].heat
+    results = newest(run)
+    heat = patching(results, pairs=split).panels[0].heat
     assert heat is not None
     rows = [
         row
-        for row in look.need("patching").rows()
+        for row in results.need("patching").rows()
         if (row["where"], row["what"], row["split"], row["metric"])
         == ("prefix", "substitution", split, "nld")
     ]
@@ -77,20 +76,22 @@ def test_patching_shows_the_table(split, run):
 
 
 def test_a_single_pair_is_of_its_split(run):
-    look = newest(run)
-    arrays = look.need("patching").arrays
-    parity = look.group.parity
+    results = newest(run)
+    arrays = results.need("patching").arrays
+    parity = results.group.parity
     same = parity[arrays["clean_state"]] == parity[arrays["corrupted_state"]]
     first = int(np.flatnonzero(~same)[0])
-    heat = patching(look, pairs="opposite parity", show="pair 1").panels[0].heat
+    heat = patching(results, pairs="opposite parity", show="pair 1").panels[0].heat
     assert heat is not None
     want = arrays["prefix-substitution-resid.nld"][:, :, first]
     np.testing.assert_allclose(np.array(heat.z, dtype=float), want, rtol=1e-3, atol=1e-6)
 
 
 def test_the_deviation_is_another_picture(run):
-    look = newest(run)
-    mean, deviation = (patching(look, show=show).panels[0].heat for show in ("mean", "deviation"))
+    results = newest(run)
+    mean, deviation = (
+        patching(results, show=show).panels[0].heat for show in ("mean", "deviation")
+    )
     assert mean is not None
     assert deviation is not None
     assert mean.z != deviation.z
@@ -149,10 +150,8 @@ def test_cutoffs_are_told_beside_their_line_and_not_over_each_other(cutoffs, tol
     ends = dict(zip(("state", "parity"), ({"first_below": end} for end in cutoffs), strict=True))
     summary = {"training_length": 20, "longest": 40, "threshold": 0.98, "cutoff": ends}
     result = LensResult("generalization", {}, columns, summary=summary)
-    marks = generalization(
-        RunResults(Run(Path()), Path(), _read={"generalization": result})
-    ).panels[0]
-    rules = [mark for mark in marks.marks if isinstance(mark, ReferenceLine) and mark.axis == "x"]
+    panel = generalization(RunResults([result], group("S3"), 20)).panels[0]
+    rules = [mark for mark in panel.marks if isinstance(mark, ReferenceLine) and mark.axis == "x"]
     assert [(rule.text, *rule.beside) for rule in rules] == told
 
 
@@ -206,7 +205,7 @@ def test_bad_requests_are_quoted(run, tmp_path):
 
 
 def test_checkpoints_are_found_in_order(run):
-    assert [look.step for look in all_results(Run(run))] == [300, 900]
+    assert [results.step for results in all_results(Run(run))] == [300, 900]
 
 
 def test_the_page_and_paper_have_the_same_colours():
@@ -227,18 +226,18 @@ def test_no_torch_and_no_plotly_are_needed_to_read_a_run():
 
 
 def test_scores_are_told_with_the_most_they_can_be(run):
-    look = newest(run)
-    most = look.need("attention").summary["score_ceiling"]
+    results = newest(run)
+    most = results.need("attention").summary["score_ceiling"]
     assert most == pytest.approx(200)  # at length 6: two prefixes, divided by one
-    assert attention_maps(look).panels[-1].heat.high == most
-    assert head_table(look)[0][2] == "parity head score (of 200%)"
+    assert attention_maps(results).panels[-1].heat.high == most
+    assert head_table(results)[0][2] == "parity head score (of 200%)"
 
 
 def test_the_fullest_attention_tree_comes_first(run):
-    look = newest(run)
+    results = newest(run)
     saved = {f"tree{n}_edges": np.zeros((edges, 3)) for n, edges in enumerate((0, 5, 2))}
     assert trees(LensResult("attention", {}, {}, saved)) == [1, 2, 0]
-    first = tree_choices(look)["example"][0]
-    assert attention_tree(look).rows() == attention_tree(look, first).rows()
-    with pytest.raises(StatetraceError, match="no attention tree '99'; there are 1"):
-        attention_tree(look, "99")
+    first = tree_choices(results)["example"][0]
+    assert attention_tree(results).rows() == attention_tree(results, first).rows()
+    with pytest.raises(StatetraceError, match="no attention tree '99'; use one of 1"):
+        attention_tree(results, "99")

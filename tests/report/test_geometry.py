@@ -57,11 +57,11 @@ def test_colours_are_positions_of_the_object_that_is_named(s4, thing):
 
 
 def test_the_other_notation_has_the_same_meaning(tmp_path):
-    look = seen(tmp_path / "s4", "S4", "receives")
+    results = seen(tmp_path / "s4", "S4", "receives")
     for position in range(1, 5):
         # "receives": the j-th digit says which object is at j
-        wanted = [s for s in sorted(look.group.labels) if s[position - 1] == "1"]
-        assert sorted(states(geometry(look), position)) == wanted
+        wanted = [s for s in sorted(results.group.labels) if s[position - 1] == "1"]
+        assert sorted(states(geometry(results), position)) == wanted
 
 
 def test_object_1_comes_first_and_parity_can_be_had(s4):
@@ -102,10 +102,10 @@ def test_shares_of_each_object_are_drawn_by_layer(s4):
 
 @pytest.mark.parametrize("group", ["S3", "Z4"])
 def test_smaller_and_other_groups_stay_as_they_are(tmp_path, group):
-    look = seen(tmp_path / group, group)
-    assert "position" not in geometry(look).panels[0].title
+    results = seen(tmp_path / group, group)
+    assert "position" not in geometry(results).panels[0].title
     with pytest.raises(StatetraceError, match="position of object 1"):
-        geometry(look, coloured_by="position of object 1")
+        geometry(results, coloured_by="position of object 1")
 
 
 @pytest.mark.parametrize("seen_from", ["from above", "from the side"])

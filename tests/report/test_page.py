@@ -44,17 +44,17 @@ def test_the_verdict_comes_first_with_its_evidence(run):
 
 
 def test_each_algorithm_stands_beside_the_model(run):
-    plates = {plate["name"]: plate for plate in numbers(report([run]))["figures"]}
-    heads = [cell["head"] for cell in plates["compare-patching"]["cells"]]
+    figures = {figure["name"]: figure for figure in numbers(report([run]))["figures"]}
+    heads = [column["head"] for column in figures["compare-patching"]["columns"]]
     assert heads == ["mine", "sequential", "parallel", "associative", "parity-associative"]
     for name in ("compare-patching", "compare-probes", "compare-depth"):
-        assert all(cell["shots"][0]["views"] for cell in plates[name]["cells"])
+        assert all(column["states"][0]["views"] for column in figures[name]["columns"])
 
 
 def test_several_runs_have_the_same_axes_and_scale(run, other):
     data = numbers(report([run, other]))
-    plate = next(p for p in data["figures"] if p["name"] == "patching")
-    mine, theirs = (cell["shots"][-1]["views"] for cell in plate["cells"])
+    figure = next(p for p in data["figures"] if p["name"] == "patching")
+    mine, theirs = (column["states"][-1]["views"] for column in figure["columns"])
     for key in set(mine) & set(theirs):
         first, second = (views[key]["panels"][0] for views in (mine, theirs))
         layouts = [data["traces"][panel["layout"]] for panel in (first, second)]
@@ -70,10 +70,10 @@ def test_missing_lenses_leave_the_command_that_makes_them(run, tmp_path):
     (bare / "verdict.json").unlink()
     html = report([bare])
     assert f"statetrace verdict {bare}" in html
-    for plate in numbers(html)["figures"]:
-        first = plate["cells"][0]["shots"][0]
+    for figure in numbers(html)["figures"]:
+        first = figure["columns"][0]["states"][0]
         assert not first["views"]
-        if plate["name"] == "training":  # a compiled model has no log
+        if figure["name"] == "training":  # a compiled model has no log
             assert "not trained here" in first["missing"]
         else:
             assert first["command"].startswith(f"statetrace analyze {bare} --only ")
@@ -89,7 +89,7 @@ def at_length(lenses, name, length, step=900):
     (folder / f"{name}.json").write_text(json.dumps(about | {"subject": {"step": step}}))
 
 
-def test_lenses_that_looked_at_shorter_sequences_are_shown(run, tmp_path):
+def test_results_at_shorter_lengths_are_shown(run, tmp_path):
     """As `analyze --at-length` leaves them; predictions are then made for that length."""
     shutil.copytree(run, tmp_path / "run")
     lenses = tmp_path / "run" / "lenses"
@@ -97,33 +97,40 @@ def test_lenses_that_looked_at_shorter_sequences_are_shown(run, tmp_path):
     at_length(lenses, "patching", 4)
     at_length(lenses, "patching", 5, step=500)
     whole = newest(tmp_path / "run")
-    assert (whole.shorter, whole.seen("patching")) == (None, 6)  # what saw all actions counts
+    assert (whole.shorter_length, whole.length_of("patching")) == (
+        None,
+        6,
+    )  # what saw all actions counts
     for file in lenses.glob("patching.*"):
         file.unlink()
-    look = newest(tmp_path / "run")
-    assert (look.shorter, look.step) == (4, 900)  # not that of an older checkpoint
-    assert look.about.endswith("on S3, length 6 (looked at up to length 4)")
-    assert look.need("patching").lens == "patching"
-    assert Predicted.of(look).length == look.seen("patching") == 4
-    assert Predicted.of(look, "probing").length == 6
-    assert "actions to restore" in visible(report([tmp_path / "run"]))
+    results = newest(tmp_path / "run")
+    assert (results.shorter_length, results.step) == (4, 900)  # not that of an older checkpoint
+    assert results.about.endswith("on S3, length 6 (analysed up to length 4)")
+    assert results.need("patching").lens == "patching"
+    assert Predicted.of(results).length == results.length_of("patching") == 4
+    assert Predicted.of(results, "probing").length == 6
+    assert "actions needed to restore" in visible(report([tmp_path / "run"]))
 
 
-def test_a_newer_look_at_shorter_sequences_goes_before_an_older_one_at_all(run, tmp_path):
+def test_newer_results_at_a_shorter_length_precede_older_ones_at_full_length(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     at_length(tmp_path / "run" / "lenses", "patching", 4, step=1000)
-    look = newest(tmp_path / "run")
-    assert (look.step, look.seen("patching"), look.seen("probing")) == (1000, 4, 6)
+    results = newest(tmp_path / "run")
+    assert (results.step, results.length_of("patching"), results.length_of("probing")) == (
+        1000,
+        4,
+        6,
+    )
 
 
-def test_a_checkpoint_that_was_looked_at_only_at_a_shorter_length_is_there(run, tmp_path):
+def test_a_checkpoint_with_results_at_a_shorter_length_only_is_listed(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     lenses = tmp_path / "run" / "lenses"
     at_length(lenses, "patching", 4, step=100)
     (lenses / "step-100").mkdir()
     (lenses / "length-4").rename(lenses / "step-100" / "length-4")
     first = all_results(Run(tmp_path / "run"))[0]
-    assert (first.step, first.seen("patching")) == (100, 4)
+    assert (first.step, first.length_of("patching")) == (100, 4)
 
 
 def test_a_damaged_result_does_not_spoil_the_rest(run, tmp_path):
@@ -133,9 +140,9 @@ def test_a_damaged_result_does_not_spoil_the_rest(run, tmp_path):
     (bad / "verdict.json").write_text("{")
     html = report([bad])
     assert f"{bad}/lenses/patching.parquet&#x27; is damaged (" in visible(html)
-    plates = {plate["name"]: plate for plate in numbers(html)["figures"]}
-    assert not plates["patching"]["cells"][0]["shots"][-1]["views"]
-    assert plates["probes"]["cells"][0]["shots"][-1]["views"]
+    figures = {figure["name"]: figure for figure in numbers(html)["figures"]}
+    assert not figures["patching"]["columns"][0]["states"][-1]["views"]
+    assert figures["probes"]["columns"][0]["states"][-1]["views"]
 
 
 def test_text_from_outside_is_escaped(run, tmp_path):
@@ -153,7 +160,7 @@ def test_text_from_outside_is_escaped(run, tmp_path):
     for tag in ("<script>alert", "<img src=x", "<b onclick", "<i>"):
         assert tag not in html
     assert "&lt;b onclick=alert(3)&gt;{{js}}" in html
-    assert "'" in numbers(html)["figures"][1]["cells"][0]["shots"][-1]["command"]  # shell-quoted
+    assert "'" in numbers(html)["figures"][1]["columns"][0]["states"][-1]["command"]  # shell-quoted
 
 
 def test_too_large_a_page_says_what_it_leaves_out(run, monkeypatch):

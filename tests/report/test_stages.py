@@ -67,9 +67,9 @@ def test_only_runs_with_stages_have_it(cells, run, tmp_path):
     with pytest.raises(StatetraceError, match="in one stage"):
         stages(newest(cells / "gpt2_plain_seed-0"))
     alone = numbers(report([run]))["figures"]
-    assert "stages" not in [plate["name"] for plate in alone]
+    assert "stages" not in [figure["name"] for figure in alone]
     both = {p["name"]: p for p in numbers(report([run, cells / "gpt2_length_seed-0"]))["figures"]}
-    mine, theirs = (cell["shots"][0] for cell in both["stages"]["cells"])
+    mine, theirs = (column["states"][0] for column in both["stages"]["columns"])
     assert "was not trained here" in mine["missing"]
     assert theirs["tables"][0]["rows"][0] == ["2 actions", "5", "5"]
 
@@ -87,5 +87,5 @@ def test_a_damaged_log_is_a_line_and_not_a_crash(cells, tmp_path):
     shutil.copytree(cells / "gpt2_length_seed-0", bad)
     record = {"kind": "evaluation", "step": 1, "stage": "1-state"}
     (bad / "metrics.jsonl").write_text(json.dumps(record) + "\n")
-    plates = {plate["name"]: plate for plate in numbers(report([bad]))["figures"]}
-    assert plates["stages"]["cells"][0]["shots"][0]["missing"].startswith("The log is not as")
+    figures = {figure["name"]: figure for figure in numbers(report([bad]))["figures"]}
+    assert figures["stages"]["columns"][0]["states"][0]["missing"].startswith("The log is not as")

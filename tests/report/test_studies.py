@@ -70,7 +70,7 @@ def test_the_length_curriculum_by_mechanism(study):
 
 
 def test_what_a_study_does_not_vary_is_not_drawn(study, sizes):
-    with pytest.raises(StatetraceError, match="differ in size alone"):
+    with pytest.raises(StatetraceError, match="differ in size only"):
         study_sizes(study)
     with pytest.raises(StatetraceError, match="trained on growing lengths"):
         study_lengths(sizes)
@@ -83,7 +83,7 @@ def test_the_page_and_the_files(study, sizes, tmp_path):
     assert "<b>topic" not in html
     figures = {figure["name"]: figure for figure in numbers(html)["figures"]}
     assert list(figures) == ["study-proportions", "study-cutoffs", "study-lengths"]
-    table = figures["study-lengths"]["cells"][0]["shots"][0]["tables"][0]
+    table = figures["study-lengths"]["columns"][0]["states"][0]["tables"][0]
     assert table["head"][2:] == [f"after {n} actions: state / parity" for n in (2, 4, LENGTH)]
     rows = {row[0]: row[1:] for row in table["rows"]}
     far = "beyond 8 / beyond 8"
@@ -94,7 +94,7 @@ def test_the_page_and_the_files(study, sizes, tmp_path):
     assert not missing
     made, _ = write_figures(study, tmp_path / "one", "svg", ["study-lengths"])
     assert [path.name for path in made] == ["study-lengths.svg"]
-    with pytest.raises(StatetraceError, match="'patching'; there are study-proportions"):
+    with pytest.raises(StatetraceError, match="'patching'; use one of study-proportions"):
         write_figures(study, tmp_path / "none", "svg", ["patching"])
     made, _ = write_figures(sizes, tmp_path / "sizes", "svg")
     assert "study-sizes.svg" in [path.name for path in made]
@@ -104,6 +104,6 @@ def test_a_study_without_verdicts_says_so(tmp_path):
     empty = make_study(tmp_path / "empty", CURRICULA, unfinished=12)
     with pytest.raises(StatetraceError, match="has a verdict yet"):
         study_proportions(empty)
-    plates = numbers(report([empty]))["figures"]
-    assert [plate["name"] for plate in plates] == ["study-proportions", "study-cutoffs"]
-    assert not any(plate["cells"][0]["shots"][0]["views"] for plate in plates)
+    figures = numbers(report([empty]))["figures"]
+    assert [figure["name"] for figure in figures] == ["study-proportions", "study-cutoffs"]
+    assert not any(figure["columns"][0]["states"][0]["views"] for figure in figures)

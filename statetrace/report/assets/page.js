@@ -1,5 +1,5 @@
-// Puts the pictures into the page, and lets people choose, compare and save them.
-// Plain JavaScript, no build step. Everything that is text goes through textContent.
+// Draws the figures of the page and handles their controls, comparison and export.
+// Plain JavaScript, no build step. All text is set through textContent.
 "use strict";
 (async function () {
   const SEPARATOR = "\u241f";
@@ -13,7 +13,7 @@
     return new Response(stream).text();
   }
 
-  // Theme: as the system has it, until someone presses the button.
+  // Theme: that of the system, until the button is pressed.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const button = document.getElementById("theme");
   function setTheme(name) {
@@ -25,7 +25,7 @@
 
   if (typeof DecompressionStream === "undefined") {
     document.getElementById("loading").textContent =
-      "This browser is too old for the pictures: it cannot unpack them.";
+      "This browser is too old to show the figures: it has no DecompressionStream.";
     return;
   }
   const [library, text] = await Promise.all([unpack("plotly-packed"), unpack("data-packed")]);
@@ -50,25 +50,25 @@
   const touch = matchMedia("(pointer: coarse)").matches;
   let chosenStep = steps.length ? steps[steps.length - 1] : null;
 
-  // Of a run's checkpoints, the newest that is not later than the chosen one.
-  function shotOf(cell) {
-    if (cell.run === null || cell.shots.length === 1 || chosenStep === null) {
-      return cell.shots[cell.shots.length - 1];
+  // The newest checkpoint of a run that is not later than the chosen one.
+  function stateOf(column) {
+    const { states } = column;
+    if (column.run === null || states.length === 1 || chosenStep === null) {
+      return states[states.length - 1];
     }
-    const there = runs[cell.run];
-    let found = 0;
-    there.forEach((step, i) => { if (step === null || step <= chosenStep) found = i; });
-    return cell.shots[Math.min(found, cell.shots.length - 1)];
+    let newest = 0;
+    runs[column.run].forEach((step, i) => { if (step === null || step <= chosenStep) newest = i; });
+    return states[Math.min(newest, states.length - 1)];
   }
 
-  // The view that was chosen; a run without one of the last controls has it whatever that says.
-  function viewOf(shot, key) {
+  // The chosen view; controls that a run does not have are ignored.
+  function viewOf(state, key) {
     const parts = key.split(SEPARATOR);
     for (let n = parts.length; n > 0; n--) {
-      const view = shot.views[parts.slice(0, n).join(SEPARATOR)];
+      const view = state.views[parts.slice(0, n).join(SEPARATOR)];
       if (view) return view;
     }
-    return shot.views[""] || null;
+    return state.views[""] || null;
   }
 
   class Figure {
@@ -92,13 +92,13 @@
       return chosen.join(SEPARATOR);
     }
 
-    // Everything on show: [cell, its element, its view or null]
+    // What is shown: each column with its checkpoint, element and view (or null).
     views() {
       const key = this.key();
-      return this.data.cells.map((cell, i) => {
-        const shot = shotOf(cell);
-        const element = this.section.querySelector(`[data-cell="${i}"]`);
-        return { cell, shot, element, view: viewOf(shot, key) };
+      return this.data.columns.map((column, i) => {
+        const state = stateOf(column);
+        const element = this.section.querySelector(`[data-column="${i}"]`);
+        return { column, state, element, view: viewOf(state, key) };
       });
     }
 
@@ -108,37 +108,37 @@
       const keys = new Map();
       const scales = new Map();
       const jobs = [];
-      for (const { cell, shot, element, view } of this.views()) {
+      for (const { column, state, element, view } of this.views()) {
         const place = element.querySelector(".panels");
-        const wanted = view ? view.panels.length : 0;
+        const count = view ? view.panels.length : 0;
         place.querySelectorAll(".missing").forEach((line) => line.remove());
-        while (place.children.length > wanted) {
+        while (place.children.length > count) {
           Plotly.purge(place.lastChild);
           place.lastChild.remove();
         }
-        if (!view) place.appendChild(missing(shot));
-        while (place.children.length < wanted) {  // all of them first, so that each knows its width
+        if (!view) place.appendChild(missing(state));
+        while (place.children.length < count) {  // all first, so that each has its final width
           const at = document.createElement("div");
           at.className = "panel";
           at.setAttribute("role", "img");
           place.appendChild(at);
         }
-        for (let i = 0; i < wanted; i++) {
+        for (let i = 0; i < count; i++) {
           const panel = view.panels[i];
           const at = place.children[i];
-          at.setAttribute("aria-label", `${cell.head}: ${view.title}`);
+          at.setAttribute("aria-label", `${column.head}: ${view.title}`);
           const data = colours(panel.data.map((n) => traces[n]), style);
           const layout = colours(traces[panel.layout], style);
           layout.dragmode = touch && !layout.scene ? false : layout.scene ? "turntable" : "zoom";
           layout.hoverlabel = { ...layout.hoverlabel, bgcolor: style.getPropertyValue("--card").trim(),
             font: { ...layout.hoverlabel.font, color: style.getPropertyValue("--ink").trim() } };
-          // plotly would follow the new width later, when the paper is already drawn on
+          // plotly would adapt to the new width too late for printing
           if (document.body.classList.contains("printing")) layout.width = at.clientWidth;
           collect(panel, data, keys, scales);
           const config = { responsive: true, displayModeBar: false, displaylogo: false };
           jobs.push(Plotly.react(at, data, layout, config).then(() => this.link(at, i)));
         }
-        tables(element.querySelector(".tables"), shot.tables || []);
+        tables(element.querySelector(".tables"), state.tables || []);
       }
       legend(this.section.querySelector(".legend"), keys, scales);
       this.section.querySelector(".save").hidden = !jobs.length;
@@ -152,13 +152,13 @@
       at.linked = true;
       at.on("plotly_relayout", (change) => {
         if (this.busy) return;
-        const told = Object.entries(change).filter(([k]) => /^[xy]axis\.|^scene\.camera/.test(k));
-        if (!told.length) return;
+        const moved = Object.entries(change).filter(([k]) => /^[xy]axis\.|^scene\.camera/.test(k));
+        if (!moved.length) return;
         this.busy = true;
-        const others = [...this.section.querySelectorAll(".cell")]
-          .map((cell) => cell.querySelectorAll(".panel")[number])
+        const others = [...this.section.querySelectorAll(".column")]
+          .map((column) => column.querySelectorAll(".panel")[number])
           .filter((panel) => panel && panel !== at && panel.data);
-        Promise.all(others.map((panel) => Plotly.relayout(panel, Object.fromEntries(told))))
+        Promise.all(others.map((panel) => Plotly.relayout(panel, Object.fromEntries(moved))))
           .finally(() => { this.busy = false; });
       });
     }
@@ -187,7 +187,7 @@
       const ink = style.getPropertyValue("--ink").trim();
       const [w, gap] = [460, 16];
       const shown = this.views().filter(({ view }) => view)
-        .flatMap(({ cell, view }) => view.panels.map((panel, i) => [panel, i ? "" : cell.head]));
+        .flatMap(({ column, view }) => view.panels.map((panel, i) => [panel, i ? "" : column.head]));
       const each = Math.max(0, ...this.views().map(({ view }) => (view ? view.panels.length : 0)));
       const across = each > 1 ? each : shown.length > 4 ? 3 : Math.max(1, shown.length);
       let top = 0, tallest = 0;
@@ -204,7 +204,7 @@
         const url = await Plotly.toImage({ data, layout: { ...layout, width: w, height: h } },
           { format: "svg", width: w, height: h });
         const inner = decodeURIComponent(url.slice(url.indexOf(",") + 1)).replace(/^<\?xml[^>]*>/, "");
-        const head = this.data.cells.length > 1 ? escapeXml(heading) : "";
+        const head = this.data.columns.length > 1 ? escapeXml(heading) : "";
         parts.push(`<text x="${x + 8}" y="${top + 18}" font-size="14" font-weight="600" fill="${ink}" ` +
           `font-family="system-ui, sans-serif">${head}</text>` +
           inner.replace("<svg ", `<svg x="${x}" y="${top + 26}" `));
@@ -218,15 +218,15 @@
       return { svg, width, height };
     }
 
-    // The numbers on show, one row per point or cell.
+    // The numbers shown, one row per point or cell.
     csv() {
       const rows = [];
-      for (const { cell, shot, view } of this.views()) {
+      for (const { column, state, view } of this.views()) {
         if (!view) continue;
-        const step = cell.run === null ? "" : runs[cell.run][cell.shots.indexOf(shot)] ?? "";
+        const step = column.run === null ? "" : runs[column.run][column.states.indexOf(state)] ?? "";
         for (const panel of view.panels) {
           const layout = traces[panel.layout];
-          const about = { column: cell.head, step, panel: plainText(layout.title && layout.title.text) };
+          const about = { column: column.head, step, panel: plainText(layout.title && layout.title.text) };
           const named = (axis, other) => plainText((layout[axis] || (layout.scene || {})[axis] || {}).title?.text) || other;
           for (const trace of panel.data.map((n) => traces[n])) {
             if (trace.hoverinfo === "skip" && !trace.hovertemplate) continue;
@@ -248,7 +248,7 @@
         }
       }
       const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-      // A leading = + - @ would be a formula to a spreadsheet; numbers are numbers.
+      // Spreadsheets would take text with a leading = + - @ for a formula.
       const cell = (v) => {
         if (v === null || v === undefined) return "";
         if (typeof v === "number") return String(v);
@@ -265,18 +265,18 @@
     return holder.body.textContent;
   }
 
-  function escapeXml(words) {
-    return words.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  function escapeXml(text) {
+    return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   }
 
-  function missing(shot) {
+  function missing(state) {
     const line = document.createElement("p");
     line.className = "missing";
-    line.textContent = shot.missing || "Not measured for this choice.";
-    if (shot.command) {
+    line.textContent = state.missing || "Not measured for this choice.";
+    if (state.command) {
       const code = document.createElement("code");
-      code.textContent = shot.command;
-      line.append(" ", code, " makes them.");
+      code.textContent = state.command;
+      line.append(" ", code, " computes them.");
     }
     return line;
   }
@@ -305,9 +305,9 @@
       if ((trace.mode || "").includes("lines")) {
         const line = document.createElementNS(SVG, "path");
         const dashes = { dash: "6 4", dot: "2 3" }[trace.line.dash] || "";
-        const look = { d: "M2,8H34", stroke: colour, "stroke-width": Math.min(8, trace.line.width),
+        const attributes = { d: "M2,8H34", stroke: colour, "stroke-width": Math.min(8, trace.line.width),
           "stroke-dasharray": dashes, opacity: trace.opacity ?? 1 };
-        for (const [k, v] of Object.entries(look)) line.setAttribute(k, v);
+        for (const [k, v] of Object.entries(attributes)) line.setAttribute(k, v);
         svg.appendChild(line);
       }
       const area = ["mesh3d", "bar"].includes(trace.type);
@@ -318,9 +318,9 @@
         mark.setAttribute("opacity", trace.type === "mesh3d" ? 0.25 : trace.marker?.opacity ?? 1);
         svg.appendChild(mark);
       }
-      const words = document.createElement("span");
-      words.textContent = plainText(name);
-      key.append(svg, words);
+      const label = document.createElement("span");
+      label.textContent = plainText(name);
+      key.append(svg, label);
       place.appendChild(key);
     }
     for (const [label, low, high] of scales.values()) {
@@ -334,25 +334,25 @@
     }
   }
 
-  function tables(place, found) {
+  function tables(place, contents) {
     place.replaceChildren();
-    for (const { title, head, rows } of found) {
+    for (const { title, head, rows } of contents) {
       const wrap = document.createElement("div");
       wrap.className = "wide";
-      wrap.tabIndex = 0;  // a wide table can be scrolled by keyboard
+      wrap.tabIndex = 0;  // so that a wide table can be scrolled by keyboard
       const table = wrap.appendChild(document.createElement("table"));
       table.createCaption().textContent = title;
       const top = table.createTHead().insertRow();
-      for (const words of head) {
+      for (const text of head) {
         const cell = document.createElement("th");
         cell.scope = "col";
-        cell.textContent = words;
+        cell.textContent = text;
         top.appendChild(cell);
       }
       const body = table.createTBody();
       for (const row of rows) {
         const line = body.insertRow();
-        for (const words of row) line.insertCell().textContent = words;
+        for (const text of row) line.insertCell().textContent = text;
       }
       place.appendChild(wrap);
     }
@@ -368,17 +368,17 @@
 
   const all = figures.map((data) => new Figure(data));
   const bySection = new Map(all.map((figure) => [figure.section, figure]));
-  const near = new IntersectionObserver((seen) => {
-    for (const one of seen) {
-      const figure = bySection.get(one.target);
-      figure.near = one.isIntersecting;
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      const figure = bySection.get(entry.target);
+      figure.near = entry.isIntersecting;
       if (figure.near && !figure.drawn) figure.draw();
     }
   }, { rootMargin: "700px" });
   all.forEach((figure) => near.observe(figure.section));
   document.getElementById("loading").remove();
 
-  // What is far away is drawn anew when someone comes near.
+  // Figures far from the viewport are redrawn when they come near.
   const redraw = () => Promise.all(all.map((figure) => {
     figure.drawn = false;
     return figure.near ? figure.draw() : null;
@@ -391,14 +391,14 @@
   if (slider) {
     slider.addEventListener("input", () => {
       chosenStep = steps[Number(slider.value)];
-      const said = `step ${chosenStep.toLocaleString("en")}`;
-      slider.setAttribute("aria-valuetext", said);
-      document.getElementById("checkpoint-said").textContent = said;
+      const label = `step ${chosenStep.toLocaleString("en")}`;
+      slider.setAttribute("aria-valuetext", label);
+      document.getElementById("checkpoint-label").textContent = label;
       redraw();
     });
   }
 
-  // Paper is white, and has all figures.
+  // Print all figures in the light theme.
   let before = null;
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
@@ -415,6 +415,6 @@
   root.dataset.ready = "true";
 })().catch((error) => {
   const line = document.getElementById("loading");
-  if (line) line.textContent = "The pictures could not be drawn: " + error.message;
+  if (line) line.textContent = "The figures could not be drawn: " + error.message;
   throw error;
 });

@@ -1,5 +1,5 @@
-"""Parity heads: their scores (Table 2) and attention maps with odd actions marked (Figure 15); the
-attention tree (Figure 16)."""
+"""Parity heads: scores (Table 2) and attention maps with odd actions marked (Figure 15); attention
+trees (Figure 16)."""
 
 from __future__ import annotations
 
@@ -16,63 +16,60 @@ from statetrace.report.run_results import RunResults
 MAPS = "attention-maps"
 MAPS_TITLE = "Parity heads"
 MAPS_ABOUT = (
-    "What the best-scoring heads look at in one example: each row is an action that looks back, "
-    "each column what it looks at. Triangles mark odd actions (those outside the quotient's "
-    "kernel). A parity head looks at odd actions and at little else. The brightest colour stands "
-    "for the strongest 3% of weights. Scores are the paper's, which can pass 100% by a little: a "
-    "sum over lengths 5 to L is divided by L - 5."
+    "Attention of the best-scoring heads on one example: rows are queries, columns are keys. "
+    "Triangles mark odd actions (those outside the kernel of the quotient). A parity head attends "
+    "to odd actions and to little else. The brightest colour stands for the strongest 3% of the "
+    "weights. Scores are those of the paper, which can slightly exceed 100%: a sum over lengths 5 "
+    "to L is divided by L - 5."
 )
 TREE = "attention-tree"
 TREE_TITLE = "Attention tree"
 TREE_ABOUT = (
-    "The strongest attention edges (weight above 0.95, among the strongest from and to their ends) "
-    "along which actions reach the last answer. Windows that double from layer to layer form a "
-    "tree. An empty picture says that attention is not sharp, not that nothing flows."
+    "The strongest attention edges (weight above 0.95, among the strongest of both of their ends) "
+    "along which actions reach the last answer. Windows that double with every layer form a tree. "
+    "An empty figure means that attention is not sharp, not that no information flows."
 )
 
-
 BRIGHT = 0.97
-"""Quantile of the weights from which on all have the brightest colour: early rows, with few actions
-to look at, would leave the rest dark."""
+"""Quantile of the weights that gets the brightest colour: otherwise early rows, which have few
+keys, would leave the rest dark."""
 NAMED = 14
-"""Up to so many actions have their names at the axis of a narrow panel; beyond, their numbers."""
+"""The most actions that are labelled by name on the axis of a narrow panel; more are numbered."""
 
 
-def _scored(look: RunResults) -> Any:
-    result = look.need("attention")
+def _scored(results: RunResults) -> LensResult:
+    result = results.need("attention")
     if "top_maps" not in result.arrays:
         reason = result.notes[0] if result.notes else "no head was scored"
         raise StatetraceError(f"no heads to show: {reason}")
     return result
 
 
-def attention_maps(look: RunResults) -> Chart:
-    """The best heads' maps, and the scores of all heads."""
-    result = _scored(look)
+def attention_maps(results: RunResults) -> Chart:
+    """The maps of the best heads, and the scores of all heads."""
+    result = _scored(results)
     arrays = result.arrays
     length = arrays["top_maps"].shape[-1]
-    label = look.group.labels
+    label = results.group.labels
     actions = [label[int(a)] for a in arrays["top_maps_actions"]]
     odd = np.flatnonzero(arrays["top_maps_odd"])
     name = result.summary["quotient"]
-    word = "odd actions" if name == "parity" else f"actions that change {name}"
+    marked = "odd actions" if name == "parity" else f"actions that change {name}"
     at = list(range(1, length + 1))
-    seen = arrays["top_maps"][:, np.tril(np.ones((length, length), dtype=bool))]
-    strongest = max(0.05, float(np.quantile(seen, BRIGHT)))
+    causal = np.tril(np.ones((length, length), dtype=bool))
+    strongest = max(0.05, float(np.quantile(arrays["top_maps"][:, causal], BRIGHT)))
     ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if length <= NAMED else ()
     panels = []
     for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
-        shown = np.where(np.tril(np.ones((length, length), dtype=bool)), weights, np.nan)
-        top = [0.0] * len(odd)
+        shown = np.where(causal, weights, np.nan)
         texts = [f"action {i + 1}: {actions[i]}" for i in odd]
-        marked = Dots(
-            word, (odd + 1).tolist(), top, texts, colour="parity", mark="triangle-down", size=8
-        )
+        x, y = (odd + 1).tolist(), [0.0] * len(odd)
+        triangles = Dots(marked, x, y, texts, colour="parity", mark="triangle-down", size=8)
         panels.append(
             Panel(
-                "looked at",
-                "looking",
-                (Heat(at, at, grid(shown), "attention", high=strongest), marked),
+                "key",
+                "query",
+                (Heat(at, at, grid(shown), "attention", high=strongest), triangles),
                 title=f"layer {layer}, head {head}",
                 x_range=(0.4, length + 0.6),
                 y_range=(-0.6, length + 0.6),
@@ -96,53 +93,52 @@ def attention_maps(look: RunResults) -> Chart:
     return Chart(MAPS, f"The best {name} heads", tuple(panels), MAPS_ABOUT)
 
 
-def head_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
-    """Table 2 for this model: the best heads, and what they score by chance."""
-    summary = _scored(look).summary
+def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
+    """Table 2 for this model: the scores of the best heads, and the best score by chance."""
+    summary = _scored(results).summary
     chance = summary.get("top_score_by_chance")
-    most = float(summary.get("score_ceiling", 100.0))
-    scored = f"{summary['quotient']} head score" + (f" (of {most:.0f}%)" if most > 100 else "")
-    head = ["layer", "head", scored, "deviation", "best by chance"]
+    ceiling = float(summary.get("score_ceiling", 100.0))
+    score = f"{summary['quotient']} head score" + (f" (of {ceiling:.0f}%)" if ceiling > 100 else "")
+    head = ["layer", "head", score, "deviation", "best by chance"]
     table = [
         [
-            one["layer"],
-            one["head"],
-            f"{one['score']:.1f}%",
-            "" if one["std"] is None else f"± {one['std']:.1f}%",
+            entry["layer"],
+            entry["head"],
+            f"{entry['score']:.1f}%",
+            "" if entry["std"] is None else f"± {entry['std']:.1f}%",
             "" if chance is None else f"{chance:.1f}%",
         ]
-        for one in summary["top_heads"]
+        for entry in summary["top_heads"]
     ]
     return head, table
 
 
-def ablation_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
-    """Accuracy lost when heads are taken out, in points."""
-    summary = _scored(look).summary
-    lost = summary.get("ablation", [])
-    names = list(lost[0]["drop"]) if lost else []
-    head = ["heads taken out", "replaced by", *(f"{name}: points lost" for name in names)]
+def ablation_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
+    """Accuracy lost by ablating heads, in points."""
+    ablations = _scored(results).summary.get("ablation", [])
+    names = list(ablations[0]["drop"]) if ablations else []
+    head = ["ablated heads", "replaced by", *(f"{name}: points lost" for name in names)]
     table = [
-        [one["heads"], one["method"], *(f"{100 * one['drop'][name]:.1f}" for name in names)]
-        for one in lost
+        [entry["heads"], entry["method"], *(f"{100 * entry['drop'][name]:.1f}" for name in names)]
+        for entry in ablations
     ]
     return head, table
 
 
-def tree_choices(look: RunResults) -> dict[str, list[str]]:
-    """Examples, the one with most edges first."""
-    return {"example": [str(number + 1) for number in trees(look.need("attention"))]}
+def tree_choices(results: RunResults) -> dict[str, list[str]]:
+    """The saved examples, the one with most edges first."""
+    return {"example": [str(number + 1) for number in trees(results.need("attention"))]}
 
 
 def trees(result: LensResult) -> list[int]:
-    """Numbers of the examples that were saved, the one with most edges first."""
+    """Numbers of the saved examples, the one with most edges first."""
     count = sum(name.startswith("tree") and name.endswith("_edges") for name in result.arrays)
     return sorted(range(count), key=lambda number: -len(result.arrays[f"tree{number}_edges"]))
 
 
-def attention_tree(look: RunResults, example: str | None = None) -> Chart:
-    """One example's tree, of those saved the one with most edges if none is asked for."""
-    result = look.need("attention")
+def attention_tree(results: RunResults, example: str | None = None) -> Chart:
+    """The tree of one example, by default the one with most edges."""
+    result = results.need("attention")
     saved = {str(number + 1): number for number in trees(result)}
     if not saved:
         reason = result.notes[0] if result.notes else "no tree was saved"
@@ -150,9 +146,9 @@ def attention_tree(look: RunResults, example: str | None = None) -> Chart:
     example = example or next(iter(saved))
     if example not in saved:
         known = ", ".join(sorted(saved))
-        raise StatetraceError(f"there is no attention tree '{example}'; there are {known}")
+        raise StatetraceError(f"there is no attention tree '{example}'; use one of {known}")
     number = saved[example]
-    names = [look.group.labels[int(a)] for a in result.arrays[f"tree{number}_actions"]]
+    names = [results.group.labels[int(a)] for a in result.arrays[f"tree{number}_actions"]]
     edges = result.arrays[f"tree{number}_edges"]
     weights = result.arrays[f"tree{number}_weights"].tolist()
     panel = tree_panel(edges, weights, names, tree_layers(result), result.spec.get("weight", 0.95))
@@ -160,7 +156,7 @@ def attention_tree(look: RunResults, example: str | None = None) -> Chart:
 
 
 def tree_layers(result: LensResult) -> int:
-    """Layers of the model whose attention was looked at."""
+    """Layers whose attention was analysed."""
     return int(result.arrays["scores"].shape[0]) if "scores" in result.arrays else 0
 
 
@@ -172,15 +168,15 @@ def tree_panel(
     layers = max(layers, int(edges[:, 0].max(initial=1)))
     ends = [((int(s) + 1, int(layer) - 1), (int(t) + 1, int(layer))) for layer, s, t in edges]
     texts = [
-        f"layer {layer}: action {t + 1} ({names[t]}) looks at {s + 1} ({names[s]}), {weight:.3f}"
+        f"layer {layer}: action {t + 1} ({names[t]}) attends to {s + 1} ({names[s]}), {weight:.3f}"
         for (layer, s, t), weight in zip(edges.tolist(), weights, strict=True)
     ]
     nodes = [(x, y) for y in range(layers + 1) for x in range(1, length + 1)]
-    said = [f"layer {y}, action {x}: {names[x - 1]}" for x, y in nodes]
+    labels = [f"layer {y}, action {x}: {names[x - 1]}" for x, y in nodes]
     x, y = zip(*nodes, strict=True)
     ticks = tuple((float(i + 1), names[i]) for i in range(length)) if length <= 2 * NAMED else ()
     marks = (
-        Dots("cell", list(x), list(y), said, colour="faint", size=5 if length <= 40 else 3),
+        Dots("cell", list(x), list(y), labels, colour="faint", size=5 if length <= 40 else 3),
         Edges("carried along", _carried(edges, length, layers), colour="grey"),
         Edges(f"attention above {above}", ends, texts),
         Dots("the answer", [length], [layers], ["the last answer"], colour="parity", size=9),
@@ -191,10 +187,12 @@ def tree_panel(
 def _carried(
     edges: np.ndarray, length: int, layers: int
 ) -> list[tuple[tuple[float, float], tuple[float, float]]]:
-    """What the residual stream carries on: from each cell that reaches the answer to itself."""
+    """The residual connections of the cells that reach the answer."""
     reached = {length - 1}
-    found = []
+    edges_to_self = []
     for layer in range(layers, 0, -1):
-        found += [((t + 1.0, layer - 1.0), (t + 1.0, float(layer))) for t in sorted(reached)]
+        edges_to_self += [
+            ((t + 1.0, layer - 1.0), (t + 1.0, float(layer))) for t in sorted(reached)
+        ]
         reached |= {int(s) for at, s, t in edges if at == layer and int(t) in reached}
-    return found
+    return edges_to_self

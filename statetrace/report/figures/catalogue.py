@@ -1,12 +1,13 @@
-"""All figures by name: what they need, what can be chosen, and what of it goes on paper.
+"""All figures by name: the lens they draw, their options, and which views become files.
 
-Adding a figure is a function that returns a Chart, and an entry here.
+To add a figure, write a function that returns a Chart and list it here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,17 @@ from typing import Any
 from statetrace.report.figures import (
     after_stages,
     attention,
+    depth,
+    dynamics,
+    generalization,
+    geometry,
+    patching,
     predicted,
     probing,
     study_parameters,
     study_shares,
     study_stages,
 )
-from statetrace.report.figures import depth as layers_needed
-from statetrace.report.figures import dynamics as learning
-from statetrace.report.figures import generalization as by_length
-from statetrace.report.figures import geometry as shape
-from statetrace.report.figures import patching as patch_maps
 from statetrace.report.figures.chart import Chart
 from statetrace.report.run_results import RunResults
 
@@ -32,7 +33,7 @@ Options = dict[str, list[str]]
 Table = tuple[list[str], list[list[Any]]]
 
 
-def _nothing(look: RunResults) -> Options:
+def _no_options(results: RunResults) -> Options:
     return {}
 
 
@@ -41,12 +42,12 @@ class Entry:
     """A figure of the catalogue.
 
     Attributes:
-        lens: whose result it draws; "" for a figure that reads the log.
-        draw: look and one option per control -> chart.
-        choices: look -> control -> options, the first one being shown first.
-        on_paper: control -> how many of its options get a file; others only their first.
-        tables: title -> the table that belongs to it.
-        applies: whether a run can have it at all.
+        lens: the lens whose result it draws; "" for a figure of the training log.
+        draw: results and one option per control -> chart.
+        choices: results -> control -> options, the default first.
+        on_paper: control -> how many of its options become files; of other controls only the first.
+        tables: title -> a table shown below the figure.
+        applies: whether a run can have the figure at all.
     """
 
     name: str
@@ -54,36 +55,34 @@ class Entry:
     about: str
     lens: str
     draw: Callable[..., Chart]
-    choices: Callable[[RunResults], Options] = _nothing
+    choices: Callable[[RunResults], Options] = _no_options
     on_paper: dict[str, int] = field(default_factory=dict)
     tables: dict[str, Callable[[RunResults], Table]] = field(default_factory=dict)
-    applies: Callable[[RunResults], bool] = lambda look: True
+    applies: Callable[[RunResults], bool] = lambda results: True
 
-    def views(self, look: RunResults) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
-        """(options chosen, what draws it) for every combination."""
-        offered = self.choices(look)
-        for chosen in product(*offered.values()):
-            yield chosen, lambda chosen=chosen: self.draw(look, *chosen)  # type: ignore[misc]
+    def views(self, results: RunResults) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
+        """(chosen options, function that draws them) for every combination."""
+        for chosen in product(*self.choices(results).values()):
+            yield chosen, partial(self.draw, results, *chosen)
 
-    def papers(self, look: RunResults) -> Iterator[tuple[str, Chart]]:
-        """(file name without ending, chart)."""
-        offered = self.choices(look)
-        kept = [options[: self.on_paper.get(name, 1)] for name, options in offered.items()]
-        many = [len(options) > 1 for options in kept]
-        for chosen in product(*kept):
-            words = [word for word, shown in zip(chosen, many, strict=True) if shown]
-            name = "-".join([self.name, *(word.replace(" ", "-") for word in words)])
-            yield name, self.draw(look, *chosen)
+    def papers(self, results: RunResults) -> Iterator[tuple[str, Chart]]:
+        """(file name without suffix, chart)."""
+        choices = self.choices(results)
+        shown = [options[: self.on_paper.get(name, 1)] for name, options in choices.items()]
+        for chosen in product(*shown):
+            varied = [option for option, all_ in zip(chosen, shown, strict=True) if len(all_) > 1]
+            name = "-".join([self.name, *(option.replace(" ", "-") for option in varied)])
+            yield name, self.draw(results, *chosen)
 
 
 CATALOGUE: tuple[Entry, ...] = (
     Entry(
-        patch_maps.NAME,
-        patch_maps.TITLE,
-        patch_maps.ABOUT,
+        patching.NAME,
+        patching.TITLE,
+        patching.ABOUT,
         "patching",
-        patch_maps.patching,
-        patch_maps.choices,
+        patching.patching,
+        patching.choices,
         {"map": 9, "pairs": 3, "show": 2},
     ),
     Entry(
@@ -94,7 +93,7 @@ CATALOGUE: tuple[Entry, ...] = (
         probing.probes,
         probing.layer_choices,
         {"sequences of": 2},
-        {"Accuracy and its deviation over training sets, by layer": probing.scatter_table},
+        {"Accuracy and its standard deviation over training sets, by layer": probing.scatter_table},
     ),
     Entry(
         probing.LENGTHS,
@@ -106,46 +105,46 @@ CATALOGUE: tuple[Entry, ...] = (
         {"probe of": 9},
     ),
     Entry(
-        layers_needed.NAME,
-        layers_needed.TITLE,
-        layers_needed.ABOUT,
+        depth.NAME,
+        depth.TITLE,
+        depth.ABOUT,
         "depth",
-        layers_needed.depth,
-        layers_needed.choices,
+        depth.depth,
+        depth.choices,
         {"pairs": 3},
     ),
     Entry(
-        shape.SPACE,
-        shape.SPACE_TITLE,
-        shape.SPACE_ABOUT,
+        geometry.SPACE,
+        geometry.SPACE_TITLE,
+        geometry.SPACE_ABOUT,
         "geometry",
-        shape.geometry,
-        shape.choices,
+        geometry.geometry,
+        geometry.choices,
         {"along": 2},
-        {"The prism where it is clearest": shape.prism_table},
+        {"The prism at its clearest layer": geometry.prism_table},
     ),
     Entry(
-        shape.MEASURES,
-        shape.MEASURES_TITLE,
-        shape.MEASURES_ABOUT,
+        geometry.MEASURES,
+        geometry.MEASURES_TITLE,
+        geometry.MEASURES_ABOUT,
         "geometry",
-        shape.measures,
+        geometry.measures,
     ),
     Entry(
-        by_length.NAME,
-        by_length.TITLE,
-        by_length.ABOUT,
+        generalization.NAME,
+        generalization.TITLE,
+        generalization.ABOUT,
         "generalization",
-        by_length.generalization,
-        tables={"Cutoffs": by_length.cutoff_table},
+        generalization.generalization,
+        tables={"Cutoffs": generalization.cutoff_table},
     ),
     Entry(
-        learning.NAME,
-        learning.TITLE,
-        learning.ABOUT,
+        dynamics.NAME,
+        dynamics.TITLE,
+        dynamics.ABOUT,
         "dynamics",
-        learning.training,
-        learning.choices,
+        dynamics.training,
+        dynamics.choices,
     ),
     Entry(
         after_stages.NAME,
@@ -164,7 +163,7 @@ CATALOGUE: tuple[Entry, ...] = (
         attention.attention_maps,
         tables={
             "The best heads": attention.head_table,
-            "What is lost without heads": attention.ablation_table,
+            "Accuracy lost by ablating heads": attention.ablation_table,
         },
     ),
     Entry(
@@ -178,9 +177,14 @@ CATALOGUE: tuple[Entry, ...] = (
 )
 
 
+def figures_of(lens: str) -> list[Entry]:
+    """The figures that draw the result of a lens, the main one first."""
+    return [entry for entry in CATALOGUE if entry.lens == lens]
+
+
 @dataclass(frozen=True)
 class StudyEntry:
-    """A figure of a study folder; one that does not apply is not spoken of."""
+    """A figure of a study folder, omitted where it does not apply."""
 
     name: str
     title: str
@@ -221,22 +225,10 @@ STUDY: tuple[StudyEntry, ...] = (
 )
 
 
-def predictions(look: RunResults) -> Iterator[tuple[str, Chart]]:
-    """(file name, chart) of what each algorithm predicts at this group and length."""
-    of = predicted.Predicted.of(look)
-    for name in of.names():
-        splits = [s for s in predicted.SPLITS if predicted.patching(look, name, s) is not None]
-        parts = [predicted.patching(look, name, split) for split in splits]
-        parts.append(predicted.probes(look, name))
-        panels = []
-        for part, called in zip(parts, [*splits, "probes"], strict=True):
-            if part is not None:
-                panel = part.panels[0]
-                panels.append(_titled(panel, called))
+def predictions(results: RunResults) -> Iterator[tuple[str, Chart]]:
+    """(file name, chart) of the prediction of each algorithm at this group and length."""
+    for name in predicted.Predicted.of(results).names():
+        charts = {split: predicted.patching(results, name, split) for split in predicted.SPLITS}
+        charts["probes"] = predicted.probes(results, name)
+        panels = [replace(c.panels[0], title=title) for title, c in charts.items() if c is not None]
         yield f"predicted-{name}", Chart(f"predicted-{name}", f"Predicted: {name}", tuple(panels))
-
-
-def _titled(panel: Any, title: str) -> Any:
-    from dataclasses import replace
-
-    return replace(panel, title=title)

@@ -1,12 +1,12 @@
-"""A figure as plain numbers: panels of lines, heat maps and points, in no plotting library's terms.
+"""A figure as plain numbers: panels of lines, heat maps and points, independent of plotting
+libraries.
 
-Every figure of the report is a function that returns a `Chart`. Two small renderers draw it:
-screen.py for the page and for notebooks (plotly), paper.py for vector files (matplotlib). One
-description and two renderers, rather than two functions per figure, so that the page and the paper
-cannot come to show different numbers; and rather than printing plotly's own pictures, which needs
-a browser.
+Every figure is a function that returns a `Chart`. Two small renderers draw it: plotly_renderer.py
+for the page and for notebooks, matplotlib_renderer.py for vector files. One description with two
+renderers ensures that page and paper show the same numbers, and exporting plotly's own figures
+would need a browser.
 
-Cost: none to speak of. Caveat: what is not among the marks below cannot be drawn.
+Caveat: only the marks below can be drawn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -32,14 +32,15 @@ COLOURS = {
     "ink": "#1D2127",
     "paper": "#FFFFFF",
 }
-"""Okabe and Ito's palette, darkened for white paper; assets/page.css has it for dark screens."""
+"""The palette of Okabe and Ito, darkened for white paper; assets/page.css adapts it to dark
+screens."""
 
 TURNS = ("third", "fourth", "fifth", "sixth")
 
 
 @dataclass(frozen=True)
 class Line:
-    """A curve, with an interval around it where `low` and `high` are given."""
+    """A curve, with a band from `low` to `high` if given."""
 
     name: str
     x: Numbers
@@ -50,12 +51,12 @@ class Line:
     low: Numbers | None = None
     high: Numbers | None = None
     behind: bool = False
-    """Wide and pale, as what was predicted is drawn."""
+    """Wide and pale, for predictions."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A grid of cells z[y][x], None where nothing was measured."""
+    """A grid of cells z[y][x], None where there is no value."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -64,12 +65,12 @@ class Heat:
     low: float = 0.0
     high: float = 1.0
     more: tuple[tuple[str, Sequence[Numbers]], ...] = ()
-    """Further numbers for whoever points at a cell: (name, grid)."""
+    """Further numbers in the tooltip of a cell: (name, grid)."""
 
 
 @dataclass(frozen=True)
 class Edges:
-    """Straight segments ((x, y), (x, y)), such as those of a tree; widths by weight."""
+    """Straight segments ((x, y), (x, y)), such as those of a tree."""
 
     name: str
     ends: Sequence[tuple[tuple[float, float], tuple[float, float]]]
@@ -89,12 +90,12 @@ class Dots:
     mark: str = "circle"
     size: float = 6.0
     labelled: bool = False
-    """Whether the texts stand beside the points, or only show when pointed at."""
+    """Whether the texts are drawn beside the points, or only in tooltips."""
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Upright bars, so wide, with a thin line from `low` to `high` on each."""
+    """Vertical bars with an error bar from `low` to `high` on each."""
 
     name: str
     x: Sequence[float]
@@ -108,7 +109,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class ReferenceLine:
-    """A line across the panel at a value of one axis, with a few words."""
+    """A line across the panel at a value of one axis, with a label."""
 
     axis: str  # x or y
     at: float
@@ -116,13 +117,13 @@ class ReferenceLine:
     colour: str = "grey"
     dash: str = "dash"
     beside: tuple[str, float] | None = None
-    """Of an upright line: its words lie ("left" or "right") of it, at that share of the height;
-    None where they go along it."""
+    """Of a vertical line: the side of its label ("left" or "right") and the height of the label as
+    a share of the panel; None for a label along the line."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """A shaded stretch of the x axis, with a few words."""
+    """A shaded range of the x axis, with a label."""
 
     start: float
     end: float
@@ -131,7 +132,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points in space."""
+    """Points in three dimensions."""
 
     name: str
     points: Sequence[Sequence[float]]  # [n][3]
@@ -140,12 +141,12 @@ class Cloud:
     mark: str = "circle"
     size: float = 3.0
     strong: bool = False
-    """Opaque, with its texts beside the points."""
+    """Opaque, with the texts beside the points."""
 
 
 @dataclass(frozen=True)
 class Path3:
-    """Segments in space: pairs of points."""
+    """Segments in three dimensions: pairs of points."""
 
     name: str
     ends: Sequence[tuple[Sequence[float], Sequence[float]]]
@@ -155,7 +156,7 @@ class Path3:
 
 @dataclass(frozen=True)
 class Plane:
-    """A pale quadrilateral in space, by its four corners in turn."""
+    """A pale quadrilateral in three dimensions, by its four corners in order."""
 
     name: str
     corners: Sequence[Sequence[float]]
@@ -170,14 +171,15 @@ class Panel:
     """One set of axes.
 
     Attributes:
-        x, y, z: what the axes show; `z` makes it a panel in space.
-        x_range, y_range: from, to; None to fit. `down` puts small y on top, as layers are drawn.
-        whole: axes ("x", "y", "xy") that only have whole numbers.
+        x, y, z: axis labels; a panel with `z` is three-dimensional.
+        x_range, y_range: (low, high); None to fit the marks.
+        down: small y on top, as layers are drawn.
+        whole: axes ("x", "y", "xy") that have whole numbers only.
         ticks: (value, text) along x instead of numbers.
-        eye: where a panel in space is looked at from.
-        box: from, to along each of its axes; None to fit.
-        tall: its height, as a multiple of the usual one.
-        bare: without grid lines.
+        eye: the camera position of a three-dimensional panel.
+        box: (low, high) of each of its axes; None to fit the marks.
+        tall: height relative to the usual one.
+        bare: no grid lines.
     """
 
     x: str
@@ -201,10 +203,10 @@ class Panel:
         return next((mark for mark in self.marks if isinstance(mark, Heat)), None)
 
     def extent(self, axis: str) -> tuple[float, float] | None:
-        """From where to where an axis ("x" or "y") goes: as given, or to hold all marks."""
-        given = self.x_range if axis == "x" else self.y_range
-        if given is not None or self.z is not None:
-            return given
+        """The range of an axis ("x" or "y"): as given, or to fit all marks."""
+        limits = self.x_range if axis == "x" else self.y_range
+        if limits is not None or self.z is not None:
+            return limits
         values: list[float] = []
         for mark in self.marks:
             if isinstance(mark, Heat):
@@ -212,9 +214,9 @@ class Panel:
                 half = (cells[-1] - cells[0]) / max(1, len(cells) - 1) / 2 or 0.5
                 values += [cells[0] - half, cells[-1] + half]
             elif isinstance(mark, Line | Dots):
-                found = [v for v in (mark.x if axis == "x" else mark.y) if v is not None]
+                known = [v for v in (mark.x if axis == "x" else mark.y) if v is not None]
                 space = 0.6 if isinstance(mark, Dots) else 0.0
-                values += [min(found) - space, max(found) + space] if found else []
+                values += [min(known) - space, max(known) + space] if known else []
         if not values:
             return None
         low, high = min(values), max(values)
@@ -226,7 +228,7 @@ class Panel:
         return low - margin, high + margin
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The numbers in the picture, one row per point or cell."""
+        """The numbers of the panel, one row per point or cell."""
         about = {"panel": self.title} if self.title else {}
         for mark in self.marks:
             row: dict[str, Any]
@@ -260,42 +262,53 @@ class Panel:
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure: panels that belong together, what it shows in a few words, and how to read it."""
+    """A figure: panels that belong together, with a title and a paragraph on how to read them.
+
+    `columns` fixes the number of panels per row of a picture file; 0 chooses it.
+    """
 
     name: str
     title: str
-    panels: tuple[Panel, ...] = field(repr=False)  # thousands of numbers
+    panels: tuple[Panel, ...]
     about: str = ""
+    columns: int = 0
+
+    def __repr__(self) -> str:
+        panels = "1 panel" if len(self.panels) == 1 else f"{len(self.panels)} panels"
+        return f"<Chart {self.name}: {self.title} ({panels})>"
 
     def rows(self) -> list[dict[str, Any]]:
         return [row for panel in self.panels for row in panel.rows()]
 
-    def write_csv(self, path: Path) -> None:
+    def write_csv(self, path: Path | str) -> None:
         rows = self.rows()
         names = list(dict.fromkeys(name for row in rows for name in row))
-        with path.open("w", newline="") as file:
+        with Path(path).open("w", newline="") as file:
             writer = csv.DictWriter(file, names)
             writer.writeheader()
             writer.writerows(rows)
 
     def plotly(self) -> Any:
-        """A plotly Figure with all panels, for notebooks."""
+        """A plotly Figure with all panels."""
         from statetrace.report.figures import notebook
 
         return notebook.figure(self)
 
-    def save(self, path: Path) -> None:
-        """A picture file, vector or not by the ending of its name."""
-        from statetrace.report.figures import matplotlib_renderer as paper
+    def save(self, path: Path | str) -> None:
+        """Write a PDF, SVG or PNG file, by the suffix of the path."""
+        from statetrace.report.figures import matplotlib_renderer
 
-        paper.save(self, path)
+        matplotlib_renderer.save(self, Path(path))
 
-    def _repr_mimebundle_(self, **asked: Any) -> Any:
-        return self.plotly()._repr_mimebundle_(**asked)
+    def _repr_html_(self) -> str:
+        return str(self.plotly()._repr_html_())
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return self.plotly()._repr_mimebundle_(**options)
 
 
 def plain(value: Any) -> float | None:
-    """A number short enough to embed by the thousand; None for what is not one."""
+    """A number rounded to four digits, to embed by the thousand; None if it is not finite."""
     number = float(value) if value is not None else math.nan
     return float(f"{number:.4g}") if math.isfinite(number) else None
 

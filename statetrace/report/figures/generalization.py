@@ -10,53 +10,52 @@ from statetrace.report.run_results import RunResults
 NAME = "generalization"
 TITLE = "Generalization to other lengths"
 ABOUT = (
-    "Share of right answers after each number of actions, with 95% intervals; the model was "
-    "trained up to where the shading begins. A cutoff (dotted) is the first length below 98%. "
-    "Where parity goes on after the state has failed, parity is computed on its own."
+    "Accuracy after each number of actions, with 95% intervals. Shading: lengths beyond the "
+    "training length. A cutoff (dotted) is the first length below 98%. Where parity stays "
+    "accurate beyond the cutoff of the state, parity is computed separately."
 )
 ROOM = 0.36
-"""Share of the axis that a cutoff's words take on a phone: they stand left of it if that fits, as
-curves fall to the right."""
+"""Share of the axis that the label of a cutoff takes on a phone. It goes to the left of the cutoff
+if it fits there, because curves fall to the right."""
 MARKS = {"state": "circle", "parity": "square"}
 
 
-def generalization(look: RunResults) -> Chart:
-    result = look.need("generalization")
+def generalization(results: RunResults) -> Chart:
+    result = results.need("generalization")
     summary, rows = result.summary, result.rows()
     marks: list[Any] = []
     trained, longest = int(summary["training_length"]), int(summary["longest"])
     if longest > trained:
-        marks.append(Band(trained + 0.5, longest + 0.5, "longer than trained on"))
+        marks.append(Band(trained + 0.5, longest + 0.5, "beyond the training length"))
     marks.append(ReferenceLine("y", float(summary["threshold"]), "", dash="dot"))
-    spare = iter(TURNS * 9)
+    colours = iter(TURNS * 9)
     cutoffs = []
     for what in dict.fromkeys(row["what"] for row in rows):
-        mine = [row for row in rows if row["what"] == what]
-        colour = what if what in MARKS else next(spare)
+        series = [row for row in rows if row["what"] == what]
+        colour = what if what in MARKS else next(colours)
         marks.append(
             Line(
                 what,
-                [row["length"] for row in mine],
-                numbers(row["accuracy"] for row in mine),
+                [row["length"] for row in series],
+                numbers(row["accuracy"] for row in series),
                 colour,
                 mark=MARKS.get(what, "diamond"),
-                low=numbers(row["low"] for row in mine),
-                high=numbers(row["high"] for row in mine),
+                low=numbers(row["low"] for row in series),
+                high=numbers(row["high"] for row in series),
             )
         )
         end = summary["cutoff"][what]["first_below"]
         if end is not None:
             cutoffs.append((int(end), what, colour))
     for i, end in enumerate(sorted({end for end, _, _ in cutoffs})):
-        here = [(what, colour) for at, what, colour in cutoffs if at == end]
-        words = f"{' and '.join(what for what, _ in here)} cutoff {end}"
+        targets = {what: colour for at, what, colour in cutoffs if at == end}
+        label = f"{' and '.join(targets)} cutoff {end}"
         side = "left" if end > ROOM * longest else "right"
-        # low down, where curves are rarely, and one above the other
-        beside = (side, 0.02 + 0.08 * i)
-        marks.append(ReferenceLine("x", end, words, here[0][1], "dot", beside))
+        beside = (side, 0.02 + 0.08 * i)  # near the bottom, where curves are rare, and stacked
+        marks.append(ReferenceLine("x", end, label, next(iter(targets.values())), "dot", beside))
     panel = Panel(
         "length",
-        "right answers",
+        "accuracy",
         tuple(marks),
         x_range=(0.5, longest + 0.5),
         y_range=(0, 1.04),
@@ -65,10 +64,10 @@ def generalization(look: RunResults) -> Chart:
     return Chart(NAME, "Accuracy by length", (panel,), ABOUT)
 
 
-def cutoff_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
+def cutoff_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     """The cutoffs with their intervals."""
-    summary = look.need("generalization").summary
-    head = ["", "right up to the training length", "first below", "95% interval", "reach"]
+    summary = results.need("generalization").summary
+    head = ["", "accuracy up to the training length", "first below", "95% interval", "reach"]
     table: list[list[Any]] = []
     for what, cutoff in summary["cutoff"].items():
         beyond = f"beyond {summary['longest']}"

@@ -1,4 +1,5 @@
-"""The shape of the states: the prism in space (Figures 4 and 11 to 13), its measures by layer."""
+"""The geometry of the states: the prism in three dimensions (Figures 4 and 11 to 13), and its
+measures by layer."""
 
 from __future__ import annotations
 
@@ -24,23 +25,23 @@ from statetrace.report.figures.chart import (
 from statetrace.report.run_results import RunResults
 
 SPACE = "geometry"
-SPACE_TITLE = "The shape of the states"
+SPACE_TITLE = "Geometry of the states"
 SPACE_ABOUT = (
     "Activations at the last token (small points) and their mean for each state (large, labelled), "
-    "along the parity direction and the two largest directions across it, or along principal "
-    "components. Solid edges join states that differ in parity and lie nearest (the prism's "
-    "upright edges), dashed ones those of equal parity; the two planes are even and odd. "
-    "Permutations of four and more objects are coloured by the position of one of them, which "
-    "stands at the middle of each cluster; even ones are round, odd ones pointed. A few of the "
-    "outermost points may lie outside. Drag to turn."
+    "along the parity direction and the two main directions orthogonal to it, or along principal "
+    "components. Solid edges join nearest states of opposite parity (the vertical edges of the "
+    "prism), dashed edges states of equal parity; the two planes hold even and odd states. "
+    "Permutations of four and more objects are coloured by the position of one object, which is "
+    "written at the centre of each cluster; round marks are even, pointed ones odd. A few outlying "
+    "points may be outside the box. Drag to rotate."
 )
 MEASURES = "geometry-measures"
-MEASURES_TITLE = "Measures of the shape, by layer"
+MEASURES_TITLE = "Geometry measures by layer"
 MEASURES_ABOUT = (
-    "Prism score (1 is a perfect triangular prism with parity as its axis), the share of variance "
-    "between states, and of that the shares of parity and of each irreducible representation. "
-    "Grey: the prism score of permuted states. For four and more objects also the share that the "
-    "position of each object explains."
+    "Prism score (1: a perfect triangular prism with parity as its axis), the share of variance "
+    "between states, and the shares of that variance that belong to parity and to each irreducible "
+    "representation. Grey: the prism score of permuted states. For four and more objects also the "
+    "share explained by the position of each object."
 )
 AXES = {"parity and clusters": "decomposition", "principal components": "pca"}
 EYES = {
@@ -50,78 +51,78 @@ EYES = {
 }
 BY_PARITY = "parity"
 LABELLED = 24
-"""With more states than this, means are neither labelled nor joined."""
+"""With more states, means are neither labelled nor joined."""
 POINTS = 180
-"""Single activations that are drawn."""
+"""The most single activations to draw."""
 STRAY = 0.04
-"""Share of the points at either end of an axis for which no room is made."""
+"""Share of the points at either end of an axis that may be outside the box."""
 
 
-def choices(look: RunResults) -> dict[str, list[str]]:
-    result = look.need("geometry")
+def choices(results: RunResults) -> dict[str, list[str]]:
+    result = results.need("geometry")
     layers = ["last", *(str(layer) for layer in result.arrays["layers"])]
-    known = [name for name, key in AXES.items() if f"{key}_means" in result.arrays]
-    offered = {"along": known, "layer": layers, "seen": list(EYES)}
+    axes = [name for name, key in AXES.items() if f"{key}_means" in result.arrays]
+    options = {"along": axes, "layer": layers, "seen": list(EYES)}
     if places.objects(result):
-        parity = [BY_PARITY] if look.group.parity is not None else []
-        offered["coloured by"] = [places.FIRST, places.CLEAREST, *parity]
-    return offered
+        parity = [BY_PARITY] if results.group.parity is not None else []
+        options["coloured by"] = [places.FIRST, places.CLEAREST, *parity]
+    return options
 
 
 def geometry(
-    look: RunResults,
+    results: RunResults,
     along: str = "",
     layer: str = "last",
     seen: str = "aslant",
     coloured_by: str = "",
 ) -> Chart:
-    """States in space at one layer, by default the last; those of S4 and beyond coloured by the
-    position of object 1, of another one, or of the one that explains most."""
-    result = look.need("geometry")
-    offered = choices(look)
-    along = along or offered["along"][0]
-    colours = offered.get("coloured by", [BY_PARITY])
+    """States at one layer, by default the last. States of S4 and larger groups are coloured by the
+    position of object 1, of another object, or of the object that explains most."""
+    result = results.need("geometry")
+    options = choices(results)
+    along = along or options["along"][0]
+    colours = options.get("coloured by", [BY_PARITY])
     coloured_by = coloured_by or colours[0]
     colours = list(dict.fromkeys(colours + places.objects(result)))
     if coloured_by not in colours:
         raise StatetraceError(f"cannot colour by '{coloured_by}'; use one of {', '.join(colours)}")
     if coloured_by == places.CLEAREST:
         coloured_by = places.clearest(result)
-    layers = [str(one) for one in result.arrays["layers"]]
+    layers = [str(number) for number in result.arrays["layers"]]
     layer = layers[-1] if layer == "last" else layer
     if layer not in layers:
-        raise StatetraceError(f"there is no layer {layer!r}; there are {', '.join(layers)}")
-    kept = f"space {along} {layer} {coloured_by}"  # seen from elsewhere it is the same
-    if kept not in look.kept:
-        look.kept[kept] = _panel(look, AXES[along], layers.index(layer), coloured_by)
-    panel = replace(look.kept[kept], eye=EYES[seen])
+        raise StatetraceError(f"there is no layer {layer!r}; use one of {', '.join(layers)}")
+    key = f"geometry {along} {layer} {coloured_by}"  # shared by all camera positions
+    if key not in results.cache:
+        results.cache[key] = _panel(results, AXES[along], layers.index(layer), coloured_by)
+    panel = replace(results.cache[key], eye=EYES[seen])
     return Chart(SPACE, f"States at layer {layer}, {along}", (panel,), SPACE_ABOUT)
 
 
-def _panel(look: RunResults, key: str, at: int, coloured_by: str) -> Panel:
-    """The states at the layer that comes as number `at`."""
-    result = look.need("geometry")
+def _panel(results: RunResults, key: str, at: int, coloured_by: str) -> Panel:
+    """The states at `layers[at]`."""
+    result = results.need("geometry")
     layer = int(result.arrays["layers"][at])
     means = _spatial(result.arrays[f"{key}_means"][at])
     points = _spatial(result.arrays[f"{key}_points"][at])[:POINTS]
     states = result.arrays["point_states"][:POINTS]
-    names = ("across 1", "across 2", "parity")
-    if key == "decomposition":  # parity upright, as in the paper's figure
+    names = ("orthogonal 1", "orthogonal 2", "parity")
+    if key == "decomposition":  # parity on the vertical axis, as in the paper
         means, points = means[:, [1, 2, 0]], points[:, [1, 2, 0]]
     else:
         share = result.summary.get("explained_variance") or []
         known = layer == result.summary.get("last_layer") and len(share) >= 3
         part = [f" ({share[i]:.0%})" if known else "" for i in range(3)]
         names = tuple(f"component {i + 1}{part[i]}" for i in range(3))  # type: ignore[assignment]
-    parity = look.group.parity
+    parity = results.group.parity
     odd = np.zeros(len(means), dtype=bool) if parity is None else parity.astype(bool)
     marks: list[Any] = _planes(means, odd) if key == "decomposition" else []
     if coloured_by != BY_PARITY:
-        marks += places.clouds(look, coloured_by, means, points, states, odd)
+        marks += places.clouds(results, coloured_by, means, points, states, odd)
     else:
         if len(means) <= LABELLED and parity is not None:
-            marks += _edges(look, means, odd)
-        marks += _by_parity(look, means, points, states, odd)
+            marks += _edges(results, means, odd)
+        marks += _by_parity(results, means, points, states, odd)
     return Panel(
         names[0],
         names[1],
@@ -134,13 +135,13 @@ def _panel(look: RunResults, key: str, at: int, coloured_by: str) -> Panel:
 
 
 def _by_parity(
-    look: RunResults, means: np.ndarray, points: np.ndarray, states: np.ndarray, odd: np.ndarray
+    results: RunResults, means: np.ndarray, points: np.ndarray, states: np.ndarray, odd: np.ndarray
 ) -> list[Cloud]:
     """Even and odd, in two colours."""
-    label = look.group.labels
+    label = results.group.labels
     marks = []
     for is_odd, name, colour, mark in (
-        (False, "state" if look.group.parity is None else "even", "state", "circle"),
+        (False, "state" if results.group.parity is None else "even", "state", "circle"),
         (True, "odd", "parity", "diamond"),
     ):
         chosen = np.flatnonzero((odd == is_odd) & np.isfinite(means).all(1))
@@ -175,14 +176,14 @@ def _by_parity(
 def _box(
     means: np.ndarray, points: np.ndarray, marks: list[Any]
 ) -> tuple[tuple[float, float], ...] | None:
-    """Room for all means and planes and most points, so that a stray one does not make the rest
-    small; None where there is nothing finite."""
+    """A box around all means and planes and most points, so that outliers do not shrink the rest;
+    None if nothing is finite."""
     inner = points[np.isfinite(points).all(1)]
     corners = [corner for mark in marks if isinstance(mark, Plane) for corner in mark.corners]
-    held = [means[np.isfinite(means).all(1)], np.array(corners, dtype=float).reshape(-1, 3)]
+    inside = [means[np.isfinite(means).all(1)], np.array(corners, dtype=float).reshape(-1, 3)]
     if len(inner):
-        held.append(np.quantile(inner, [STRAY, 1 - STRAY], axis=0))
-    everything = np.concatenate(held)
+        inside.append(np.quantile(inner, [STRAY, 1 - STRAY], axis=0))
+    everything = np.concatenate(inside)
     if not len(everything):
         return None
     low, high = everything.min(0), everything.max(0)
@@ -191,31 +192,31 @@ def _box(
 
 
 def _spatial(values: np.ndarray) -> np.ndarray:
-    """[n, 3]; missing components (fewer were asked for) are 0."""
+    """[n, 3], with 0 for missing components."""
     missing = max(0, 3 - values.shape[-1])
     return np.pad(np.asarray(values, dtype=float), ((0, 0), (0, missing)))[:, :3]
 
 
 def _planes(means: np.ndarray, odd: np.ndarray) -> list[Plane]:
-    """The even and the odd plane, each at the mean of its states along parity."""
+    """The even and the odd plane, each at the mean parity coordinate of its states."""
     if not np.isfinite(means).all():
         return []
     reach = 1.15 * np.abs(means[:, :2]).max()
-    found = []
+    planes = []
     for is_odd, colour in ((False, "state"), (True, "parity")):
         if (odd == is_odd).any():
             height = float(means[odd == is_odd, 2].mean())
             turns = ((-1, -1), (1, -1), (1, 1), (-1, 1))
             corners = [[plain(a * reach), plain(b * reach), plain(height)] for a, b in turns]
             name = f"{'odd' if is_odd else 'even'} plane"
-            found.append(Plane(name, corners, colour))  # type: ignore[arg-type]
-    return found
+            planes.append(Plane(name, corners, colour))  # type: ignore[arg-type]
+    return planes
 
 
-def _edges(look: RunResults, means: np.ndarray, odd: np.ndarray) -> list[Path3]:
-    """The prism: pairs across parity, as the lens found them, and the two faces."""
-    prism = look.need("geometry").summary.get("prism")
-    number = {name: i for i, name in enumerate(look.group.labels)}
+def _edges(results: RunResults, means: np.ndarray, odd: np.ndarray) -> list[Path3]:
+    """The prism: the pairs of opposite parity that the lens reports, and the two faces."""
+    prism = results.need("geometry").summary.get("prism")
+    number = {name: i for i, name in enumerate(results.group.labels)}
     marks = []
     if prism and prism.get("pairs"):
         pairs = [(number[a], number[b]) for a, b in prism["pairs"] if a in number and b in number]
@@ -231,14 +232,14 @@ def _edges(look: RunResults, means: np.ndarray, odd: np.ndarray) -> list[Path3]:
     return marks
 
 
-def measures(look: RunResults) -> Chart:
-    """The numbers behind the shape at every layer."""
-    rows = look.need("geometry").rows()
+def measures(results: RunResults) -> Chart:
+    """The geometry measures at every layer."""
+    rows = results.need("geometry").rows()
 
     def series(measure: str, name: str, key: str = "value") -> tuple[list[int], list[float | None]]:
-        here = [r for r in rows if r["measure"] == measure and r["name"] == name]
-        here.sort(key=lambda row: row["layer"])
-        return [r["layer"] for r in here], numbers(r[key] for r in here)
+        values = [r for r in rows if r["measure"] == measure and r["name"] == name]
+        values.sort(key=lambda row: row["layer"])
+        return [r["layer"] for r in values], numbers(r[key] for r in values)
 
     shape: list[Line] = []
     x, y = series("between_share", "state")
@@ -249,13 +250,13 @@ def measures(look: RunResults) -> Chart:
         null = series("prism", "score", "null")[1]
         shape.append(Line("prism score, permuted", x, null, "grey", "dash", mark=None))
     panels = [Panel("layer", "share or score", tuple(shape), "shape", y_range=(0, 1.04), whole="x")]
-    spare = iter(TURNS * 99)
+    colours = iter(TURNS * 99)
     irreps = list(dict.fromkeys(r["name"] for r in rows if r["measure"] == "irrep_share"))
     lines = []
     for number, name in enumerate(irreps):
         x, y = series("irrep_share", name)
-        colour, mark = ("parity", "square") if name == "sign" else (next(spare), "circle")
-        dash = "solid" if number <= len(TURNS) else "dash"  # colours come round again
+        colour, mark = ("parity", "square") if name == "sign" else (next(colours), "circle")
+        dash = "solid" if number <= len(TURNS) else "dash"  # colours repeat
         lines.append(Line(name, x, y, colour, dash, mark))
     if lines:
         title = "irreducible representations"
@@ -263,16 +264,16 @@ def measures(look: RunResults) -> Chart:
             Panel("layer", "share of variance", tuple(lines), title, y_range=(0, 1.04), whole="x")
         )
     if not rows:
-        raise StatetraceError(f"'{look.folder}' has an empty geometry table")
-    objects = places.objects(look.need("geometry"))
+        raise StatetraceError("the geometry table is empty")
+    objects = places.objects(results.need("geometry"))
     if objects:
         panels.append(places.shares(objects, series))
-    return Chart(MEASURES, "Measures of the shape by layer", tuple(panels), MEASURES_ABOUT)
+    return Chart(MEASURES, "Geometry measures by layer", tuple(panels), MEASURES_ABOUT)
 
 
-def prism_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
-    """The prism where it is clearest."""
-    prism = look.need("geometry").summary.get("prism")
+def prism_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
+    """The prism at its clearest layer."""
+    prism = results.need("geometry").summary.get("prism")
     if not prism:
         return [], []
     table: list[list[Any]] = [["layer", prism["layer"]], ["score", prism["score"]]]

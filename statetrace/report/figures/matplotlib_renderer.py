@@ -1,7 +1,7 @@
-"""Charts for paper: vector files with embedded fonts, as wide as a page's text, by matplotlib.
+"""Charts for paper: vector files of text width with embedded fonts, drawn by matplotlib.
 
-Cost: half a second each. Caveat: a panel in space is drawn by matplotlib's own projection, so that
-it looks a little different from the page's; the numbers are the same.
+Cost: half a second each. Caveat: three-dimensional panels use matplotlib's projection and look
+slightly different from those of the page.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from statetrace.report.figures.chart import (
 )
 
 FORMATS = ("pdf", "svg", "png")
-"""Not EPS: it knows no transparency, and bands and planes would hide what lies behind them."""
+"""Not EPS: without transparency, bands and planes would hide other marks."""
 WIDTH = 6.75
-"""Inches: the text of a page with two columns."""
+"""Inches: the text width of a two-column page."""
 ACROSS = 3
-"""Panels side by side."""
+"""Panels per row."""
 HEIGHT = 2.1
 MEANS = 5.0
-"""Size from which on points in space are told of in the legend: smaller ones are those around."""
+"""Smallest size of three-dimensional points that get a legend entry."""
 
 _STYLE = {
     "pdf.fonttype": 42,  # TrueType, embedded: journals refuse Type 3
@@ -55,7 +55,7 @@ _STYLE = {
     "grid.color": COLOURS["faint"],
     "grid.linewidth": 0.4,
     "figure.constrained_layout.h_pad": 0.06,
-    "svg.hashsalt": "statetrace",  # equal numbers make equal files
+    "svg.hashsalt": "statetrace",  # equal numbers give equal files
 }
 _DASHES = {"solid": "-", "dash": "--", "dot": ":"}
 _MARKS = {
@@ -73,17 +73,19 @@ def save(chart: Chart, path: Path) -> None:
     kind = path.suffix.lower().lstrip(".")
     if kind not in FORMATS:
         raise StatetraceError(
-            f"cannot draw '{path}': its name must end in one of {', '.join(FORMATS)}"
+            f"cannot draw '{path}'; its name must end in one of {', '.join(FORMATS)}"
         )
     import matplotlib
     from matplotlib.figure import Figure  # not pyplot: a notebook keeps its own backend
 
-    across = _across(chart.panels)
+    across = chart.columns or _across(chart.panels)
     down = -(-len(chart.panels) // across)
     tall = max(panel.tall for panel in chart.panels)
-    width = WIDTH if across > 1 else WIDTH * 0.66
+    width = WIDTH * max(1.0, across / ACROSS) if across > 1 else WIDTH * 0.66
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(width, 0.35 + HEIGHT * tall * down), layout="constrained")
+        lines = chart.title.count("\n")
+        height = 0.35 + 0.15 * lines + HEIGHT * tall * down
+        figure = Figure(figsize=(width, height), layout="constrained")
         figure.suptitle(chart.title, fontsize=9)
         for number, panel in enumerate(chart.panels, start=1):
             projection = None if panel.z is None else "3d"
@@ -99,15 +101,15 @@ def save(chart: Chart, path: Path) -> None:
 
 
 def _across(panels: Sequence[Panel]) -> int:
-    """How many panels stand side by side; fewer where bars have many names below them."""
-    barred = [panel for panel in panels if any(isinstance(mark, Bars) for mark in panel.marks)]
-    names = max((len(panel.ticks) for panel in barred), default=0)
+    """Panels per row; fewer if bars have many labels below them."""
+    bars = [panel for panel in panels if any(isinstance(mark, Bars) for mark in panel.marks)]
+    names = max((len(panel.ticks) for panel in bars), default=0)
     most = 1 if names > 7 else 2 if names > 5 or len(panels) == 4 else ACROSS
     return min(most, len(panels))
 
 
 def _ends_scale(panels: Sequence[Panel], number: int, across: int) -> bool:
-    """Whether the colour bar stands beside this panel: neighbours in a row may share one."""
+    """Whether this panel gets a colour bar: neighbours in a row share one."""
     if number % across == 0 or number == len(panels):
         return True
     here, after = (panels[i].heat for i in (number - 1, number))
@@ -120,17 +122,17 @@ def _ends_scale(panels: Sequence[Panel], number: int, across: int) -> bool:
 
 
 def _legend(figure: Any, across: int) -> None:
-    """One for all panels, below them: their series have the same names and colours."""
-    found: dict[str, Any] = {}
+    """One legend for all panels, below them."""
+    handles: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(name, handle)
-    if found:
+            handles.setdefault(name, handle)
+    if handles:
         figure.legend(
-            list(found.values()),
-            list(found),
+            list(handles.values()),
+            list(handles),
             loc="outside lower center",
-            ncols=min(across, len(found)),
+            ncols=min(across, len(handles)),
             frameon=False,
         )
 
@@ -150,7 +152,7 @@ def _draw(axes: Any, panel: Panel) -> None:
         else:
             axes.set(**dict(zip(("xlim", "ylim", "zlim"), panel.box, strict=True)))
             sides = [high - low for low, high in panel.box]
-            axes.set_box_aspect(sides, zoom=0.76)  # room for the axes' names
+            axes.set_box_aspect(sides, zoom=0.76)  # room for the axis labels
         x, y, z = panel.eye
         axes.view_init(
             elev=float(np.degrees(np.arctan2(z, np.hypot(x, y)))),
@@ -214,7 +216,7 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
                 text, (x, y), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=6
             )
     elif isinstance(mark, ReferenceLine):
-        _rule(axes, mark)
+        _reference_line(axes, mark)
     elif isinstance(mark, Band):
         axes.axvspan(mark.start, mark.end, color=COLOURS["faint"], alpha=0.35, linewidth=0)
         place = {"xy": (mark.end, 0.3), "xycoords": ("data", "axes fraction"), "ha": "right"}
@@ -253,14 +255,14 @@ def _heat(axes: Any, mark: Heat) -> None:
 
 
 def _edges(values: Any) -> tuple[float, float]:
-    """Of the first and the last cell; cells are as wide as the distance between their middles."""
+    """The outer edges of evenly spaced cells, given their centres."""
     half = (values[-1] - values[0]) / max(1, len(values) - 1) / 2 or 0.5
     return values[0] - half, values[-1] + half
 
 
-def _rule(axes: Any, mark: ReferenceLine) -> None:
+def _reference_line(axes: Any, mark: ReferenceLine) -> None:
     colour, style = COLOURS[mark.colour], _DASHES[mark.dash]
-    words = {"fontsize": 6.5, "color": COLOURS["grey"]}
+    font = {"fontsize": 6.5, "color": COLOURS["grey"]}
     if mark.axis == "x":
         axes.axvline(mark.at, color=colour, linestyle=style, linewidth=0.8)
         place: dict[str, Any] = {"xy": (mark.at, 1), "xycoords": ("data", "axes fraction")}
@@ -275,14 +277,16 @@ def _rule(axes: Any, mark: ReferenceLine) -> None:
         axes.axhline(mark.at, color=colour, linestyle=style, linewidth=0.8)
         place = {"xy": (0.01, mark.at), "xycoords": ("axes fraction", "data"), "va": "bottom"}
     if mark.text:
-        axes.annotate(mark.text, **place, **words)
+        axes.annotate(mark.text, **place, **font)
 
 
 def _in_space(axes: Any, mark: Cloud | Path3 | Plane, panel: Panel) -> None:
     colour = COLOURS[mark.colour]
     if isinstance(mark, Cloud):
         points = np.array(mark.points, dtype=float).reshape(-1, 3)
-        if panel.box is not None and not mark.strong:  # matplotlib does not clip in space
+        if (
+            panel.box is not None and not mark.strong
+        ):  # matplotlib does not clip in three dimensions
             low, high = np.array(panel.box).T
             points = points[((points >= low) & (points <= high)).all(1)]
         shown = {"s": mark.size**2 * (0.9 if mark.strong else 0.6), "linewidths": 0}

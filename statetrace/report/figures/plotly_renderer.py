@@ -1,10 +1,9 @@
-"""Charts for screens: each panel as a plotly picture, in plain dictionaries.
+"""Charts for screens: each panel as the data and layout of a plotly figure, in plain dictionaries.
 
-Colours stay names ("@state") until the last moment: a notebook gets those of light paper
-(notebook.py), the page fills in its own, which change with dark mode. So plotly itself is not
-needed here.
+Colours remain names ("@state"): notebook.py fills in those of light paper, the page its own, which
+change with dark mode. The plotly package is not needed here.
 
-Caveat: plotly reads some HTML in texts; all that comes from outside is put through `escape` first.
+Caveat: plotly interprets some HTML in texts, so texts from outside are escaped.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ HEIGHT = 270
 SCALE = "Cividis"
 FONT = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 MARKS_UP_TO = 40
-"""Longer curves have no marks: they would touch."""
+"""Longer curves have no marks, because they would overlap."""
 
 
 def picture(panel: Panel) -> dict[str, Any]:
-    """{"data": [...], "layout": {...}}, colours still as names."""
-    data = _told_once([trace for mark in panel.marks for trace in _traces(mark, panel)])
+    """{"data": [...], "layout": {...}}, with colours as names."""
+    data = _unique_legend([trace for mark in panel.marks for trace in _traces(mark, panel)])
     layout: dict[str, Any] = {
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -47,7 +46,7 @@ def picture(panel: Panel) -> dict[str, Any]:
         "margin": {"l": 8, "r": 10, "t": 30 if panel.title else 10, "b": 8},
         "height": round(HEIGHT * panel.tall),
         "showlegend": False,
-        "barmode": "overlay",  # each bar says where it stands
+        "barmode": "overlay",  # bars have their own positions
         "hoverlabel": {"font": {"family": FONT}},
     }
     if panel.title:
@@ -58,8 +57,8 @@ def picture(panel: Panel) -> dict[str, Any]:
         layout["scene"] = space.scene(panel)
         layout["margin"] |= {"l": 0, "r": 0, "b": 0}
         return {"data": data, "layout": layout}
-    for name, axis, words in (("xaxis", "x", panel.x), ("yaxis", "y", panel.y)):
-        layout[name] = _axis(words, panel.extent(axis), axis in panel.whole)
+    for name, axis, label in (("xaxis", "x", panel.x), ("yaxis", "y", panel.y)):
+        layout[name] = _axis(label, panel.extent(axis), axis in panel.whole)
     if panel.log_x:
         layout["xaxis"] |= {"type": "log", "dtick": log10(2), "tickformat": "d"}
         limits = panel.extent("x")
@@ -75,27 +74,27 @@ def picture(panel: Panel) -> dict[str, Any]:
     if panel.heat is not None or panel.bare:
         for name in ("xaxis", "yaxis"):
             layout[name] |= {"showgrid": False}
-    if panel.heat is not None:  # dark cells would melt into a dark page
+    if panel.heat is not None:  # a frame, because dark cells do not stand out on a dark page
         for name in ("xaxis", "yaxis"):
             layout[name] |= {"showline": True, "mirror": True}
-    ruled = [_shape(mark) for mark in panel.marks if isinstance(mark, ReferenceLine | Band)]
-    layout["shapes"] = [shape for shape, _ in ruled]
-    layout["annotations"] = [words for _, words in ruled if words]
+    shapes = [_shape(mark) for mark in panel.marks if isinstance(mark, ReferenceLine | Band)]
+    layout["shapes"] = [shape for shape, _ in shapes]
+    layout["annotations"] = [label for _, label in shapes if label]
     return {"data": data, "layout": layout}
 
 
-def _told_once(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same, with every name in the legend once."""
-    seen: set[str] = set()
+def _unique_legend(traces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same traces, with every name in the legend once."""
+    listed: set[str] = set()
     for trace in traces:
-        if trace.get("name") in seen:
+        if trace.get("name") in listed:
             trace["showlegend"] = False
-        seen |= {trace["name"]} if "name" in trace else set()
+        listed |= {trace["name"]} if "name" in trace else set()
     return traces
 
 
 def coloured(value: Any, colours: dict[str, str] = COLOURS) -> Any:
-    """The same with names of colours filled in."""
+    """The same with colour names replaced by colours."""
     if isinstance(value, dict):
         return {key: coloured(part, colours) for key, part in value.items()}
     if isinstance(value, list):
@@ -160,9 +159,9 @@ def _line(mark: Line, panel: Panel) -> list[dict[str, Any]]:
 
 
 def _heat(mark: Heat, panel: Panel) -> dict[str, Any]:
-    said = f"{panel.x} %{{x}}<br>{panel.y} %{{y}}<br>{escape(mark.label)} %{{z:.3~g}}"
+    tooltip = f"{panel.x} %{{x}}<br>{panel.y} %{{y}}<br>{escape(mark.label)} %{{z:.3~g}}"
     for i, (name, _) in enumerate(mark.more):
-        said += f"<br>{escape(name)} %{{customdata[{i}]:.3~g}}"
+        tooltip += f"<br>{escape(name)} %{{customdata[{i}]:.3~g}}"
     trace = {
         "type": "heatmap",
         "x": list(mark.x),
@@ -173,19 +172,15 @@ def _heat(mark: Heat, panel: Panel) -> dict[str, Any]:
         "colorscale": SCALE,
         "showscale": False,
         "colorbar": {"title": {"text": escape(mark.label)}, "thickness": 12},
-        "hovertemplate": said + "<extra></extra>",
+        "hovertemplate": tooltip + "<extra></extra>",
         "hoverongaps": False,
         "xgap": 1 if len(mark.x) <= 40 else 0,
         "ygap": 1,
     }
     if mark.more:
-        cells = [[list(each) for each in zip(*row, strict=True)] for row in _rowwise(mark)]
-        trace["customdata"] = cells
+        rows = zip(*(cells for _, cells in mark.more), strict=True)
+        trace["customdata"] = [[list(cell) for cell in zip(*row, strict=True)] for row in rows]
     return trace
-
-
-def _rowwise(mark: Heat) -> list[list[Any]]:
-    return [[part[i] for _, part in mark.more] for i in range(len(mark.y))]
 
 
 def _edges(mark: Edges) -> list[dict[str, Any]]:
@@ -274,7 +269,8 @@ def _axis(title: str, limits: tuple[float, float] | None, whole: bool) -> dict[s
 
 
 def _step(span: float) -> int:
-    """Between ticks at whole numbers: 1, 2, 5, 10, 20, ... so that there are 4 to 9 of them."""
+    """The distance between ticks at whole numbers (1, 2, 5, 10, 20, ...) that gives 4 to 9 of
+    them."""
     for step in (1, 2, 5):
         if span / step <= 9:
             return step
@@ -282,8 +278,8 @@ def _step(span: float) -> int:
 
 
 def _shape(mark: ReferenceLine | Band) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The line or stretch, and its words."""
-    words: dict[str, Any] | None = None
+    """The shape of a line or band, and its label."""
+    label: dict[str, Any] | None = None
     if isinstance(mark, Band):
         shape = {"type": "rect", "xref": "x", "yref": "y domain", "layer": "below", "opacity": 0.35}
         shape |= {"x0": mark.start, "x1": mark.end, "y0": 0, "y1": 1, "fillcolor": "@faint"}
@@ -310,5 +306,5 @@ def _shape(mark: ReferenceLine | Band) -> tuple[dict[str, Any], dict[str, Any] |
             place |= {"xanchor": "left", "yanchor": "bottom"}
     if mark.text:
         font = {"size": 11, "color": "@grey"}
-        words = {"text": escape(mark.text), "showarrow": False, "font": font} | place
-    return shape, words
+        label = {"text": escape(mark.text), "showarrow": False, "font": font} | place
+    return shape, label

@@ -1,6 +1,6 @@
-"""Panels in space for screens: what screen.py does for the plane, for points, edges and planes.
+"""The three-dimensional marks of plotly_renderer.py: points, edges and planes.
 
-Caveat: browsers draw these by WebGL; without it plotly says so in the panel.
+Caveat: browsers draw these with WebGL; without it plotly shows a message in the panel.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 from statetrace.report.figures.chart import Cloud, Panel, Path3, Plane
 
 BROAD = 0.88
-"""How far away broad things are looked at from, by their diagonal: a phone's panel is narrow."""
+"""Camera distance relative to the diagonal of wide boxes, so that they fit a narrow panel."""
 STRAIGHT = 1.3
-"""The longest side of what is looked at straight on."""
+"""The longest visible side in an orthographic view."""
 _MARKS_3D = {"triangle-up": "diamond", "square": "square", "diamond": "diamond"}
 
 
@@ -24,7 +24,7 @@ def scene(panel: Panel) -> dict[str, Any]:
     names = zip(("xaxis", "yaxis", "zaxis"), (panel.x, panel.y, str(panel.z)), strict=True)
     axes = {name: plain | {"title": {"text": escape(text)}} for name, text in names}
     eye = dict(zip("xyz", panel.eye, strict=True))
-    # a little lower than the middle, as the axes' names stand below
+    # slightly below the centre, to leave room for the axis labels
     camera: dict[str, Any] = {"eye": eye, "center": {"x": 0, "y": 0, "z": -0.1}}
     camera["projection"] = {"type": "perspective"}
     if panel.box is None:
@@ -32,14 +32,14 @@ def scene(panel: Panel) -> dict[str, Any]:
     for axis, limits in zip(axes.values(), panel.box, strict=True):
         axis["range"] = list(limits)
     sides = dict(zip("xyz", (high - low for low, high in panel.box), strict=True))
-    if 0 in panel.eye:  # straight on: perspective would bend the angles, and distance is nothing
-        shown = [side for axis, side in sides.items() if abs(eye[axis]) < 0.1]
-        size = STRAIGHT / max(shown)
+    if 0 in panel.eye:  # orthographic: perspective would distort angles
+        visible = [side for axis, side in sides.items() if abs(eye[axis]) < 0.1]
+        size = STRAIGHT / max(visible)
         camera |= {"projection": {"type": "orthographic"}, "center": dict.fromkeys("xyz", 0)}
-    else:  # the longest side is 1, so that flat and slender things fit as well as cubes
+    else:  # the longest side is 1, so that boxes of any shape fit
         size = 1 / max(sides.values())
-        away = max(1.0, BROAD * size * hypot(sides["x"], sides["y"]))
-        camera["eye"] = {axis: round(away * value, 4) for axis, value in eye.items()}
+        distance = max(1.0, BROAD * size * hypot(sides["x"], sides["y"]))
+        camera["eye"] = {axis: round(distance * value, 4) for axis, value in eye.items()}
     ratio = {axis: round(size * side, 4) for axis, side in sides.items()}
     return axes | {"aspectmode": "manual", "aspectratio": ratio, "camera": camera}
 

@@ -1,7 +1,7 @@
-"""What each algorithm would show at a run's own group and length, ready to be drawn beside it.
+"""The predictions of each algorithm at the group and length of a run, as charts.
 
-Cost: some tenths of a second per group and length, computed once. Caveat: predictions are for as
-many layers as the algorithm needs, which is rarely the number the model has.
+Cost: some tenths of a second per group and length, computed once. Caveat: predictions have as many
+layers as the algorithm needs, which is rarely the number of layers of the model.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec
-from statetrace.groups import group as named
+from statetrace.groups import group as named_group
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm, algorithm_names
 from statetrace.mechanisms.layers_needed import layers_needed
 from statetrace.mechanisms.signatures import Signature, signature
@@ -19,7 +19,7 @@ from statetrace.report.run_results import RunResults
 
 PAIRS = 100
 LONGEST = 128
-"""Longer sequences are predicted at this length: beyond, nothing new is to be seen."""
+"""Longer sequences are predicted at this length; the pattern does not change beyond."""
 
 SPLITS = {"all": "all", "same parity": "same", "opposite parity": "opposite"}
 
@@ -29,35 +29,34 @@ __all__ = ["ALGORITHMS", "Predicted", "depth", "patching", "probes", "signatures
 class Predicted:
     """The predictions for one group and length."""
 
-    def __init__(self, of: Group, length: int) -> None:
-        self.group, self.length = of, max(2, min(length, LONGEST))
-        self._made: dict[str, Signature | str] = {}
+    def __init__(self, group: Group, length: int) -> None:
+        self.group, self.length = group, max(2, min(length, LONGEST))
+        self._signatures: dict[str, Signature | str] = {}
 
     @staticmethod
-    def of(look: RunResults, lens: str = "patching") -> Predicted:
-        """At the length that a lens looked at."""
-        return _predicted(look.group, look.seen(lens))
+    def of(results: RunResults, lens: str = "patching") -> Predicted:
+        """At the length at which a lens analysed the model."""
+        return _predicted(results.group, results.length_of(lens))
 
     def names(self) -> list[str]:
         """The algorithms that exist for the group, in the paper's order, then registered ones."""
         return [name for name in algorithm_names() if not isinstance(self.signature(name), str)]
 
     def signature(self, name: str) -> Signature | str:
-        """What it predicts, or a sentence on why there is nothing to predict."""
-        if name not in self._made:
+        """The prediction of an algorithm, or a sentence on why there is none."""
+        if name not in self._signatures:
             try:
-                self._made[name] = signature(name, self.group, self.length, pairs=PAIRS)
+                self._signatures[name] = signature(name, self.group, self.length, pairs=PAIRS)
             except StatetraceError as reason:
-                self._made[name] = str(reason)
-        return self._made[name]
+                self._signatures[name] = str(reason)
+        return self._signatures[name]
 
     def layers_needed(self, name: str, lengths: tuple[int, ...]) -> dict[str, list[float | None]]:
-        """split -> for each length the layers that its answer needs, counted as the depth lens
-        does."""
+        """split -> the layers needed at each length, counted as in the depth lens."""
         program = algorithm(name, self.group)
         needed = layers_needed(program, lengths, PAIRS, self.group.parity)
-        called = {split: name for name, split in SPLITS.items()}
-        return {called[split]: values for split, values in needed.items()}
+        named = {split: name for name, split in SPLITS.items()}
+        return {named[split]: layers for split, layers in needed.items()}
 
 
 @lru_cache(maxsize=8)
@@ -65,19 +64,19 @@ def _predicted(group: Group, length: int) -> Predicted:
     return Predicted(group, length)
 
 
-def patching(look: RunResults, name: str, pairs: str = "all") -> Chart | None:
-    """The prefix patching that an algorithm predicts; None where it predicts nothing."""
-    panel = _map(Predicted.of(look), name, pairs)
+def patching(results: RunResults, name: str, pairs: str = "all") -> Chart | None:
+    """The prefix patching that an algorithm predicts; None if it predicts nothing."""
+    panel = _map(Predicted.of(results), name, pairs)
     if panel is None:
         return None
     return Chart(f"predicted-patching-{name}", f"{name}: prefix substitution", (panel,))
 
 
-def _map(of: Predicted, name: str, pairs: str, title: str = "") -> Panel | None:
-    found = of.signature(name)
-    if isinstance(found, str) or ("prefix", SPLITS.get(pairs, "")) not in found.patching:
+def _map(predicted: Predicted, name: str, pairs: str, title: str = "") -> Panel | None:
+    signature = predicted.signature(name)
+    if isinstance(signature, str) or ("prefix", SPLITS.get(pairs, "")) not in signature.patching:
         return None
-    z = found.patching["prefix", SPLITS[pairs]]
+    z = signature.patching["prefix", SPLITS[pairs]]
     heat = Heat(list(range(1, z.shape[1] + 1)), list(range(len(z))), grid(z), "NLD")
     return Panel("prefix length", "layer", (heat,), title, down=True, whole="xy", tall=0.8)
 
@@ -85,22 +84,22 @@ def _map(of: Predicted, name: str, pairs: str, title: str = "") -> Panel | None:
 def signatures(
     group: GroupSpec = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
 ) -> Chart:
-    """The prefix patching that each algorithm predicts (Figure 1 B), before there is any run."""
+    """The prefix patching that each algorithm predicts for a group (Figure 1 B)."""
     if pairs not in SPLITS:
-        raise StatetraceError(f"there are no pairs '{pairs}'; there are {', '.join(SPLITS)}")
-    states = named(group, notation)
-    of = _predicted(states, length)
-    panels = [_map(of, name, pairs, title=name) for name in of.names()]
+        raise StatetraceError(f"there are no pairs '{pairs}'; use one of {', '.join(SPLITS)}")
+    states = named_group(group, notation)
+    predicted = _predicted(states, length)
+    panels = [_map(predicted, algorithm, pairs, algorithm) for algorithm in predicted.names()]
     shown = tuple(panel for panel in panels if panel is not None)
     if not shown:
         raise StatetraceError(f"{states.name} has no pairs of '{pairs}': it has no parity")
-    return Chart("signatures", f"What each algorithm would show on {states.name} ({pairs})", shown)
+    return Chart("signatures", f"Predicted prefix patching on {states.name} ({pairs})", shown)
 
 
-def probes(look: RunResults, name: str) -> Chart | None:
-    """The share of states, of all lengths, that it predicts to be readable at each layer."""
-    found = Predicted.of(look, "probing").signature(name)
-    if isinstance(found, str):
+def probes(results: RunResults, name: str) -> Chart | None:
+    """The share of states, over all lengths, that are predicted to be decodable at each layer."""
+    signature = Predicted.of(results, "probing").signature(name)
+    if isinstance(signature, str):
         return None
     styles = {
         "state": ("state", "state", "solid", "circle"),
@@ -108,21 +107,20 @@ def probes(look: RunResults, name: str) -> Chart | None:
         "parity hidden": ("parity, if not linear", "third", "dash", "triangle-up"),
     }
     lines = []
-    for target, values in found.probes().items():
-        called, colour, dash, mark = styles[target]
-        x = list(range(found.rows))
-        lines.append(Line(called, x, numbers(values.mean(1)), colour, dash, mark=mark))
+    for target, values in signature.probes().items():
+        label, colour, dash, mark = styles[target]
+        x = list(range(signature.rows))
+        lines.append(Line(label, x, numbers(values.mean(1)), colour, dash, mark=mark))
     panel = Panel("layer", "accuracy", tuple(lines), y_range=(0, 1.04), whole="x", tall=0.8)
     return Chart(f"predicted-probes-{name}", f"{name}: probes", (panel,))
 
 
-def depth(look: RunResults, name: str, lengths: tuple[int, ...]) -> Chart | None:
-    """The layers that it predicts to be needed at each length."""
+def depth(results: RunResults, name: str, lengths: tuple[int, ...]) -> Chart | None:
+    """The layers that an algorithm predicts to be needed at each length."""
     from statetrace.report.figures.depth import by_split
 
-    predicted = Predicted.of(look, "depth")
+    predicted = Predicted.of(results, "depth")
     if isinstance(predicted.signature(name), str):
         return None
-    needed = predicted.layers_needed(name, lengths)
-    panel = by_split(lengths, needed, tall=0.8)
+    panel = by_split(lengths, predicted.layers_needed(name, lengths), tall=0.8)
     return Chart(f"predicted-depth-{name}", f"{name}: layers needed", (panel,))

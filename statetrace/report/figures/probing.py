@@ -1,5 +1,5 @@
-"""What probes read: by layer with what was predicted (Figure 3), by length (Figure 10), and how
-much the numbers scatter (Table 1)."""
+"""Probe accuracy: by layer with predictions (Figure 3), by length (Figure 10), and its deviation
+over training sets (Table 1)."""
 
 from __future__ import annotations
 
@@ -17,39 +17,38 @@ MARKS = {"state": "circle", "parity": "square"}
 CONTROLS = {"the model": "none", "an untrained model": "untrained", "shuffled labels": "shuffled"}
 
 LAYERS = "probes"
-LAYERS_TITLE = "What probes read, layer by layer"
+LAYERS_TITLE = "Probes by layer"
 LAYERS_ABOUT = (
-    "Linear probes of the state and of its parity at the token that ends a sequence, tried on "
-    "sequences they were not fitted on; error bands are one deviation over disjoint training sets. "
-    "Wide pale curves are what the chosen algorithm predicts, stretched to this model's number of "
-    "layers. Parity that is read before the state is what tells parity-associative models."
+    "Held-out accuracy of linear probes of the state and of its parity at the last token. Bands: "
+    "one standard deviation over disjoint training sets. Wide pale curves: the prediction of the "
+    "chosen algorithm, stretched to the depth of this model. Parity that is decodable before the "
+    "state indicates a parity-associative model."
 )
 LENGTHS = "probes-by-length"
-LENGTHS_TITLE = "What probes read, by length"
+LENGTHS_TITLE = "Probes by length"
 LENGTHS_ABOUT = (
-    "A probe for each layer and length. Where states of twice the length become readable with "
-    "every layer, the model composes associatively; a band at one third (in S3) is parity known "
-    "and the rest not."
+    "A probe for each layer and length. In associative models the decodable length doubles with "
+    "every layer; a band at one third (in S3) means that only parity is known."
 )
 
 
-def layer_choices(look: RunResults) -> dict[str, list[str]]:
-    look.need("probing")
+def layer_choices(results: RunResults) -> dict[str, list[str]]:
+    results.need("probing")
     return {
         "sequences of": list(READ),
         "measure": list(METRICS),
-        "predicted by": ["none", *Predicted.of(look, "probing").names()],
+        "predicted by": ["none", *Predicted.of(results, "probing").names()],
     }
 
 
 def probes(
-    look: RunResults,
+    results: RunResults,
     sequences_of: str = "any length",
     measure: str = "accuracy",
     predicted_by: str = "none",
 ) -> Chart:
-    """Probe curves over layers, controls as thin lines, a prediction behind."""
-    result = look.need("probing")
+    """Probe curves over layers, with controls as thin lines and a prediction in pale."""
+    result = results.need("probing")
     rows = [
         row
         for row in result.rows()
@@ -61,20 +60,20 @@ def probes(
     layers = 1 + max(row["layer"] for row in rows)
     marks: list[Any] = []
     if predicted_by in ALGORITHMS:
-        marks += _behind(look, predicted_by, layers, sequences_of)
-    spare = iter(TURNS * 9)
+        marks += _prediction(results, predicted_by, layers, sequences_of)
+    colours = iter(TURNS * 9)
     for target in targets:
-        colour = target if target in MARKS else next(spare)
-        mine = _series(rows, target, "none")
+        colour = target if target in MARKS else next(colours)
+        measured = _series(rows, target, "none")
         marks.append(
             Line(
                 target,
                 list(range(layers)),
-                numbers(mine["mean"]),
+                numbers(measured["mean"]),
                 colour,
                 mark=MARKS.get(target, "diamond"),
-                low=numbers(mine["mean"] - mine["std"]),
-                high=numbers(mine["mean"] + mine["std"]),
+                low=numbers(measured["mean"] - measured["std"]),
+                high=numbers(measured["mean"] + measured["std"]),
             )
         )
         for control, dash in (("untrained", "dash"), ("shuffled", "dot")):
@@ -83,53 +82,56 @@ def probes(
                 name = f"{target}, {control}"
                 x = list(range(len(other["mean"])))
                 marks.append(Line(name, x, numbers(other["mean"]), "grey", dash, mark=None))
-    top = Panel("layer", measure, tuple(marks), y_range=(0, 1.04), whole="x")
-    return Chart(LAYERS, f"Probes at sequences of {sequences_of}", (top,), LAYERS_ABOUT)
+    panel = Panel("layer", measure, tuple(marks), y_range=(0, 1.04), whole="x")
+    return Chart(LAYERS, f"Probes on sequences of {sequences_of}", (panel,), LAYERS_ABOUT)
 
 
 def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, np.ndarray]:
-    here = sorted(
+    series = sorted(
         (row for row in rows if row["target"] == target and row["control"] == control),
         key=lambda row: row["layer"],
     )
     return {
-        key: np.array([np.nan if row[key] is None else row[key] for row in here])
+        key: np.array([np.nan if row[key] is None else row[key] for row in series])
         for key in ("mean", "std")
     }
 
 
-def _behind(look: RunResults, algorithm: str, layers: int, sequences_of: str) -> list[Line]:
-    found = Predicted.of(look, "probing").signature(algorithm)
-    if isinstance(found, str):
+def _prediction(results: RunResults, algorithm: str, layers: int, sequences_of: str) -> list[Line]:
+    signature = Predicted.of(results, "probing").signature(algorithm)
+    if isinstance(signature, str):
         return []
-    x = np.linspace(0, layers - 1, found.rows)
-    drawn = []
-    for target, grid_ in found.probes().items():
+    x = np.linspace(0, layers - 1, signature.rows)
+    lines = []
+    for target, by_length in signature.probes().items():
         if target == "parity hidden":
             continue
-        values = grid_.mean(1) if sequences_of == "any length" else grid_[:, -1]
+        values = by_length.mean(1) if sequences_of == "any length" else by_length[:, -1]
         name = target.split()[0]
-        drawn.append(
+        lines.append(
             Line(f"{name}, predicted", numbers(x), numbers(values), name, mark=None, behind=True)
         )
-    return drawn
+    return lines
 
 
-def length_choices(look: RunResults) -> dict[str, list[str]]:
-    result = look.need("probing")
-    made = {row["control"] for row in result.rows()}
+def length_choices(results: RunResults) -> dict[str, list[str]]:
+    result = results.need("probing")
+    controls = {row["control"] for row in result.rows()}
     return {
         "probe of": list(dict.fromkeys(row["target"] for row in result.rows())),
         "measure": ["probability", "accuracy"],
-        "in": [name for name, control in CONTROLS.items() if control in made],
+        "in": [name for name, control in CONTROLS.items() if control in controls],
     }
 
 
 def probes_by_length(
-    look: RunResults, probe_of: str = "state", measure: str = "probability", in_: str = "the model"
+    results: RunResults,
+    probe_of: str = "state",
+    measure: str = "probability",
+    in_: str = "the model",
 ) -> Chart:
     """Layer x length, as in the paper's Figure 10."""
-    result = look.need("probing")
+    result = results.need("probing")
     z = result.arrays[f"{probe_of}/{CONTROLS[in_]}/{METRICS[measure]}"]
     x = [int(n) for n in result.arrays["lengths"]]
     heat = Heat(x, list(range(len(z))), grid(z), measure)
@@ -137,16 +139,16 @@ def probes_by_length(
     return Chart(LENGTHS, f"Probes by length: {probe_of} in {in_}", (panel,), LENGTHS_ABOUT)
 
 
-def scatter_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
-    """Table 1: the deviation of accuracy at each layer over disjoint training sets."""
-    result = look.need("probing")
+def scatter_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
+    """Table 1: accuracy and its standard deviation over disjoint training sets, by layer."""
+    result = results.need("probing")
     rows = [
         row
         for row in result.rows()
         if (row["position"], row["control"], row["metric"]) == ("any", "none", "accuracy")
     ]
     targets = list(dict.fromkeys(row["target"] for row in rows))
-    spread = any(row["std"] is not None for row in rows)  # one training set has none
+    spread = any(row["std"] is not None for row in rows)  # a single training set has none
     head = ["layer"]
     for target in targets:
         head += [f"{target}: accuracy", f"{target}: deviation"] if spread else [target]
@@ -154,7 +156,7 @@ def scatter_table(look: RunResults) -> tuple[list[str], list[list[Any]]]:
     for layer in sorted({row["layer"] for row in rows}):
         line: list[Any] = [layer]
         for target in targets:
-            found = [row for row in rows if row["layer"] == layer and row["target"] == target]
-            line += [found[0]["mean"], found[0]["std"]] if spread else [found[0]["mean"]]
+            row = next(r for r in rows if r["layer"] == layer and r["target"] == target)
+            line += [row["mean"], row["std"]] if spread else [row["mean"]]
         table.append(line)
     return head, table

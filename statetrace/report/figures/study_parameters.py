@@ -1,7 +1,6 @@
-"""Does size decide? The share of each mechanism against the number of parameters (appendix H).
+"""The share of each mechanism against the number of parameters (appendix H).
 
-Cost: none beyond the study's table. Caveat: a size is what its runs say they have, so that runs
-without an outcome are left out.
+Caveat: sizes are read from outcomes, so runs without an outcome are left out.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from statetrace.report.figures import study_shares
 from statetrace.report.figures.chart import Chart, Line, Panel, numbers
 
 NAME = "study-sizes"
-TITLE = "Does size decide?"
+TITLE = "Mechanism by model size"
 ABOUT = (
-    "The share of runs that learned each mechanism against the number of parameters, with 95% "
-    "intervals, for each family and regime. In the paper size hardly matters; architecture and "
-    "initialisation do."
+    "Share of runs that learned each mechanism against the number of parameters, with 95% "
+    "intervals, for each family and regime. In the paper architecture and initialisation matter, "
+    "size hardly does."
 )
 Row = dict[str, Any]
 
@@ -34,7 +33,8 @@ def _kind(row: Row, others: Sequence[str]) -> str:
 
 
 def _sized(path: Path) -> tuple[list[Row], list[str]]:
-    """Judged runs, and the factors beside the one that changes the size; () where none does."""
+    """Runs with a verdict, and the factors other than the one that varies the size; empty if none
+    does."""
     rows, factors = study_shares.study_rows(path)
     judged = [row for row in rows if row.get("verdict") and row.get("parameters")]
     for factor in factors:
@@ -42,13 +42,13 @@ def _sized(path: Path) -> tuple[list[Row], list[str]]:
         sizes: dict[str, set[int]] = {}
         for row in judged:
             sizes.setdefault(_kind(row, others), set()).add(row["parameters"])
-        if any(len(found) > 1 for found in sizes.values()):
-            return judged, [name for name in others if not _named(judged, name)]
+        if any(len(counts) > 1 for counts in sizes.values()):
+            return judged, [name for name in others if not _is_family(judged, name)]
     return [], []
 
 
-def _named(rows: Sequence[Row], factor: str) -> bool:
-    """Whether a factor only says which family it is."""
+def _is_family(rows: Sequence[Row], factor: str) -> bool:
+    """Whether a factor is the model family under another name."""
     return all(str(row[factor]) == _stem(str(row["model"])) for row in rows)
 
 
@@ -57,26 +57,26 @@ def sizes_vary(path: Path) -> bool:
 
 
 def study_sizes(path: Path) -> Chart:
-    """A panel for each family and regime, a line for each mechanism."""
+    """A panel per family and regime, a line per mechanism."""
     from statetrace.studies.proportions import proportions
 
     rows, others = _sized(path)
     if not rows:
-        raise StatetraceError(f"no two runs of the study '{path}' differ in size alone")
-    every = sorted({int(row["parameters"]) for row in rows})
+        raise StatetraceError(f"no two runs of the study '{path}' differ in size only")
+    sizes = sorted({int(row["parameters"]) for row in rows})
     mechanisms = sorted({row["verdict"] for row in rows}, key=study_shares.order)
     panels = []
     for kind in dict.fromkeys(_kind(row, others) for row in rows):
-        here = proportions([row for row in rows if _kind(row, others) == kind], ["parameters"])
+        shares = proportions([row for row in rows if _kind(row, others) == kind], ["parameters"])
         lines = []
         for mechanism in mechanisms:
-            mine = sorted(
-                (row for row in here if row["mechanism"] == mechanism),
+            series = sorted(
+                (row for row in shares if row["mechanism"] == mechanism),
                 key=lambda row: row["parameters"],
             )
             colour, mark = study_shares.style(mechanism)
-            x = [row["parameters"] for row in mine]
-            share, low, high = (numbers(r[key] for r in mine) for key in ("share", "low", "high"))
+            x = [row["parameters"] for row in series]
+            share, low, high = (numbers(r[key] for r in series) for key in ("share", "low", "high"))
             lines.append(Line(mechanism, x, share, colour, mark=mark, low=low, high=high))
         panels.append(
             Panel(
@@ -84,9 +84,9 @@ def study_sizes(path: Path) -> Chart:
                 "share of runs",
                 tuple(line for line in lines if line.x),
                 title=kind,
-                x_range=(every[0] / 1.3, every[-1] * 1.3),
+                x_range=(sizes[0] / 1.3, sizes[-1] * 1.3),
                 y_range=(-0.02, 1.04),
-                ticks=_ticks([row["parameters"] for row in here]),
+                ticks=_ticks([row["parameters"] for row in shares]),
                 log_x=True,
             )
         )
@@ -94,17 +94,17 @@ def study_sizes(path: Path) -> Chart:
 
 
 def _ticks(sizes: Sequence[int]) -> tuple[tuple[float, str], ...]:
-    """Those that stand apart enough for their words."""
-    kept: list[int] = []
+    """The sizes that are far enough apart for their labels."""
+    shown: list[int] = []
     for size in sorted(set(sizes)):
-        if not kept or size > 1.6 * kept[-1]:
-            kept.append(size)
-    return tuple((float(size), spoken(size)) for size in kept)
+        if not shown or size > 1.6 * shown[-1]:
+            shown.append(size)
+    return tuple((float(size), short(size)) for size in shown)
 
 
-def spoken(size: int) -> str:
+def short(size: int) -> str:
     """ "124M", "1.4B"."""
-    for unit, word in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+    for unit, suffix in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if size >= unit:
-            return f"{size / unit:.3g}{word}"
+            return f"{size / unit:.3g}{suffix}"
     return str(size)

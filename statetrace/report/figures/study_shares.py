@@ -1,8 +1,8 @@
-"""What many runs learned: how often which mechanism, by factor (section 5.2, appendix H), and how
-far state and parity reached in each.
+"""The mechanisms that the runs of a study learned, by factor (section 5.2, appendix H), and the
+cutoffs of state and parity in each.
 
-Cost: reading one small file per run. Caveat: runs that have not ended are left out; the shares'
-intervals are Wilson's, as in the study's own table.
+Cost: reading one small file per run. Caveat: unfinished runs are left out; the intervals are
+Wilson's, as in the table of the study.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from statetrace.errors import StatetraceError
 from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel
 
 SHARES = "study-proportions"
-SHARES_TITLE = "Which mechanism was learned"
+SHARES_TITLE = "Learned mechanisms"
 SHARES_ABOUT = (
-    "The share of runs that learned each mechanism, for every combination of what was varied; runs "
-    "that differ only in the order of their data are repetitions. The thin lines are Wilson's 95% "
-    "intervals; point at a bar for the number of runs."
+    "Share of runs that learned each mechanism, for every combination of factors; runs that "
+    "differ in the seed only are repetitions. Error bars: Wilson's 95% intervals. The tooltip of "
+    "a bar has the number of runs."
 )
 CUTOFFS = "study-cutoffs"
-CUTOFFS_TITLE = "How far state and parity reach"
+CUTOFFS_TITLE = "Cutoffs of state and parity"
 CUTOFFS_ABOUT = (
-    "The first length below 98% for the state and for its parity, one mark per run; in brackets "
-    "how many runs there are, as marks may lie on each other. Runs above the diagonal know parity "
-    "where they no longer know the state."
+    "The first length below 98% for the state and for its parity, one mark per run; the number of "
+    "runs is in brackets, as marks may overlap. Above the diagonal parity stays accurate at "
+    "lengths where the state does not."
 )
 STYLES = {
     "associative": ("state", "circle"),
@@ -40,7 +40,7 @@ Row = dict[str, Any]
 
 
 def study_rows(path: Path) -> tuple[list[Row], list[str]]:
-    """A study's runs as rows, and what was varied apart from the seed."""
+    """The runs of a study as rows, and its factors other than the seed."""
     from statetrace.studies.folder import Study
     from statetrace.studies.grid import SEED
     from statetrace.studies.table import results
@@ -50,7 +50,7 @@ def study_rows(path: Path) -> tuple[list[Row], list[str]]:
 
 
 def study_proportions(path: Path) -> Chart:
-    """A panel for each level of the first factor; for the rest a bar per mechanism."""
+    """A panel per level of the first factor, with a bar per mechanism and level of the others."""
     from statetrace.studies.proportions import proportions
 
     rows, factors = study_rows(path)
@@ -60,25 +60,25 @@ def study_proportions(path: Path) -> Chart:
     split = factors[0] if len(factors) > 1 else None
     panels = []
     for level in dict.fromkeys(row[split] if split else "" for row in shares):
-        here = [row for row in shares if not split or row[split] == level]
+        selected = [row for row in shares if not split or row[split] == level]
         others = [factor for factor in factors if factor != split]
-        names = list(dict.fromkeys(_levels(row, others) for row in here))
-        mechanisms = sorted({row["mechanism"] for row in here}, key=order)
-        wide = 0.8 / len(mechanisms)
+        names = list(dict.fromkeys(_levels(row, others) for row in selected))
+        mechanisms = sorted({row["mechanism"] for row in selected}, key=order)
+        width = 0.8 / len(mechanisms)
         bars = []
         for number, mechanism in enumerate(mechanisms):
-            mine = {_levels(row, others): row for row in here if row["mechanism"] == mechanism}
-            found = [mine[name] for name in names]
+            by_level = {_levels(r, others): r for r in selected if r["mechanism"] == mechanism}
+            series = [by_level[name] for name in names]
             texts = [
                 f"{name}: {mechanism} {row['count']} of {row['cells']} "
                 f"({row['low']:.0%} to {row['high']:.0%})"
-                for name, row in zip(names, found, strict=True)
+                for name, row in zip(names, series, strict=True)
             ]
-            beside = wide * (number - (len(mechanisms) - 1) / 2)
-            x = [i + beside for i in range(len(names))]
-            share, low, high = ([row[key] for row in found] for key in ("share", "low", "high"))
+            offset = width * (number - (len(mechanisms) - 1) / 2)
+            x = [i + offset for i in range(len(names))]
+            share, low, high = ([row[key] for row in series] for key in ("share", "low", "high"))
             colour = STYLES.get(mechanism, ("fifth", ""))[0]
-            bars.append(Bars(mechanism, x, share, low, high, texts, colour, wide))
+            bars.append(Bars(mechanism, x, share, low, high, texts, colour, width))
         ticks = tuple((float(i), name) for i, name in enumerate(names))
         panels.append(
             Panel(
@@ -96,22 +96,23 @@ def study_proportions(path: Path) -> Chart:
 
 
 def study_cutoffs(path: Path) -> Chart:
-    """State against parity, a mark per run."""
+    """The cutoff of the state against that of parity, a mark per run."""
     rows, _ = study_rows(path)
-    ended = [row for row in rows if row["verdict"] and row["longest"] and row["parity_accuracy"]]
-    if not ended:
+    judged = [row for row in rows if row["verdict"] and row["longest"] and row["parity_accuracy"]]
+    if not judged:
         raise StatetraceError(f"no run of the study '{path}' has cutoffs of state and parity yet")
     marks: list[Any] = []
-    for mechanism in sorted({row["verdict"] for row in ended}, key=order):
-        mine = [row for row in ended if row["verdict"] == mechanism]
+    for mechanism in sorted({row["verdict"] for row in judged}, key=order):
+        group = [row for row in judged if row["verdict"] == mechanism]
         colour, mark = style(mechanism)
-        state, parity = ([_reach(row, key) for row in mine] for key in ("cutoff", "parity_cutoff"))
-        texts = [f"{row['cell']}: {mechanism}" for row in mine]
-        called = f"{mechanism} ({len(mine)})"  # marks may lie on each other
-        marks.append(Dots(called, state, parity, texts, colour, mark, 9))
-    ends = [0.0, max(row["longest"] for row in ended) + 1.0]
+        state, parity = (
+            [_cutoff(row, key) for row in group] for key in ("cutoff", "parity_cutoff")
+        )
+        texts = [f"{row['cell']}: {mechanism}" for row in group]
+        marks.append(Dots(f"{mechanism} ({len(group)})", state, parity, texts, colour, mark, 9))
+    ends = [0.0, max(row["longest"] for row in judged) + 1.0]
     marks.insert(0, Line("equal", ends, ends, "faint", "dash", mark=None))
-    limits = (0.0, max(row["longest"] for row in ended) + 2.0)
+    limits = (0.0, max(row["longest"] for row in judged) + 2.0)
     panel = Panel("state cutoff", "parity cutoff", tuple(marks), x_range=limits, y_range=limits,
                   whole="xy", tall=1.3)  # fmt: skip
     return Chart(CUTOFFS, CUTOFFS_TITLE, (panel,), CUTOFFS_ABOUT)
@@ -122,16 +123,16 @@ def _levels(row: Row, factors: Sequence[str]) -> str:
 
 
 def order(mechanism: str) -> int:
-    """Where it stands among others."""
+    """Sort key of a mechanism."""
     return list(STYLES).index(mechanism) if mechanism in STYLES else len(STYLES)
 
 
 def style(mechanism: str) -> tuple[str, str]:
-    """Colour and mark of thin things; what is pale as a bar would not be seen."""
+    """Colour and mark of lines and points; pale colours are for bars only."""
     colour, mark = STYLES.get(mechanism, ("fifth", "circle"))
     return ("grey" if colour == "faint" else colour), mark
 
 
-def _reach(row: Row, key: str) -> float:
-    """A cutoff; one past the longest length that was tried where there was none."""
+def _cutoff(row: Row, key: str) -> float:
+    """A cutoff; one more than the longest evaluated length if there is none."""
     return float(row[key]) if row[key] is not None else row["longest"] + 1.0
