@@ -227,22 +227,14 @@ def signatures(
     [8, 4, 2, 1]
     """
     from statetrace.config.checks import check_seed
-    from statetrace.groups import group as named
-    from statetrace.mechanisms.algorithms import algorithm, algorithm_names
-    from statetrace.mechanisms.signatures import signature
+    from statetrace.groups import group as resolve_group
+    from statetrace.mechanisms.signatures import predict_all
 
-    states = group if isinstance(group, Group) else named(group)
     check_seed("seed", seed)
-    if quotient is not None:
-        states.quotient(quotient)  # a misspelt one is an error, not a missing algorithm
-    predicted, unavailable = {}, {}
-    for name in algorithm_names():
-        try:
-            program = algorithm(name, states, quotient if name == "parity-associative" else None)
-        except StatetraceError as reason:
-            unavailable[name] = str(reason)
-            continue
-        predicted[program.name] = signature(program, states, length, pairs=pairs, seed=seed)
+    states = resolve_group(group)
+    predictions = predict_all(states, length, pairs, seed, quotient)
+    predicted = {name: p[1] for name, p in predictions.items() if not isinstance(p, str)}
+    unavailable = {name: p for name, p in predictions.items() if isinstance(p, str)}
     return Signatures(states, length, predicted, unavailable)
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec
 from statetrace.groups import group as named_group
-from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm, algorithm_names
+from statetrace.mechanisms.algorithms import algorithm, algorithm_names
 from statetrace.mechanisms.layers_needed import layers_needed
 from statetrace.mechanisms.signatures import Signature, signature
 from statetrace.report.figures.chart import Chart, Heat, Line, Panel, grid, numbers
@@ -23,7 +23,7 @@ LONGEST = 128
 
 SPLITS = {"all": "all", "same parity": "same", "opposite parity": "opposite"}
 
-__all__ = ["ALGORITHMS", "Predicted", "depth", "patching", "probes", "signatures"]
+__all__ = ["Predicted", "depth", "patching", "probes", "signatures"]
 
 
 class Predicted:
