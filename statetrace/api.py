@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from statetrace.config.recipe import Recipe
     from statetrace.lenses.loading import LoadedModel
     from statetrace.mechanisms.signatures import Signature
-    from statetrace.report.figures.chart import Chart
-    from statetrace.report.run_results import RunResults
+    from statetrace.reports.figures.chart import Chart
+    from statetrace.reports.run_results import RunResults
     from statetrace.training.callback import Callback
 
 ZOO = "zoo:"
@@ -123,7 +123,6 @@ def train(
         callback: is called at every step, evaluation and message (training/callback.py).
         settings: any option of `statetrace train`, such as group="S3", length=12, steps=500.
     """
-    from statetrace.training.callback import Callback
     from statetrace.training.loop import train as run_training
 
     temporary = None
@@ -135,7 +134,7 @@ def train(
     if states is not None:
         settings["group"] = group_name(states)
     resolved = resolve_recipe(recipe, Path(out), resume, settings)
-    run_training(resolved, Run(Path(out)), callback or Callback(), resume, states)
+    run_training(resolved, Run(Path(out)), callback, resume, states)
     model = TrackedModel(Run(Path(out)), name=str(out), device=resolved.training.device)
     model._temporary = temporary
     return model
@@ -198,7 +197,7 @@ def report(models: Iterable[TrackedModel | str | Path] | TrackedModel, path: str
     Args:
         models: tracked models, run folders or study folders.
     """
-    from statetrace.report.page import write_report
+    from statetrace.reports.page import write_report
 
     several = [models] if isinstance(models, TrackedModel | str | Path) else list(models)
     sources = [m._for_report() if isinstance(m, TrackedModel) else Path(m) for m in several]
@@ -391,7 +390,7 @@ class TrackedModel(Analyzer):
         return self._results_in_memory(verdict)
 
     def _results_in_memory(self, verdict: dict[str, Any] | None = None) -> RunResults:
-        from statetrace.report.run_results import RunResults
+        from statetrace.reports.run_results import RunResults
 
         results = {lens: result for (lens, _), result in self.store._memory.items()}
         return RunResults(results, self.group, self.length, self.name, verdict)
@@ -440,7 +439,7 @@ class Results(Mapping[str, LensResult]):
 
     @cached_property
     def _for_figures(self) -> RunResults:
-        from statetrace.report.run_results import RunResults
+        from statetrace.reports.run_results import RunResults
 
         model = self._model
         return RunResults(self._results, model.group, model.length, model.name)
@@ -460,7 +459,7 @@ class Result(LensResult):
     @property
     def headline(self) -> str:
         """What to read first, in one sentence."""
-        from statetrace.report.headlines import headline
+        from statetrace.reports.headlines import headline
 
         return headline(self)
 
@@ -471,7 +470,7 @@ class Result(LensResult):
             figure: which one, where the lens has several; by default its main figure.
             options: choices of the figure, such as pairs="same parity".
         """
-        from statetrace.report.figures.catalogue import figures_of
+        from statetrace.reports.figures.catalogue import figures_of
 
         assert self._results is not None
         entries = {entry.name: entry for entry in figures_of(self.lens)}
@@ -548,7 +547,7 @@ class Signatures(Mapping[str, "Signature"]):
 
     def plot(self, pairs: str = "opposite parity") -> Chart:
         """The heat map that patching prefixes would give, for every algorithm."""
-        from statetrace.report.figures.predicted import signatures
+        from statetrace.reports.figures.predicted import signatures
 
         return signatures(self.group, self.length, pairs=pairs)
 

@@ -1,8 +1,7 @@
 """The run folder: everything that training passes on to analysis.
 
-    RUN/run.json                recipe, versions, hardware, and when it was worked on
-    RUN/group.json              the table of a group that has no built-in name
     RUN/run.json                recipe, versions, hardware, and the sessions it was trained in
+    RUN/group.json              the table of a group that has no built-in name
     RUN/metrics.jsonl           one record per line; no clock times, so that equal runs are equal
     RUN/checkpoints/step-N/     a plain Hugging Face checkpoint, plus what exact resuming needs
     RUN/stages/1-topic/         the same for an earlier stage, if a recipe has several
@@ -29,6 +28,7 @@ from statetrace.errors import StatetraceError
 
 if TYPE_CHECKING:
     from statetrace.groups import Group
+
 CHECKSUMS = "checksums.json"
 
 
@@ -96,8 +96,7 @@ class Run:
         info = self.info
         if "foreign" in info:
             raise StatetraceError(
-                f"'{self.path}' analyses a checkpoint that statetrace did not train, so it has no "
-                "recipe"
+                f"'{self.path}' analyses an external checkpoint and was not trained here"
             )
         if not isinstance(info.get("recipe"), dict):
             raise StatetraceError(f"{self.path / 'run.json'} is damaged (it has no recipe)")

@@ -63,7 +63,7 @@ def signatures(
     from statetrace.groups import group as named
     from statetrace.mechanisms.dependencies import dependencies
     from statetrace.mechanisms.signatures import predict_all
-    from statetrace.report.signatures import SignaturesFigure
+    from statetrace.reports.signatures import SignaturesFigure
 
     task_group = named(group)
     check_seed("seed", seed)

@@ -13,7 +13,7 @@ from statetrace.errors import StatetraceError
 from statetrace.lenses.result import NAMES, LensResult
 
 if TYPE_CHECKING:
-    from statetrace.report.figures.chart import Chart
+    from statetrace.reports.figures.chart import Chart
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ POSITION_FACTOR = 2
 def make_task(
     recipe: Recipe, checkpoint: Path | None = None, states: Group | None = None
 ) -> WordProblem:
-    """The task of a recipe. For text, the tokenizer of a `checkpoint` folder takes precedence;
-    `states` is the group, where the recipe's name for it is not enough."""
+    """The task of a recipe. For text, the tokenizer of a `checkpoint` folder takes precedence.
+    `states` is the group if the recipe has only its name."""
     settings = recipe.task
     task = word_problem(
         states or settings.group,

@@ -170,7 +170,7 @@ def _cut(n: int, analysis_fraction: float) -> int:
     if cut < 1:
         raise StatetraceError(
             f"{n} unique sequences cannot be split into training and analysis with "
-            f"analysis_fraction {analysis_fraction}; use more sequences, or a smaller fraction"
+            f"analysis_fraction {analysis_fraction}; use more, or a smaller fraction"
         )
     return cut
 

@@ -50,7 +50,7 @@ class Position:
 def train(
     recipe: Recipe,
     run: Run,
-    callback: Callback,
+    callback: Callback | None = None,
     resume: bool = False,
     states: Group | None = None,
 ) -> Outcome:
@@ -58,13 +58,13 @@ def train(
 
     A folder that already holds a run is only touched with `resume`, which continues it from its
     newest undamaged checkpoint and is harmless on a new or a finished run. Under torchrun every
-    process calls this; only the leading one writes and reports. `states` is the group, where the
-    recipe's name for it is not enough.
+    process calls this; only the leading one writes and reports. `states` is the group if the recipe
+    has only its name.
     """
-    began = time.perf_counter()
+    began, callback = time.perf_counter(), callback or Callback()
     with join(recipe.training.device) as world:
         states = states or _group(recipe, run)
-        plan = setup.make_plan(recipe, world, states)  # checks before anything is written
+        plan = setup.make_plan(recipe, world, states)  # before anything is written
         if not world.leads:
             return _train(plan, run, Callback(), began)
         run.check_new()
@@ -81,7 +81,7 @@ def train(
 
 
 def _group(recipe: Recipe, run: Run) -> Group:
-    """What the recipe names; where that is gone, what the run was begun with."""
+    """The group that the recipe names; if that is gone, the one stored in the run folder."""
     try:
         return group(recipe.task.group, recipe.task.notation)
     except StatetraceError:

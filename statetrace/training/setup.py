@@ -76,8 +76,8 @@ class TrainingPlan:
 
 
 def make_plan(recipe: Recipe, world: World, states: Group | None = None) -> TrainingPlan:
-    """Check the whole recipe, all stages included, before any training; `states` is the group,
-    where the recipe's name for it is not enough."""
+    """Check the whole recipe, all stages included, before any training. `states` is the group if
+    the recipe has only its name."""
     for stage in recipe.stages:
         world.check_shares(stage.training.batch, stage.training.accumulate)
     spec = model_spec(recipe)

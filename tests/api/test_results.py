@@ -7,7 +7,7 @@ import pytest
 
 import statetrace as st
 from statetrace.lenses.patching import PatchingSpec, patching
-from statetrace.report.figures.chart import Chart
+from statetrace.reports.figures.chart import Chart
 
 LENGTH = 6
 

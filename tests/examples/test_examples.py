@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from statetrace.report.figures.chart import Chart
+from statetrace.reports.figures.chart import Chart
 
 TOUR = Path(__file__).parents[2] / "examples" / "tour.py"
 MARK = re.compile(r"^# %%(?P<kind> \[markdown\])?\n", re.MULTILINE)

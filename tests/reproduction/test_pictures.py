@@ -11,7 +11,7 @@ from reproduction.figures.build import PICTURES
 from reproduction.figures.evidence import TIES
 from reproduction.measures.studies import AA
 from reproduction.results import Results
-from statetrace.report.figures.chart import Rule
+from statetrace.reports.figures.chart import Rule
 
 NAMED = {claim.name: claim for claim in CLAIMS}
 
