@@ -15,14 +15,14 @@ from pathlib import Path
 
 from statetrace.config.recipe import Recipe
 from statetrace.models import parameter_count
+from statetrace.models.from_recipe import model_spec
 from statetrace.studies.grid import read_study
-from statetrace.training import setup
 
 MEASURED = 0.0137
 """Seconds per step, measured."""
 
 WORDS = 8
-"""Tokens of an action of S3 told in words."""
+"""Tokens of an action of S3 in natural language."""
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -46,7 +46,7 @@ def main() -> None:
                 share *= stage.training.batch * stage.length / tokens
                 share *= WORDS if recipe.task.form == "text" else 1
                 steps = stage.training.steps
-                early = min(steps, plan.rules.early) if stage.last else steps
+                early = min(steps, plan.settings.early) if stage.last else steps
                 for number, count in enumerate((early, steps)):
                     hours[number] += count * share * MEASURED / 3600
         totals = [a + b for a, b in zip(totals, hours, strict=True)]
@@ -57,7 +57,7 @@ def main() -> None:
 @cache
 def blocks(model: str) -> int:
     """Parameters in the blocks; of a pretrained model those of its published size."""
-    spec = setup.model_spec(Recipe().override({"model": model}))
+    spec = model_spec(Recipe().override({"model": model}))
     return parameter_count(spec, 7, 201).blocks
 
 

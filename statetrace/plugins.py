@@ -13,24 +13,27 @@ look-up of its own name raises.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from statetrace.errors import StatetraceError
 
 OWNERS = {
     "group": "statetrace.groups.resolve",
-    "lens": "statetrace.lenses.registry",
+    "lens": "statetrace.lenses.lens",
     "family": "statetrace.models.families",
     "algorithm": "statetrace.mechanisms.algorithms",
     "objective": "statetrace.training.objectives",
 }
 """Kind -> the module with `is_builtin(name)` and `check_plugin(name, thing)`, which returns the
 thing in the form that the package uses or raises a StatetraceError. Imported on first use."""
+
+
+T = TypeVar("T")
 
 
 class PluginWarning(UserWarning):
@@ -129,6 +132,38 @@ def loaded(kind: str) -> dict[str, Any]:
     return things
 
 
+def is_broken(kind: str, name: str) -> bool:
+    """Whether a plug-in of that name was tried and cannot be loaded."""
+    return any(plugin.problem is not None for plugin in _listed(kind).get(name, []))
+
+
+class Registry(Mapping[str, T]):
+    """The built-in things of a kind and its plug-ins, by name. Iteration loads all plug-ins and
+    leaves out broken ones; only a look-up of their names raises."""
+
+    def __init__(self, kind: str, builtin: Mapping[str, T]) -> None:
+        self._kind, self._builtin = kind, builtin
+
+    def __getitem__(self, name: str) -> T:
+        if name in self._builtin:
+            return self._builtin[name]
+        plugin = find(self._kind, name)
+        if plugin is None:
+            raise KeyError(name)
+        thing: T = plugin
+        return thing
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._builtin or name in names(self._kind)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._builtin
+        yield from loaded(self._kind)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 def warn(problem: str) -> None:
     """Report a problem once per process."""
     if problem not in _warned:
@@ -140,6 +175,20 @@ def check_kind(kind: str) -> str:
     if kind not in OWNERS:
         raise StatetraceError(f"{kind!r} is not a kind of plug-in: use {', '.join(OWNERS)}")
     return kind
+
+
+def guarded(kind: str, name: str, function: Callable[..., T]) -> Callable[..., T]:
+    """The function of a plug-in, with any error as one sentence that names the plug-in."""
+
+    def call(*arguments: Any, **settings: Any) -> T:
+        try:
+            return function(*arguments, **settings)
+        except StatetraceError:
+            raise
+        except Exception as error:
+            raise StatetraceError(f"the {kind} {name!r} failed: {_quoted(error)}") from error
+
+    return call
 
 
 def import_object(spec: str) -> Any:

@@ -1,24 +1,25 @@
-"""The run folder: the only thing handed from stage to stage.
+"""The run folder: everything that training passes on to analysis.
 
-    RUN/run.json                recipe, versions, hardware, and when it was worked on
+    RUN/run.json                recipe, versions, hardware, and the sessions it was trained in
     RUN/group.json              the table of a group that has no built-in name
     RUN/metrics.jsonl           one record per line; no clock times, so that equal runs are equal
-    RUN/checkpoints/step-N/     a plain Hugging Face checkpoint and what exact resume needs
-    RUN/stages/1-topic/         the same of an earlier stage, where a recipe has several
-    RUN/lenses/                 what each lens saw
+    RUN/checkpoints/step-N/     a plain Hugging Face checkpoint, plus what exact resuming needs
+    RUN/stages/1-topic/         the same for an earlier stage, if a recipe has several
+    RUN/lenses/                 the results of each lens
 
-Needs no torch. Files are replaced whole (written beside, then renamed), so a killed process leaves
-either the old or the new one.
+Needs no torch. Files are replaced whole (written under another name, then renamed), so a killed
+process leaves either the old or the new one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ from statetrace.errors import StatetraceError
 
 if TYPE_CHECKING:
     from statetrace.groups import Group
+
+CHECKSUMS = "checksums.json"
 
 
 @dataclass(frozen=True)
@@ -47,21 +50,21 @@ class Run:
         return (self.path / "run.json").is_file()
 
     def check_new(self) -> None:
-        """Refuse to begin a run in the folder of a study."""
+        """Refuse to start a run in the folder of a study."""
         if not self.exists() and (self.path / "study.json").is_file():
             raise StatetraceError(f"'{self.path}' already holds a study; choose another --out")
 
     @property
     def info(self) -> dict[str, Any]:
-        """What run.json says."""
+        """The contents of run.json."""
         file = self.path / "run.json"
         try:
-            found = json.loads(file.read_text())
+            info = json.loads(file.read_text())
         except ValueError as error:
             raise StatetraceError(f"{file} is damaged ({error}); start a new run") from None
-        if not isinstance(found, dict):
-            raise StatetraceError(f"{file} is damaged (no JSON object); start a new run")
-        return found
+        if not isinstance(info, dict):
+            raise StatetraceError(f"{file} is damaged (not a JSON object); start a new run")
+        return info
 
     @property
     def external(self) -> bool:
@@ -103,26 +106,36 @@ class Run:
         write_json(self.path / "run.json", info)
 
     def stage(self, name: str) -> Run:
-        """Where the checkpoints of an earlier stage are kept; the last stage's are the run's own,
-        and the log is one for all."""
+        """The folder of an earlier stage's checkpoints; the last stage's are the run's own, and all
+        stages share one log."""
         return Run(self.path / "stages" / name)
 
     def checkpoint(self, step: int) -> Path:
         return self.path / "checkpoints" / f"step-{step}"
 
     def checkpoints(self) -> list[tuple[int, Path]]:
-        """(step, folder) of every checkpoint whose writing was completed, oldest first."""
+        """(step, folder) of every completely written checkpoint, oldest first."""
         folder = self.path / "checkpoints"
-        found = folder.iterdir() if folder.is_dir() else iter(())
-        steps = [(re.fullmatch(r"step-(\d+)", path.name), path) for path in found]
+        paths = folder.iterdir() if folder.is_dir() else iter(())
+        steps = [(re.fullmatch(r"step-(\d+)", path.name), path) for path in paths]
         return sorted((int(match[1]), path) for match, path in steps if match)
+
+    def newest_checkpoint(self, on_message: Callable[[str], None]) -> tuple[int, Path] | None:
+        """(step, folder) of the newest undamaged checkpoint, with a message for each damaged one
+        that is skipped."""
+        for step, folder in reversed(self.checkpoints()):
+            damage = checkpoint_damage(folder)
+            if damage is None:
+                return step, folder
+            on_message(f"checkpoint {folder} is damaged ({damage}); using the one before it")
+        return None
 
     def append(self, record: dict[str, Any]) -> None:
         with (self.path / "metrics.jsonl").open("a") as file:
             file.write(json.dumps(record) + "\n")
 
     def metrics(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """The records of metrics.jsonl, all or of one kind; a half-written line is left out."""
+        """The records of metrics.jsonl, all or of one kind; a half-written line is skipped."""
         file = self.path / "metrics.jsonl"
         lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
         records = []
@@ -134,27 +147,29 @@ class Run:
         return [record for record in records if kind is None or record["kind"] == kind]
 
     def evaluations(self) -> list[dict[str, Any]]:
-        """How the state was tracked over training, in the newest stage that has been evaluated: of
-        a finished run its last. Other stages are in `metrics`, each record with its stage."""
-        found = self.metrics("evaluation")
-        return [record for record in found if record.get("stage") == found[-1].get("stage")]
+        """Evaluations of the state in the newest stage that has any: in a finished run the last.
+        Those of other stages are in `metrics`, each record with its stage."""
+        records = self.metrics("evaluation")
+        return [record for record in records if record.get("stage") == records[-1].get("stage")]
 
-    def forget_after(self, step: int, stage: str | None = None, before: Iterable[str] = ()) -> None:
-        """Drop records later than `step` of `stage`, and all of stages that are not `before` it: a
-        run resumed there will write them again."""
-        earlier = set(before)
-        kept = [
+    def forget_after(
+        self, step: int, stage: str | None = None, earlier: Iterable[str] = ()
+    ) -> None:
+        """Drop the records after `step` of `stage`, and all of stages other than the `earlier`
+        ones: a run resumed there writes them again."""
+        earlier = set(earlier)
+        remaining = [
             record
             for record in self.metrics()
             if record.get("stage") in earlier
             or (record.get("stage") == stage and record["step"] <= step)
         ]
-        lines = "".join(json.dumps(record) + "\n" for record in kept)
+        lines = "".join(json.dumps(record) + "\n" for record in remaining)
         write_text(self.path / "metrics.jsonl", lines)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Held while a process trains here; the system frees it however that process ends."""
+        """Held while a process trains here; the system releases it however that process ends."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as file:
             try:
@@ -164,16 +179,36 @@ class Run:
             yield
 
 
+def checkpoint_damage(folder: Path) -> str | None:
+    """What is wrong with a checkpoint folder, or None if every file matches its checksum."""
+    try:
+        checksums = json.loads((folder / CHECKSUMS).read_text())
+    except (OSError, ValueError):
+        return f"{CHECKSUMS} is missing or unreadable"
+    for name, checksum in checksums.items():
+        if not (folder / name).is_file():
+            return f"{name} is missing"
+        if digest(folder / name) != checksum:
+            return f"{name} does not match its checksum"
+    return None
+
+
+def digest(file: Path) -> str:
+    """SHA-256 of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file whole."""
+    """Replace a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w") as file:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+    temporary.replace(path)

@@ -13,12 +13,12 @@ from statetrace.cli import analyze, app
 from statetrace.config.recipe import Recipe
 from statetrace.lenses.registry import chosen, make_spec
 from statetrace.models import ModelSpec, build
-from statetrace.report.figures.catalogue import CATALOGUE
+from statetrace.reports.figures.catalogue import CATALOGUE
 from statetrace.runs import Run
 from statetrace.studies.cell import check_cells
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.loop import train
 from tests.tasks.test_sentences import byte_level
 
@@ -123,7 +123,7 @@ def test_it_keeps_the_papers_training(file):
         last = recipe.stages[-1]
         same = recipe.override({"seed": 0, "threads": None}).training
         assert same == Recipe().training
-        assert (last.wanted.objective, last.training.steps) == ("state", 140_625)
+        assert (last.settings.objective, last.training.steps) == ("state", 140_625)
         assert last.length in (LONGEST, 25)  # 25 sentences
 
 
@@ -152,7 +152,7 @@ def ran(pretrained, tmp_path_factory):
         key = json.dumps(small.to_dict())
         if key not in done:
             done[key] = Run(tmp_path_factory.mktemp("run") / "run")
-            assert train(small, done[key], Quiet()).finished
+            assert train(small, done[key], Callback()).finished
         return done[key]
 
     return run

@@ -206,7 +206,7 @@ def _load_external(folder: Path, run: Path, device: str, reading: dict[str, Any]
 
 def _settings(assignments: list[str], names: list[str] | None) -> dict[str, dict[str, str]]:
     """`patching.pairs=50` as {"patching": {"pairs": "50"}}."""
-    from statetrace.config.recipe import known
+    from statetrace.config.checks import known
     from statetrace.lenses.registry import LENSES
 
     settings: dict[str, dict[str, str]] = {}

@@ -58,7 +58,7 @@ def explore(
         raise StatetraceError(
             f"the explorer needs the package '{error.name}'; pip install starlette uvicorn"
         ) from None
-    from statetrace.inspection import open_model
+    from statetrace.explorer import open_model
 
     if not 0 <= port <= 65535:
         raise StatetraceError(f"--port {port} is not a port; use 0 to 65535")

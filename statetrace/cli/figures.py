@@ -1,4 +1,4 @@
-"""`statetrace figures`: the figures of a run as files for a paper, with the numbers beside them."""
+"""`statetrace figures`: the figures of a run as files for a paper, each with its numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def figures(
         Path | None,
         typer.Option(
             "--out",
-            help="Where to (default: figures in the run folder).",
+            help="Output folder (default: figures in the run folder).",
             metavar="DIR",
             parser=path_named,
         ),
@@ -28,26 +28,26 @@ def figures(
     ] = "pdf",
     only: Annotated[
         str | None,
-        typer.Option(help="Figures to draw, with commas (default: all).", metavar="NAMES"),
+        typer.Option(help="Figures to draw, separated by commas (default: all).", metavar="NAMES"),
     ] = None,
 ) -> None:
-    """Draw every figure as a file of a page's width with embedded fonts, and its table as CSV."""
+    """Draw every figure as a file of text width with embedded fonts, with its table as CSV."""
     from statetrace.cli.sources import folder_of
-    from statetrace.report.files import write_figures
-    from statetrace.report.page import is_study
+    from statetrace.reports.files import write_figures
+    from statetrace.reports.page import is_study
 
     source = folder_of(run)
     folder = target or source / "figures"
     if folder.exists() and not folder.is_dir():
-        raise StatetraceError(f"'{folder}' is a file; --out should name a folder")
-    wanted = None if only is None else [word.strip() for word in only.split(",") if word.strip()]
-    made, missing = write_figures(source, folder, kind, wanted)
-    if wanted and not made:
+        raise StatetraceError(f"'{folder}' is a file; --out must name a folder")
+    names = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
+    written, missing = write_figures(source, folder, kind, names)
+    if names and not written:
         raise StatetraceError("; ".join(missing))
     for sentence in missing:
         note(sentence)
-    if not made:
+    if not written:
         study = f"`statetrace study FILE --out {source}` trains its cells"
-        first = study if is_study(source) else f"`statetrace analyze {source}` first"
-        raise StatetraceError(f"'{source}' has nothing to draw yet; {first}")
-    out.print(f"{len(made)} figures: {folder}", markup=False)
+        remedy = study if is_study(source) else f"run `statetrace analyze {source}` first"
+        raise StatetraceError(f"'{source}' has nothing to draw yet; {remedy}")
+    out.print(f"{len(written)} figures: {folder}", markup=False)

@@ -1,4 +1,4 @@
-"""`statetrace report`: everything about one run, or several side by side, as one page."""
+"""`statetrace report`: the results of one run, or of several side by side, as one page."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def report(
         Path | None,
         typer.Option(
             "--out",
-            help="The page (default: report.html in the first run folder).",
+            help="Output file (default: report.html in the first run folder).",
             metavar="FILE",
             parser=path_named,
         ),
     ] = None,
 ) -> None:
-    """Write a page with the verdict and every figure, from run folders alone.
+    """Write a page with the verdict and every figure from saved results.
 
-    One file that works offline and can be sent to a colleague. What has not been measured yet is
-    named there, with the command that measures it.
+    The page is one file that works offline. Missing results are listed with the command that
+    computes them.
     """
     from statetrace.cli.sources import folder_of
-    from statetrace.report.page import write_report
+    from statetrace.reports.page import write_report
 
     folders = [folder_of(run) for run in runs]
     target = target or folders[0] / "report.html"
     if target.is_dir():
-        raise StatetraceError(f"'{target}' is a folder; --out should name a file")
+        raise StatetraceError(f"'{target}' is a folder; --out must name a file")
     size = write_report(folders, target)
     out.print(f"report: {target}", markup=False)
-    note(f"{size / 1e6:.1f} MB; open it in a browser, it needs no network")
+    note(f"{size / 1e6:.1f} MB; open it in a browser, no network needed")

@@ -1,4 +1,4 @@
-"""`statetrace show`: what a trained model has learned, as a table and a picture."""
+"""`statetrace show`: the accuracy of a trained model, as a table and a figure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,17 @@ MOST_ROWS = 20
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="A run folder that `statetrace train` wrote.")],
+    run: Annotated[Path, typer.Argument(help="A run folder written by `statetrace train`.")],
 ) -> None:
-    """Show how well a trained model tells state and parity, by length.
+    """Show the state and parity accuracy of a trained model, by length.
 
-    Also writes the numbers to accuracy.csv and a picture to accuracy.png in the run folder.
+    Also writes the numbers to accuracy.csv and a figure to accuracy.png in the run folder.
     """
-    from statetrace.report.accuracy import AccuracyTable
+    from statetrace.reports.accuracy import AccuracyTable
 
-    found = Run.existing(run)
-    measured = AccuracyTable.of(found)
+    measured = AccuracyTable.of(Run.existing(run))
     out.print(
-        f"Share of right answers on held-out sequences: {measured.title}, "
-        f"after {measured.steps[-1]:,} steps",
+        f"Accuracy on held-out sequences: {measured.title}, after {measured.steps[-1]:,} steps",
         style="italic",
         markup=False,
     )
@@ -50,5 +48,5 @@ def show(
     table.add_row("chance", *(f"{measured.chance[what]:.1%}" for what in measured.by_length))
     out.print(table)
     measured.write_csv(run / "accuracy.csv")
-    measured.draw(run / "accuracy.png")
-    note(f"table: {run / 'accuracy.csv'}\npicture: {run / 'accuracy.png'}")
+    measured.chart().save(run / "accuracy.png")
+    note(f"table: {run / 'accuracy.csv'}\nfigure: {run / 'accuracy.png'}")

@@ -1,4 +1,4 @@
-"""`statetrace signatures`: what each algorithm would show under patching and probing."""
+"""`statetrace signatures`: the patching and probing results that each algorithm predicts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PICTURES = (".png", ".pdf", ".svg")
 WIDTH = 80
 LEGEND = (
-    "To restore: how many of the first actions must be patched at layer 0, 1, 2, ... to bring the "
-    "clean answer back ('8 x3': 8 at three layers). Readable: at the last token."
+    "To restore: how many of the first actions must be patched at layer 0, 1, 2, ... to restore "
+    "the clean answer ('8 x3': 8 at three layers). Readable: at the last token."
 )
 TARGETS = {
     "state": "state",
@@ -29,98 +29,98 @@ TARGETS = {
     "parity hidden": "parity, if not linear",
 }
 DRAWN = 8
-"""Length of the diagrams: longer ones are too dense to read."""
+"""Length of the diagrams; longer ones are too dense to read."""
 
 
 def signatures(
     group: Annotated[str, typer.Option(help="The group: S5, A5, Z60, D6, A4xZ5, ...")] = "S3",
     length: Annotated[int, typer.Option(help="Actions per sequence.")] = 32,
     pairs: Annotated[int, typer.Option(help="Pairs of sequences for the patching.")] = 200,
-    seed: Annotated[int, typer.Option(help="Which sequences are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the sequences.")] = 0,
     quotient: Annotated[
         str | None,
-        typer.Option(help="What parity-associative counts first, if not parity.", metavar="NAME"),
+        typer.Option(
+            help="The quotient that parity-associative computes first (default: parity).",
+            metavar="NAME",
+        ),
     ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="The picture, .png, .pdf or .svg (default: signatures-GROUP-LENGTH.png).",
+            help="Figure file, .png, .pdf or .svg (default: signatures-GROUP-LENGTH.png).",
             metavar="FILE",
             parser=path_named,
         ),
     ] = None,
 ) -> None:
-    """Predict what each algorithm would show: patching, probes, and where answers come from.
+    """Predict patching, probes and dependencies for each algorithm.
 
-    Draws Figure 1 B to D of the paper for any group, from the algorithms themselves; no model is
-    involved. The numbers are written beside the picture, as a .parquet file.
+    Draws Figure 1 B to D of the paper for any group, from the algorithms alone; no model is
+    involved. The numbers are written beside the figure, as a .parquet file.
     """
-    from statetrace.config.settings import check_seed
+    from statetrace.config.checks import check_seed
     from statetrace.groups import group as named
-    from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
     from statetrace.mechanisms.dependencies import dependencies
-    from statetrace.mechanisms.signatures import signature
-    from statetrace.report.signatures import SignaturesFigure
+    from statetrace.mechanisms.signatures import predict_all
+    from statetrace.reports.signatures import SignaturesFigure
 
-    of = named(group)
+    task_group = named(group)
     check_seed("seed", seed)
-    picture = picture or Path(f"signatures-{of.name}-{length}.png")
+    picture = picture or Path(f"signatures-{task_group.name}-{length}.png")
     if picture.suffix.lower() not in PICTURES:
         raise StatetraceError(
-            f"cannot draw '{picture}': its name must end in {', '.join(PICTURES[:-1])} or "
+            f"cannot draw '{picture}'; its name must end in {', '.join(PICTURES[:-1])} or "
             f"{PICTURES[-1]}"
         )
     if not picture.absolute().parent.is_dir():
-        raise StatetraceError(f"cannot write '{picture}': '{picture.parent}' is no folder")
-    if quotient is not None:
-        of.quotient(quotient)  # a misspelt one is an error, not a reason
+        raise StatetraceError(f"cannot write '{picture}'; '{picture.parent}' is not a folder")
 
-    found: dict[str, Signature | str] = {}
-    diagrams = {}
-    for name in ALGORITHMS:
-        try:
-            program = algorithm(name, of, quotient if name == "parity-associative" else None)
-        except StatetraceError as reason:
-            found[name] = str(reason)
-            continue
-        found[program.name] = signature(program, of, length, pairs=pairs, seed=seed)
-        diagrams[program.name] = dependencies(program, min(DRAWN, length))
+    predictions = predict_all(task_group, length, pairs, seed, quotient)
+    by_algorithm = {n: p if isinstance(p, str) else p[1] for n, p in predictions.items()}
+    diagrams = {
+        name: dependencies(prediction[0], min(DRAWN, length))
+        for name, prediction in predictions.items()
+        if not isinstance(prediction, str)
+    }
 
-    title = f"What each algorithm would show: {of.name}, length {length}"
-    figure = SignaturesFigure(title, found, diagrams)
+    title = f"Predicted signatures: {task_group.name}, length {length}"
+    figure = SignaturesFigure(title, by_algorithm, diagrams)
     numbers = picture.with_suffix(".parquet")
     figure.write_table(numbers)
-    figure.draw(picture)
+    figure.chart().save(picture)
     out.print(Text(title, style="bold"))
     out.print(Text(fill(LEGEND, WIDTH)))
-    for name, one in found.items():
+    for name, prediction in by_algorithm.items():
         out.print()
-        out.print(_summary(name, one) if not isinstance(one, str) else Text(fill(one, WIDTH)))
-    note(f"table: {numbers}\npicture: {picture}")
+        if isinstance(prediction, str):
+            out.print(Text(fill(prediction, WIDTH)))
+        else:
+            out.print(_summary(name, prediction))
+    note(f"table: {numbers}\nfigure: {picture}")
 
 
-def _summary(name: str, one: Signature) -> Table:
+def _summary(name: str, signature: Signature) -> Table:
     table = Table(
-        title=f"[bold]{name}[/bold]: {_plural(one.rows - 1, 'layer')}",
+        title=f"[bold]{name}[/bold]: {_plural(signature.rows - 1, 'layer')}",
         title_justify="left",
         title_style="",
         show_header=False,
     )
     table.add_column(min_width=30)
     table.add_column(min_width=40, max_width=43)
-    splits = [split for split in one.pairs if split != "all"] or ["all"]
+    splits = [split for split in signature.pairs if split != "all"] or ["all"]
     for split in splits:
-        about = "" if split == "all" else f", {split} parity"
-        table.add_row(f"to restore{about}", _listed(one.restores(split)))
-    for target, grid in one.probes().items():
+        pairs = "" if split == "all" else f", {split} parity"
+        table.add_row(f"to restore{pairs}", _listed(signature.restores(split)))
+    for target, grid in signature.probes().items():
         table.add_row(f"readable: {TARGETS[target]}", _readable(grid[:, -1].tolist()))
     return table
 
 
 def _listed(numbers: list[int | None]) -> str:
-    """Layer by layer from 0 on; "32 x5" for five layers alike, "1, 2 .. 32" for a long climb."""
-    words: list[str] = []
+    """By layer; "32 x5" for five equal layers, "1, 2, ..., 32" for a long list."""
+    parts: list[str] = []
     runs: list[tuple[int | None, int]] = []
     for number in numbers:
         if runs and runs[-1][0] == number:
@@ -129,17 +129,19 @@ def _listed(numbers: list[int | None]) -> str:
             runs.append((number, 1))
     for number, times in runs:
         shown = "never" if number is None else str(number)
-        words.append(shown if times == 1 else f"{shown} x{times}")
-    if len(words) > 12:
-        words = [*words[:4], "...", *words[-2:]]
-    return ", ".join(words)
+        parts.append(shown if times == 1 else f"{shown} x{times}")
+    if len(parts) > 12:
+        parts = [*parts[:4], "...", *parts[-2:]]
+    return ", ".join(parts)
 
 
 def _readable(accuracy: list[float]) -> str:
-    """At the last token, from the accuracies at layers 0, 1, ..."""
-    sure = [layer for layer, value in enumerate(accuracy) if value == 1]
-    before = f" ({accuracy[sure[0] - 1]:.0%} before)" if sure and sure[0] else ""
-    return f"from layer {sure[0]}{before}" if sure else f"nowhere ({accuracy[-1]:.0%})"
+    """The first layer of perfect accuracy, from the accuracies at layers 0, 1, ..."""
+    perfect = [layer for layer, value in enumerate(accuracy) if value == 1]
+    if not perfect:
+        return f"nowhere ({accuracy[-1]:.0%})"
+    first = perfect[0]
+    return f"from layer {first}" + (f" ({accuracy[first - 1]:.0%} before)" if first else "")
 
 
 def _plural(number: int, thing: str) -> str:

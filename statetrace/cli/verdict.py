@@ -38,7 +38,7 @@ def verdict(
         judged = model.cutoff_verdict()
     else:
         with lens_bars(transient=True) as on_progress:
-            judged = model.verdict(on_progress).as_json()
+            judged = model.verdict(on_progress).to_dict()
     if as_json:
         out.print(json.dumps(judged, indent=2), markup=False)
     else:

@@ -1,12 +1,12 @@
-"""What to compile, refused at construction if it cannot be; apart from models/compiled so that the
-command line can show its options without loading torch."""
+"""What to compile, checked at construction; outside of models/compiled so that the command line can
+show its options without loading torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from statetrace.errors import StatetraceError
+from statetrace.config.checks import need
 
 ALGORITHMS = ("sequential", "parallel", "associative", "parity-associative", "parity-only")
 PARITIES = ("linear", "hidden")
@@ -28,77 +28,83 @@ class CompileSpec:
     algorithm: str = _field(
         "associative",
         "sequential, parallel, associative or parity-associative; parity-only is a control that "
-        "knows the parity of the state and nothing else.",
+        "computes nothing but the parity of the state.",
     )
-    length: int = _field(16, "Actions it gets right.")
+    length: int = _field(16, "Longest sequence it solves, in actions.")
     notation: str = _field("moves", "How one-line labels are read: moves or receives.")
-    start_marker: bool = _field(True, "Its sequences begin with a marker token.")
+    start_marker: bool = _field(True, "Begin sequences with a marker token.")
     reach: int | None = _field(
-        None, "Actions it can read, right or wrong; by default twice the length."
+        None, "Longest sequence it has positions for, in actions; by default twice the length."
     )
     parity: str = _field(
         "linear",
-        "Whether parity is linearly readable from a state: linear, or hidden (sequential and "
-        "associative only; the others compute it on its own and always show it).",
+        "Whether parity can be read linearly from a state: linear, or hidden (sequential and "
+        "associative only; the others compute it separately, so it is always readable).",
     )
     counter: str | None = _field(
         None,
-        "How parity and the like are counted: by heads that look only at what counts (selective; "
-        "the default; needs the start marker) or at all actions alike (average).",
+        "How parity and other sums are counted: by heads that attend only to the actions that "
+        "count (selective; the default; needs the start marker) or to all actions (average).",
     )
     heads: int = _field(
-        2, "Heads per block; those it does not need look at random places and say nothing."
+        2, "Heads per block; those it does not need attend at random and write zero."
     )
-    before: int = _field(0, "Spare layers before the algorithm's.")
-    between: int = _field(0, "Spare layers between each two of the algorithm's.")
-    after: int = _field(0, "Spare layers after the algorithm's.")
-    basis: str = _field("random", "A random orthogonal change of basis, or a plain one.")
+    before: int = _field(0, "Unused layers before those of the algorithm.")
+    between: int = _field(0, "Unused layers between each two of the algorithm.")
+    after: int = _field(0, "Unused layers after those of the algorithm.")
+    basis: str = _field(
+        "random", "Basis of the residual stream: random (a random rotation) or plain."
+    )
     noise: float = _field(
-        0.0, "Gaussian noise on every weight, in units of the root mean square of its kind."
+        0.0, "Gaussian noise on every weight, relative to the root mean square of its kind."
     )
-    sharpness: float = _field(10.0, "Logit of the right answer over that of the next best.")
-    seed: int = _field(0, "Of the basis, the spare heads and the noise.")
+    sharpness: float = _field(10.0, "Logit of the correct state minus that of the next best.")
+    seed: int = _field(0, "Seed of the basis, the unused heads and the noise.")
 
     def __post_init__(self) -> None:
-        for name, words in (
+        for name, accepted in (
             ("algorithm", ALGORITHMS),
             ("parity", PARITIES),
-            ("counter", COUNTERS),
+            ("counter", (*COUNTERS, None)),
             ("basis", BASES),
         ):
             value = getattr(self, name)
-            if value not in words and not (name == "counter" and value is None):
-                raise StatetraceError(f"{name} {value!r} should be {_or(words)}")
+            choices = [choice for choice in accepted if choice]
+            need(
+                value in accepted,
+                f"{name} {value!r} is unknown; use {', '.join(choices[:-1])} or {choices[-1]}",
+            )
         for name, least in (("heads", 1), ("before", 0), ("between", 0), ("after", 0), ("seed", 0)):
             value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise StatetraceError(f"{name} {value!r} should be a whole number from {least} up")
-        if type(self.length) is not int or not 1 <= self.length <= LONGEST:
-            raise StatetraceError(f"length {self.length!r} should be from 1 to {LONGEST}")
-        if self.reach is not None and not self.length <= self.reach <= 2 * LONGEST:
-            raise StatetraceError(
-                f"reach {self.reach!r} should be from the length, {self.length}, to {2 * LONGEST}"
+            need(
+                type(value) is int and value >= least,
+                f"{name} {value!r} must be a whole number, {least} or more",
             )
-        if not 0 <= self.noise < 1:
-            raise StatetraceError(f"noise {self.noise!r} should be from 0 up to 1")
-        if not 0 < self.sharpness <= 1000:
-            raise StatetraceError(f"sharpness {self.sharpness!r} should be above 0 and up to 1000")
-        if self.parity == "hidden" and self.algorithm not in ("sequential", "associative"):
-            raise StatetraceError(
-                f"parity 'hidden' is for sequential and associative: {self.algorithm} computes "
-                "parity on its own and always shows it"
-            )
+        need(
+            type(self.length) is int and 1 <= self.length <= LONGEST,
+            f"length {self.length!r} must be a whole number from 1 to {LONGEST}",
+        )
+        need(
+            self.reach is None or self.length <= self.reach <= 2 * LONGEST,
+            f"reach {self.reach!r} must be from the length, {self.length}, to {2 * LONGEST}",
+        )
+        need(0 <= self.noise < 1, f"noise {self.noise!r} must be at least 0 and less than 1")
+        need(
+            0 < self.sharpness <= 1000,
+            f"sharpness {self.sharpness!r} must be greater than 0 and at most 1000",
+        )
+        need(
+            self.parity == "linear" or self.algorithm in ("sequential", "associative"),
+            f"parity 'hidden' is for sequential and associative: {self.algorithm} computes "
+            "parity separately, so it is always readable",
+        )
 
     @property
     def counts_by(self) -> str:
-        """The counter, chosen if need be."""
+        """The counter, or the default one."""
         return self.counter or ("selective" if self.start_marker else "average")
 
     @property
     def positions(self) -> int:
-        """Actions it can read, right or wrong."""
+        """The reach, or the default one."""
         return self.reach if self.reach is not None else 2 * self.length
-
-
-def _or(words: tuple[str, ...]) -> str:
-    return f"{', '.join(words[:-1])} or {words[-1]}"

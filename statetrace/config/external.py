@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statetrace.config.settings import FORMS, one_of
+from statetrace.config.checks import one_of
+from statetrace.config.settings import FORMS
 from statetrace.errors import StatetraceError
 from statetrace.groups import GroupSpec, group_name, store_group
 from statetrace.groups import group as resolve_group

@@ -1,4 +1,4 @@
-"""Options of a command made from the settings themselves, so they cannot drift apart."""
+"""Command-line options generated from the settings, so that the two cannot drift apart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from statetrace.config.recipe import OPTIONS, SECTIONS
 NOTATION = "How to read 312: 'moves' (object 1 moves to position 3) or 'receives' (the reverse)."
 
 PANELS = {
-    "task": "Task: what the model is asked",
+    "task": "Task",
     "model": "Model",
     "training": "Training (defaults: the paper's)",
     "evaluation": "Evaluation",
@@ -25,62 +25,54 @@ PANELS = {
 }
 
 
-def path_named(word: str) -> Path:
-    """What --out says. An empty word, such as an unset variable leaves, would be the current
-    directory."""
-    if not word.strip():
-        raise typer.BadParameter(f"{word!r} is no name; use '.' for the current directory")
-    return Path(word)
+def path_named(name: str) -> Path:
+    """The argument of --out; an empty one, from an unset variable, is refused."""
+    if not name.strip():
+        raise typer.BadParameter(f"{name!r} is not a path; use '.' for the current directory")
+    return Path(name)
 
 
 def with_settings(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command one option per setting; those that were used arrive as `given`, by name."""
-    plain = inspect.signature(function, eval_str=True)
-    own = [parameter for name, parameter in plain.parameters.items() if name != "given"]
+    """Give a command one option per setting; it receives those that were used as `given`."""
+    options = [
+        _parameter(SECTIONS[section], name, option, PANELS[section])
+        for option, (section, name) in OPTIONS.items()
+    ]
+    return _with_options(function, "given", options, lambda given: given)
+
+
+def with_fields(spec: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one option per field of a dataclass; it receives an instance as `spec`."""
+    names = [field.name for field in dataclasses.fields(spec)]
+    options = [_parameter(spec, name, name, None) for name in names]
+    return lambda function: _with_options(function, "spec", options, lambda given: spec(**given))
+
+
+def _with_options(
+    function: Callable[..., None],
+    argument: str,
+    options: list[inspect.Parameter],
+    collect: Callable[[dict[str, Any]], Any],
+) -> Callable[..., None]:
+    """Replace one `argument` of a command by `options`; those that were used are collected."""
+    signature = inspect.signature(function, eval_str=True)
+    own = [parameter for name, parameter in signature.parameters.items() if name != argument]
 
     def command(**values: Any) -> None:
-        given = {name: values.pop(name) for name in OPTIONS}
+        given = {option.name: values.pop(option.name) for option in options}
         given = {name: value for name, value in given.items() if value is not None}
-        function(**values, given=given)
+        function(**values, **{argument: collect(given)})
 
-    command.__signature__ = plain.replace(  # type: ignore[attr-defined]
-        parameters=[*own, *(_option(option) for option in OPTIONS)]
+    command.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*own, *options]
     )
     command.__doc__ = function.__doc__
     return command
 
 
-def with_fields(of: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command one option per field of a dataclass; it receives an instance as `spec`."""
-
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        plain = inspect.signature(function, eval_str=True)
-        own = [parameter for name, parameter in plain.parameters.items() if name != "spec"]
-        names = [field.name for field in dataclasses.fields(of)]
-
-        def command(**values: Any) -> None:
-            given = {name: values.pop(name) for name in names}
-            given = {name: value for name, value in given.items() if value is not None}
-            function(**values, spec=of(**given))
-
-        made = [_parameter(of, name, name, None) for name in names]
-        command.__signature__ = plain.replace(  # type: ignore[attr-defined]
-            parameters=[*own, *made]
-        )
-        command.__doc__ = function.__doc__
-        return command
-
-    return decorate
-
-
-def _option(option: str) -> inspect.Parameter:
-    section, name = OPTIONS[option]
-    return _parameter(SECTIONS[section], name, option, PANELS[section])
-
-
-def _parameter(of: type, name: str, option: str, panel: str | None) -> inspect.Parameter:
-    setting = next(f for f in dataclasses.fields(of) if f.name == name)
-    kind = _bare(typing.get_type_hints(of)[name])
+def _parameter(section: type, name: str, option: str, panel: str | None) -> inspect.Parameter:
+    setting = next(f for f in dataclasses.fields(section) if f.name == name)
+    kind = _bare(typing.get_type_hints(section)[name])
     flag = option.replace("_", "-")
     text = setting.metadata["help"]
     if kind is bool:
@@ -88,17 +80,19 @@ def _parameter(of: type, name: str, option: str, panel: str | None) -> inspect.P
     else:
         declared = f"--{flag}"
         text += "" if setting.default is None else f" (default {setting.default})"
-    told = typer.Option(
+    annotation: Any = typer.Option(
         declared,
         help=text,
         show_default=False,
         metavar=_METAVARS.get(kind),
-        # flag pairs are wide and would squeeze the help text of their neighbours
+        # pairs of flags are wide and would squeeze the help text of their neighbours
         rich_help_panel="Switches" if kind is bool else panel,
     )
-    annotation: Any = typing.Annotated[kind | None, told]
     return inspect.Parameter(
-        option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+        option,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=typing.Annotated[kind | None, annotation],
     )
 
 
@@ -108,5 +102,5 @@ _METAVARS = {int: "N", float: "X", str: "TEXT"}
 def _bare(kind: Any) -> Any:
     """`int` for `int | None`."""
     if isinstance(kind, types.UnionType):
-        return next(one for one in typing.get_args(kind) if one is not types.NoneType)
+        return next(t for t in typing.get_args(kind) if t is not types.NoneType)
     return kind

@@ -1,22 +1,21 @@
-"""A recipe: every setting of a run, from a TOML file, from the command line, or from both."""
+"""A recipe: all settings of a run, from a TOML file, the command line, or both."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.checks import known, need
 from statetrace.config.settings import (
     CheckpointSettings,
     EvaluationSettings,
     ModelSettings,
     TaskSettings,
     TrainingSettings,
-    need,
 )
 from statetrace.config.stages import Stage, StageSettings, resolve
 from statetrace.config.toml_io import read_tables
@@ -29,7 +28,7 @@ STAGE = "stage"
 class Recipe:
     """All settings of one run; `recipe.task.length`, `recipe.training.steps`, ...
 
-    `stage` holds the [[stage]] tables, () where there are none; `stages` is what they come to.
+    `stage` holds the [[stage]] tables, () if there are none; `stages` resolves them.
     """
 
     task: TaskSettings = field(default_factory=TaskSettings)
@@ -40,26 +39,26 @@ class Recipe:
     stage: tuple[StageSettings, ...] = ()
 
     def __post_init__(self) -> None:
-        _ = self.stages  # refuses a chain that makes no sense
+        _ = self.stages  # checks the chain
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """What is done one after the other; in a recipe without stages, the state task."""
+        """The stages in order; the state task alone in a recipe without stages."""
         return resolve(self.stage, self.task, self.training, self.evaluation, self.checkpoint)
 
     @staticmethod
     def read(path: Path) -> Recipe:
-        """From a TOML file whose tables are the sections, or that extends another."""
+        """From a TOML file, which may extend another."""
         tables = read_tables(path, "recipe")
         need(
             not tables.keys() & {"base", "grid", "seeds"},
-            f"'{path}' is a study of many runs; `statetrace study {path} --out STUDY` trains them",
+            f"'{path}' is a study, not a recipe; use `statetrace study {path} --out STUDY`",
         )
         return Recipe.of(tables, f"recipe '{path}'")
 
     @staticmethod
     def of(tables: dict[str, Any], source: str = "recipe") -> Recipe:
-        """From nested dictionaries, as TOML and `run.json` hold them."""
+        """From nested dictionaries, as in TOML and `run.json`."""
         sections: dict[str, Any] = {}
         for name, table in tables.items():
             if name == STAGE:
@@ -68,15 +67,14 @@ class Recipe:
             known(name, SECTIONS, "section", source)
             need(
                 isinstance(table, dict),
-                f"'{name} = {table!r}' in {source} stands outside of a table; "
-                f"the tables are {', '.join(f'[{s}]' for s in SECTIONS)} and [[{STAGE}]]",
+                f"'{name} = {table!r}' in {source} is outside of a table; "
+                f"use {', '.join(f'[{s}]' for s in SECTIONS)} or [[{STAGE}]]",
             )
             sections[name] = _table(SECTIONS[name], table, f"[{name}] of {source}")
         return Recipe(**sections)
 
     def override(self, flat: dict[str, Any]) -> Recipe:
-        """The same recipe with some settings replaced in every stage, by option name
-        (`{"steps": 2000}`)."""
+        """The recipe with settings replaced in every stage, by option name (`{"steps": 2000}`)."""
         changes: dict[str, dict[str, Any]] = {}
         for option, value in flat.items():
             section, name = OPTIONS[option]
@@ -87,20 +85,20 @@ class Recipe:
             for section, values in changes.items()
         }
         replaced = {name for values in changes.values() for name in values}
-        stage = tuple(one.without(replaced) for one in self.stage)
+        stage = tuple(settings.without(replaced) for settings in self.stage)
         return dataclasses.replace(self, **sections, stage=stage)
 
     def to_dict(self) -> dict[str, Any]:
-        """As TOML and JSON hold it; a stage lists only what it says itself."""
+        """As in TOML and JSON; a stage lists only its own settings."""
         tables = {name: dataclasses.asdict(getattr(self, name)) for name in SECTIONS}
-        stages = [one.given() for one in self.stage]
+        stages = [settings.explicit() for settings in self.stage]
         return tables | ({STAGE: stages} if stages else {})
 
     def to_toml(self) -> str:
-        """As a recipe file that `read` accepts; settings left open appear as comments."""
+        """As a recipe file that `read` accepts; settings without a value appear as comments."""
         lines: list[str] = []
         tables = [(f"[{name}]", dataclasses.asdict(getattr(self, name))) for name in SECTIONS]
-        tables += [(f"[[{STAGE}]]", one.given()) for one in self.stage]
+        tables += [(f"[[{STAGE}]]", settings.explicit()) for settings in self.stage]
         for head, values in tables:
             lines.append(head)
             for key, value in values.items():
@@ -111,20 +109,20 @@ class Recipe:
     def differences(self, other: Recipe) -> list[str]:
         """Settings in which two recipes differ, each as 'name mine, not theirs'."""
         mine, theirs = self.to_dict(), other.to_dict()
-        found = [
+        differences = [
             f"{key} {mine[section][key]!r}, not {theirs[section][key]!r}"
             for section in SECTIONS
             for key in mine[section]
             if mine[section][key] != theirs[section][key]
         ]
         if len(self.stage) != len(other.stage):
-            return [*found, f"{len(self.stage)} stages, not {len(other.stage)}"]
-        for number, (one, another) in enumerate(zip(self.stage, other.stage, strict=True), start=1):
+            return [*differences, f"{len(self.stage)} stages, not {len(other.stage)}"]
+        for number, pair in enumerate(zip(self.stage, other.stage, strict=True), start=1):
             for name in (f.name for f in dataclasses.fields(StageSettings)):
-                a, b = getattr(one, name), getattr(another, name)
+                a, b = (getattr(settings, name) for settings in pair)
                 if a != b:
-                    found.append(f"{name} {a!r} in stage {number}, not {b!r}")
-        return found
+                    differences.append(f"{name} {a!r} in stage {number}, not {b!r}")
+        return differences
 
 
 SECTIONS: dict[str, type] = {
@@ -140,13 +138,13 @@ OPTIONS: dict[str, tuple[str, str]] = {
     for section, kind in SECTIONS.items()
     for f in dataclasses.fields(kind)
 }
-"""Option name -> (section, field). Names are unique, so the command line has no sections."""
+"""Option name -> (section, field). Names are unique, so the command line needs no sections."""
 
 
 def _stages(tables: Any, source: str) -> tuple[StageSettings, ...]:
     need(
         isinstance(tables, list) and all(isinstance(table, dict) for table in tables),
-        f"'{STAGE}' in {source} is no list of tables; write each stage under [[{STAGE}]]",
+        f"'{STAGE}' in {source} is not a list of tables; write each stage under [[{STAGE}]]",
     )
     return tuple(
         _table(StageSettings, table, f"[[{STAGE}]] number {number} of {source}")
@@ -163,32 +161,21 @@ def _table(kind: Any, table: dict[str, Any], where: str) -> Any:
     return kind(**values)
 
 
-def known(name: str, accepted: typing.Iterable[str], what: str, where: str) -> None:
-    names = list(accepted)
-    if name in names:
-        return
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names)}"
-    raise StatetraceError(f"unknown {what} '{name}' in {where}; {hint}")
-
-
 def coerce(name: str, value: Any, kind: Any) -> Any:
-    """Check a value against a field's type; integers may stand for floats, nothing else bends."""
+    """Check a value against a field's type; an integer is accepted as a float."""
     accepted = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
     if value is None and type(None) in accepted:
         return None
-    for one in accepted:
-        if type(value) is one:
+    for type_ in accepted:
+        if type(value) is type_:
             return value
-        if one is float and type(value) is int:
+        if type_ is float and type(value) is int:
             return float(value)
-    wanted = " or ".join(one.__name__ for one in accepted if one is not type(None))
-    raise StatetraceError(f"{name} must be {_article(wanted)}, not {value!r}")
+    expected = " or ".join(TYPE_NAMES[t] for t in accepted if t is not type(None))
+    raise StatetraceError(f"{name} must be {expected}, not {value!r}")
 
 
-def _article(kind: str) -> str:
-    words = {"int": "a whole number", "float": "a number", "str": "text", "bool": "true or false"}
-    return words.get(kind, kind)
+TYPE_NAMES = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def _toml(value: Any) -> str:

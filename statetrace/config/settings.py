@@ -1,7 +1,7 @@
-"""The settings of a run, section by section: what a recipe may say and what each word means.
+"""The settings of a run, section by section.
 
-A field here is at once a key of a TOML recipe, an option of `statetrace train` and its help text,
-so the three cannot drift apart. Sections refuse nonsense when they are made.
+A field is at once a key of a TOML recipe, an option of `statetrace train` and its help text, so the
+three cannot drift apart. Sections check their values at construction.
 """
 
 from __future__ import annotations
@@ -10,45 +10,23 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from statetrace.errors import StatetraceError
+from statetrace.config.checks import at_least, check_seed, need, one_of
 
 SCHEDULES = ("linear", "cosine", "constant", "trapezoid")
 PRECISIONS = ("auto", "float32", "bfloat16")
 FORMS = ("tokens", "text")
 DEVICES = ("auto", "cpu", "cuda")
 PARALLELS = ("ddp", "fsdp")
-SEEDS = 2**20
-"""Seeds are mixed with step numbers into one 64-bit seed, so they must leave room for those."""
 
 
 def setting(default: Any, help: str, flag: str | None = None) -> Any:
-    """A field with its help text; `flag` where the command line wants another name."""
+    """A field with its help text; `flag` is its name on the command line if that differs."""
     return field(default=default, metadata={"help": help, "flag": flag})
-
-
-def need(holds: bool, sentence: str) -> None:
-    if not holds:
-        raise StatetraceError(sentence)
-
-
-def one_of(name: str, value: str, accepted: tuple[str, ...]) -> None:
-    need(value in accepted, f"{name} '{value}' is unknown; use one of {', '.join(accepted)}")
-
-
-def at_least(name: str, value: float | None, least: float) -> None:
-    need(value is None or value >= least, f"{name} {value} is too small; use {least} or more")
-
-
-def check_seed(name: str, value: int | None) -> None:
-    need(
-        value is None or 0 <= value < SEEDS,
-        f"{name} {value} is no seed; use a whole number from 0 up to {SEEDS - 1:,}",
-    )
 
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """What the model is asked."""
+    """The task and its data."""
 
     group: str = setting("S3", "The group: S5, A5, Z60, D6, or a product such as A4xZ5.")
     length: int = setting(100, "Actions per training sequence.")
@@ -58,29 +36,30 @@ class TaskSettings:
         "'receives' (position 1 receives object 3; the published code).",
     )
     actions: str = setting(
-        "all", "Which elements occur as actions: all, transpositions, or labels with commas."
+        "all", "Elements that occur as actions: all, transpositions, or labels with commas."
     )
     form: str = setting(
         "tokens",
         "How actions are written: 'tokens' (one each) or 'text' (\"Swap positions 2 and 3.\"; the "
-        "state is asked for at the period; S and A groups alone).",
+        "state is predicted at the period; S and A groups only).",
     )
-    paraphrases: int = setting(1, "For text: wordings in use for every action, up to 4.")
+    paraphrases: int = setting(1, "For text: number of built-in paraphrases per action, up to 4.")
     tokenizer: str | None = setting(
         None,
-        "For text: a folder or Hugging Face id with a tokenizer.json (default the pretrained "
-        "model's own, or one trained on the task's sentences).",
+        "For text: a folder or Hugging Face id with a tokenizer.json (default: that of the "
+        "pretrained model, or one trained on the task's sentences).",
     )
     start_marker: bool = setting(
         True,
-        "A marker token first (default); without it rotary models cannot count equal actions.",
+        "Begin sequences with a marker token (default); without it rotary models cannot count "
+        "identical actions.",
     )
     sequences: int | None = setting(
         None,
-        "Unique sequences, training and analysis together (default a million, or all there are).",
+        "Unique sequences, training and analysis together (default: a million, or all that exist).",
     )
-    analysis_fraction: float = setting(0.1, "Share of the sequences that is never trained on.")
-    data_seed: int = setting(0, "Which sequences are drawn.")
+    analysis_fraction: float = setting(0.1, "Share of the sequences held out from training.")
+    data_seed: int = setting(0, "Seed of the sequences.")
     data: str | None = setting(
         None, "Folder of sequences to use instead, from `statetrace data` or the paper's generator."
     )
@@ -94,7 +73,7 @@ class TaskSettings:
             value = getattr(self, name)
             need(
                 self.form == "text" or value in (1, None),
-                f"{name} {value} means nothing to form '{self.form}'; set form to 'text' for it",
+                f"{name} {value} has no effect with form '{self.form}'; set form to 'text'",
             )
         at_least("sequences", self.sequences, 2)
         check_seed("data_seed", self.data_seed)
@@ -107,7 +86,7 @@ class TaskSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which model is trained."""
+    """The model."""
 
     name: str = setting(
         "gpt2",
@@ -115,17 +94,17 @@ class ModelSettings:
         "gemma, mamba.",
         flag="model",
     )
-    layers: int | None = setting(None, "Number of blocks, instead of the published one.")
-    width: int | None = setting(None, "Width of the residual stream, instead of the published one.")
-    heads: int | None = setting(None, "Attention heads per block, instead of the published number.")
-    dropout: float | None = setting(None, "Dropout (default the family's: GPT-2 0.1, others 0).")
+    layers: int | None = setting(None, "Number of blocks (default: as published).")
+    width: int | None = setting(None, "Width of the residual stream (default: as published).")
+    heads: int | None = setting(None, "Attention heads per block (default: as published).")
+    dropout: float | None = setting(None, "Dropout (default: GPT-2 0.1, other families 0).")
     init_std: float | None = setting(
-        None, "Standard deviation of the initial weights (default the family's: 0.02, Mamba 0.1)."
+        None, "Standard deviation of the initial weights (default: 0.02, Mamba 0.1)."
     )
     pretrained: str | None = setting(
         None, "Start from these weights: a Hugging Face id, or a folder with safetensors."
     )
-    init_seed: int | None = setting(None, "Seed of the initial weights (default the run's seed).")
+    init_seed: int | None = setting(None, "Seed of the initial weights (default: the run's seed).")
 
     def __post_init__(self) -> None:
         check_seed("init_seed", self.init_seed)
@@ -133,50 +112,50 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How it is trained. The defaults are the paper's."""
+    """The optimization. The defaults are the paper's."""
 
     steps: int = setting(140_625, "Optimizer steps; 140,625 are 20 epochs of 900,000 sequences.")
     batch: int = setting(128, "Sequences per step, over all processes.")
-    accumulate: int = setting(1, "Parts a batch is computed in, to save memory.")
+    accumulate: int = setting(1, "Gradient accumulation: parts that a batch is split into.")
     learning_rate: float = setting(5e-5, "Peak learning rate of AdamW.")
     schedule: str = setting(
         "linear",
         "Decay of the learning rate: linear, cosine, constant, or trapezoid (constant, then linear "
         "over the last 30%).",
     )
-    warmup: int = setting(0, "Steps over which the learning rate first rises from 0.")
+    warmup: int = setting(0, "Steps of linear learning-rate warm-up.")
     grow: float = setting(
         0.0, "Share of the steps over which training sequences grow from 3 actions to full length."
     )
-    weight_decay: float = setting(0.0, "Decoupled weight decay, on matrices alone.")
+    weight_decay: float = setting(0.0, "Decoupled weight decay, on matrices only.")
     beta1: float = setting(0.9, "AdamW's first-moment decay.")
     beta2: float = setting(0.999, "AdamW's second-moment decay.")
-    clip: float = setting(1.0, "Largest gradient norm; 0 switches clipping off.")
+    clip: float = setting(1.0, "Maximum gradient norm; 0 disables clipping.")
     stop_at: float | None = setting(
-        None, "End at the first evaluation with this share of right answers (0.995), steps or no."
+        None, "End early, at the first evaluation with this accuracy (such as 0.995)."
     )
-    stop_loss: float | None = setting(None, "End at the first evaluation with a loss this low.")
-    seed: int = setting(0, "Seed of data order, dropout and (unless given) initial weights.")
+    stop_loss: float | None = setting(None, "End early, at the first evaluation with this loss.")
+    seed: int = setting(0, "Seed of data order, dropout and (without init_seed) initial weights.")
     device: str = setting("auto", "auto, cpu or cuda.")
     threads: int | None = setting(
-        None, "CPU threads (default torch's choice); tiny models are often quickest with 1."
+        None, "CPU threads (default: torch's choice); tiny models are often fastest with 1."
     )
     precision: str = setting(
         "auto", "auto (bfloat16 autocast on CUDA, float32 on a CPU), float32 or bfloat16."
     )
     program: bool | None = setting(
         None,
-        "Train by statetrace's own step, one CUDA graph (default: on CUDA, for GPT-2 and Pythia on "
+        "Use the fused training step, one CUDA graph (default: on CUDA, for GPT-2 and Pythia on "
         "one process).",
     )
     compile: bool | None = setting(
-        None, "Compile the model (default: on CUDA, where it is not trained by the program)."
+        None, "Compile the model (default: on CUDA, without the fused training step)."
     )
     deterministic: bool = setting(
-        True, "On CUDA, only kernels that repeat bit for bit, as exact resuming needs (default)."
+        True, "On CUDA, use only deterministic kernels, as exact resuming requires (default)."
     )
     parallel: str = setting(
-        "ddp", "Under torchrun: ddp (a copy per process) or fsdp (shard what is too large)."
+        "ddp", "Under torchrun: ddp (a copy per process) or fsdp (sharded, for large models)."
     )
 
     def __post_init__(self) -> None:
@@ -187,42 +166,42 @@ class TrainingSettings:
             at_least(name, getattr(self, name), 0)
         need(
             math.isfinite(self.learning_rate) and self.learning_rate > 0,
-            f"learning_rate {self.learning_rate} must be a positive number, such as 5e-5",
+            f"learning_rate {self.learning_rate} is not positive; use a number such as 5e-5",
         )
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
-            need(0 <= value < 1, f"{name} {value} must lie in [0, 1)")
+            need(0 <= value < 1, f"{name} {value} is outside [0, 1); use a number such as 0.9")
         need(
             self.stop_at is None or 0 < self.stop_at <= 1,
-            f"stop_at {self.stop_at} is no share of right answers; use one up to 1, such as 0.995",
+            f"stop_at {self.stop_at} is not an accuracy; use a number up to 1, such as 0.995",
         )
         at_least("stop_loss", self.stop_loss, 0)
-        need(0 <= self.grow <= 1, f"grow {self.grow} must lie between 0 and 1")
+        need(0 <= self.grow <= 1, f"grow {self.grow} is not a share; use a number from 0 to 1")
         one_of("schedule", self.schedule, SCHEDULES)
         one_of("device", self.device, DEVICES)
         one_of("precision", self.precision, PRECISIONS)
         one_of("parallel", self.parallel, PARALLELS)
         need(
             self.batch % self.accumulate == 0,
-            f"batch {self.batch} cannot be computed in {self.accumulate} equal parts; "
+            f"batch {self.batch} cannot be split into {self.accumulate} equal parts; "
             "accumulate must divide batch",
         )
         need(
             self.warmup < self.steps,
-            f"warmup {self.warmup} leaves nothing of {self.steps} steps; use fewer",
+            f"warmup {self.warmup} takes up all {self.steps} steps; use fewer",
         )
 
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What is measured on the way, on the analysis split."""
+    """Evaluation during training, on the analysis split."""
 
-    evaluate_every: int = setting(1000, "Steps between evaluations, besides the last step's.")
+    evaluate_every: int = setting(1000, "Steps between evaluations; the last step has one too.")
     evaluate_sequences: int = setting(1000, "Analysis sequences per evaluation.")
     quotients: str = setting(
         "parity",
-        "Quotients whose accuracy is logged beside the state's: parity (where there is one), "
-        "all, none, or names with commas.",
+        "Quotients whose accuracy is logged besides the state's: parity (if there is one), all, "
+        "none, or names with commas.",
     )
     log_every: int = setting(10, "Steps between records of the training loss.")
     tensorboard: bool = setting(False, "Also write TensorBoard events into the run folder.")
@@ -235,10 +214,10 @@ class EvaluationSettings:
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """What is kept on disk."""
+    """Checkpoints on disk."""
 
-    checkpoint_every: int = setting(10_000, "Steps between checkpoints, besides the last step's.")
-    keep: int = setting(0, "Newest checkpoints to keep; 0 keeps all, as the dynamics lens wants.")
+    checkpoint_every: int = setting(10_000, "Steps between checkpoints; the last step has one too.")
+    keep: int = setting(0, "Newest checkpoints to keep; 0 keeps all, as the dynamics lens needs.")
 
     def __post_init__(self) -> None:
         at_least("checkpoint_every", self.checkpoint_every, 1)

@@ -1,10 +1,8 @@
-"""TOML files that build on one another: `extends = "s3-gpt2.toml"`, relative to the file.
+"""TOML files that extend one another: `extends = "s3-gpt2.toml"`, relative to the file.
 
-A file that extends another has all of its tables and says how it differs: tables are merged, key by
-key; anything else, lists such as [[stage]] too, replaces what was there. What is recorded in
-run.json and study.json is the outcome, so it needs neither file again.
-
-Cost: none; needs no torch.
+A file that extends another inherits all of its tables. Tables are merged key by key; anything else,
+lists such as [[stage]] included, replaces the inherited value. run.json and study.json record the
+result, so neither file is needed again.
 """
 
 from __future__ import annotations
@@ -19,27 +17,25 @@ from statetrace.errors import StatetraceError
 EXTENDS = "extends"
 
 Tables = dict[str, Any]
-Settle = Callable[[Tables, Path], Tables]
-"""(tables, their file) -> the same, with paths that are meant relative to the file made whole."""
+ResolvePaths = Callable[[Tables, Path], Tables]
+"""(tables, their file) -> the tables, with paths relative to the file made absolute."""
 
 
-def as_they_are(tables: Tables, path: Path) -> Tables:
-    return tables
+def read_tables(
+    path: Path, what: str, resolve_paths: ResolvePaths = lambda tables, path: tables
+) -> Tables:
+    """The tables of a `what` (recipe, study), including those it extends."""
+    return _read(path, what, resolve_paths, ())
 
 
-def read_tables(path: Path, what: str, settle: Settle = as_they_are) -> Tables:
-    """The tables of a `what` (recipe, study), those it extends included."""
-    return _read(path, what, settle, ())
-
-
-def _read(path: Path, what: str, settle: Settle, before: tuple[Path, ...]) -> Tables:
-    """`before` are the files that led here, the first one first."""
-    by = f", which {what} '{before[-1]}' extends" if before else ""
-    if path.resolve() in [file.resolve() for file in before]:
-        chain = " -> ".join(f"'{file}'" for file in (*before, path))
+def _read(path: Path, what: str, resolve: ResolvePaths, extending: tuple[Path, ...]) -> Tables:
+    """`extending` is the chain of files that led here, the first one first."""
+    by = f", which {what} '{extending[-1]}' extends" if extending else ""
+    if path.resolve() in [file.resolve() for file in extending]:
+        chain = " -> ".join(f"'{file}'" for file in (*extending, path))
         raise StatetraceError(f"{what}s extend one another in a circle: {chain}")
     try:
-        tables = settle(tomllib.loads(path.read_text()), path)
+        tables = resolve(tomllib.loads(path.read_text()), path)
     except FileNotFoundError:
         raise StatetraceError(f"there is no {what} '{path}'{by}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -51,15 +47,15 @@ def _read(path: Path, what: str, settle: Settle, before: tuple[Path, ...]) -> Ta
         return tables
     if not isinstance(extended, str):
         raise StatetraceError(
-            f"{EXTENDS} {extended!r} in {what} '{path}' is no file; give the path of one {what}"
+            f"{EXTENDS} {extended!r} in {what} '{path}' is not a path; give that of one {what}"
         )
-    return _merged(_read(path.parent / extended, what, settle, (*before, path)), tables)
+    return _merge(_read(path.parent / extended, what, resolve, (*extending, path)), tables)
 
 
-def _merged(under: Tables, over: Tables) -> Tables:
-    both = dict(under)
-    for name, value in over.items():
-        old = both.get(name)
-        inner = isinstance(old, dict) and isinstance(value, dict)
-        both[name] = _merged(old, value) if inner else value  # type: ignore[arg-type]
-    return both
+def _merge(inherited: Tables, own: Tables) -> Tables:
+    merged = dict(inherited)
+    for name, value in own.items():
+        old = merged.get(name)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        merged[name] = _merge(old, value) if both else value  # type: ignore[arg-type]
+    return merged

@@ -15,36 +15,35 @@ WIDTH = 72
 def as_python(
     session: Session, query: Query, at: int, head: tuple[int, int] | None, number: int = 1
 ) -> str:
-    """Runs as it stands, where the model's folder is found; `number` tells two models apart."""
-    own = "" if number == 1 else str(number)
-    model_name, view = f"model{own}", f"view{own}"
+    """A script that runs where the model's folder is found; `number` is 2 for the second model."""
+    suffix = "" if number == 1 else str(number)
+    model, view = f"model{suffix}", f"view{suffix}"
     options = [f"{name}={_text(value)}" for name, value in session.options.items()]
-    given: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if query.patches:
-        given["source"] = _labels(session, query.source)
-        patches = [f"Patch({p.layer}, {p.first}, {p.last})" for p in query.patches]
-        given["patches"] = f"[{', '.join(patches)}]"
+        changes["source"] = _labels(session, query.source)
+        changes["patches"] = [(p.layer, p.first, p.last) for p in query.patches]
     if query.heads:
-        given["without"] = repr([(site.layer, site.head) for site in query.heads])
-        given["instead"] = _text(query.instead)
-    patch = "Patch, " if query.patches else ""
+        changes["without"] = [(site.layer, site.head) for site in query.heads]
+        changes["instead"] = _text(query.instead)
     lines = [
-        f"from statetrace.explorer import {patch}look, open_model",
+        "import statetrace as st",
         "",
-        f"{model_name} = open_model({', '.join([_text(session.name), *options])})",
-        f"{view} = look(",
-        f"    {model_name},",
+        f"{model} = st.load({', '.join([_text(session.name), *options])})",
+        f"{view} = {model}.look(",
         f"    {_labels(session, query.actions)},",
-        *(f"    {name}={value}," for name, value in given.items()),
+        *(f"    {name}={value}," for name, value in changes.items()),
         ")",
         f"print({view}.answer({at}))  # after {at + 1} actions, the most probable state first",
     ]
     if session.probes is not None:
-        name = session.probes.targets[-1].name
-        lines.append(f"print({view}.probes[{_text(name)}][:, {at}])  # by layer")
+        target = session.probes.targets[-1].name
+        lines.append(f"print({view}.probes[{_text(target)}][:, {at}])  # by layer")
     if head is not None and session.no_attention is None:
-        told = f"layer {head[0]}, head {head[1]}"
-        lines.append(f"print({view}.attention[{head[0] - 1}, {head[1]}])  # {told}")
+        layer, column = head
+        lines.append(
+            f"print({view}.attention[{layer - 1}, {column}])  # layer {layer}, head {column}"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -57,5 +56,5 @@ def _labels(session: Session, elements: tuple[int, ...]) -> str:
 
 
 def _text(value: Any) -> str:
-    """As Python has it, with double quotes."""
+    """A Python literal, strings with double quotes."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

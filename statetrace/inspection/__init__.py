@@ -2,9 +2,9 @@
 
 from statetrace.inspection.ablation import AblationTable, ablate
 from statetrace.inspection.look import look
-from statetrace.inspection.patching import PatchTable, patch
+from statetrace.inspection.patch import PatchTable, patch
 from statetrace.inspection.query import Patch
-from statetrace.inspection.session import Session, make_session, open_model
+from statetrace.inspection.session import Session, make_session
 from statetrace.inspection.view import View
 
 __all__ = [
@@ -16,6 +16,5 @@ __all__ = [
     "ablate",
     "look",
     "make_session",
-    "open_model",
     "patch",
 ]

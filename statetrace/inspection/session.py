@@ -10,27 +10,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from statetrace import models
-from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.inspection.probes import ProbeSet, fit_probes, sequences_within
 from statetrace.interventions import Site, capturing, evaluating, sites_of
-from statetrace.lenses.loading import LoadedModel, load_external, load_run
+from statetrace.lenses.loading import LoadedModel
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_ablation import mean_outputs
 from statetrace.lenses.parts.probing_data import Part
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.models import Anatomy
-from statetrace.runs import Run
 from statetrace.tasks.word_problem import WordProblem
 
-ZOO = "zoo:"
 BEYOND, AT_LEAST = 2, 8
 """The longest sequence is this many times the training length, and at least this long; never longer
 than the model has positions."""
@@ -44,8 +40,8 @@ class Session:
     """One model, ready for inspection.
 
     Attributes:
-        name: how the model was requested: a run folder or zoo:NAME.
-        options: other arguments of `open_model`, to open the model again.
+        name: as it was loaded: a run folder or zoo:NAME.
+        options: other arguments that load the same model.
         longest: most actions in a sequence.
         probes: None where no target has few enough classes.
         means: each head's mean output by position [tokens, head_width]; empty without heads.
@@ -66,22 +62,6 @@ class Session:
     no_heads: str | None
     options: dict[str, Any] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-
-def open_model(
-    name: str | Path,
-    *,
-    device: str = "auto",
-    step: int | None = None,
-    seed: int = 0,
-    progress: Progress = no_progress,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Session:
-    """Load a run folder's model (the newest checkpoint, or that at `step`), a compiled model, or
-    zoo:NAME, and fit its probes. Equal arguments give equal probes."""
-    arguments = {"device": (device, "auto"), "step": (step, None), "seed": (seed, 0)}
-    options = {name: value for name, (value, default) in arguments.items() if value != default}
-    return make_session(_load(str(name), device, step, tell), str(name), options, seed, progress)
 
 
 def make_session(
@@ -125,25 +105,6 @@ def head_means(
     are causal, so that shorter sequences use the first rows."""
     number = sequences_within(model, task.vocabulary.tokens(length), FEW_MEANS, MEANS)
     return mean_outputs(model, task, task.draw(number, seed + 1, length), heads)
-
-
-def _load(name: str, device: str, step: int | None, tell: Callable[[str], None]) -> LoadedModel:
-    if not name.startswith(ZOO):
-        run = Run.existing(Path(name))
-        if step is not None and "foreign" in run.info:
-            raise StatetraceError(f"'{name}' was not trained here and has no step {step}")
-        return load_run(run, step, device, tell)
-    from statetrace.zoo import catalogue, checkpoint
-
-    entry_name = name.removeprefix(ZOO)
-    folder = checkpoint(entry_name)
-    if step is not None:
-        raise StatetraceError(f"'{name}' has no step {step}: a bundled model is one checkpoint")
-    entry = catalogue()[entry_name]
-    reading = ExternalCheckpoint(
-        entry["group"], entry["length"], start_marker=entry["start_marker"]
-    )
-    return load_external(folder, reading, device)
 
 
 def _two_actions(anatomy: Anatomy, task: WordProblem) -> Tensor:

@@ -1,43 +1,19 @@
-"""How much fits into memory, and what to do when less did.
+"""Work in pieces that fit into memory.
 
-Purpose: work is cut into pieces sized by what is free; a piece that runs out of memory is cut in
-half and tried again, so that a wrong guess costs time and not the result.
-Caveat: on a CPU the system may end a process before an allocation fails; the guess is therefore
-careful, and halving is a second line there.
+Purpose: a piece that runs out of memory is halved and tried again, so that a wrong estimate costs
+time but not the result.
+Caveat: on a CPU the system may kill a process before an allocation fails, so estimates of the first
+piece must be conservative.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
-CGROUP = Path("/sys/fs/cgroup")
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
-"""What a RuntimeError says when memory ran out; CPU allocators have no exception of their own."""
-
-
-def free_bytes(device: torch.device) -> int:
-    """Memory that could be had now."""
-    if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return free + kept
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        available = next(int(line.split()[1]) * 1024 for line in lines if "MemAvailable" in line)
-    except (OSError, StopIteration):
-        available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    try:  # a container may be allowed less than the machine has
-        limit = (CGROUP / "memory.max").read_text().strip()
-        used = int((CGROUP / "memory.current").read_text())
-        stat = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
-    except OSError:
-        return available
-    used -= int(stat.get("inactive_file", 0))  # cached files give way
-    return available if limit == "max" else max(0, min(available, int(limit) - used))
+"""Messages of RuntimeErrors that mean out of memory; CPU allocators have no exception type."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -54,9 +30,8 @@ def in_pieces(
 ) -> int:
     """Call work(start, stop) until 0..total is covered, in pieces of at most `size`.
 
-    A piece that runs out of memory is tried again at half its size, and so are all after it; only
-    a piece of one gives up. `fit(start)` may ask for a smaller piece at `start`. Returns the size
-    that was left in the end, to begin with next time.
+    A piece that runs out of memory is halved, and so are all pieces after it; a piece of size one
+    raises. `fit(start)` may limit the piece at `start` further. Returns the final size.
     """
     start = 0
     while start < total:
@@ -71,7 +46,7 @@ def in_pieces(
 
 
 def _succeeds(work: Callable[[int, int], None], start: int, stop: int) -> bool:
-    # A function of its own: the exception keeps the failed piece's tensors alive until it is gone.
+    # A separate function, because the exception keeps the tensors of the failed piece alive.
     try:
         work(start, stop)
     except (RuntimeError, MemoryError) as error:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from statetrace.config.settings import at_least, check_seed
+from statetrace.config.checks import at_least, check_seed
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec
 from statetrace.lenses.parts.answers import check_fits, unlearned

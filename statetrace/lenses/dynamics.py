@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from statetrace.config.settings import at_least
+from statetrace.config.checks import at_least
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.changepoints import segments
 from statetrace.lenses.result import LensResult, Progress, no_progress

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from statetrace.config.settings import at_least, check_seed
+from statetrace.config.checks import at_least, check_seed
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.answers import answers, check_fits, unlearned
 from statetrace.lenses.parts.intervals import CONFIDENCE, wilson

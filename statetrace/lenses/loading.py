@@ -17,15 +17,15 @@ from statetrace.lenses.fingerprint import fingerprint
 from statetrace.lenses.parts.answers import check_fits
 from statetrace.lenses.parts.hidden_padding import HiddenPadding, check_hidden
 from statetrace.models import load_checkpoint, locate_tokenizer
-from statetrace.runs import Run
+from statetrace.models.device import pick_device
+from statetrace.models.from_recipe import make_analysis_split, make_task
+from statetrace.models.predict import predict
+from statetrace.runs import Run, checkpoint_damage
 from statetrace.tasks import phrases, tokenizer
 from statetrace.tasks.plain_text import PlainText, plain_text
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem
-from statetrace.training import checkpoint, setup
-from statetrace.training.evaluate import predict
-from statetrace.training.parallel import pick_device
 
 
 def no_message(message: str) -> None:
@@ -72,10 +72,9 @@ def load_run(
         return load_external(external.path(run), external, device)
     recipe = Recipe.of(run.recipe, f"{run.path}/run.json")
     step, folder = _checkpoint(run, step, on_message)
-    task = setup.make_task(recipe, folder, run.group)
-    _, analysis = setup.make_splits(recipe, task)
+    task = make_task(recipe, folder, run.group)
     model = load_checkpoint(folder).to(pick_device(device))
-    task = replace(task, held_out=analysis)
+    task = replace(task, held_out=make_analysis_split(recipe, task))
     return LoadedModel(model, task, folder, step, recipe.training.threads)
 
 
@@ -84,7 +83,7 @@ def _checkpoint(run: Run, step: int | None, on_message: Callable[[str], None]) -
     if not steps:
         raise StatetraceError(f"'{run.path}' has no checkpoint yet; train it first")
     if step is None:
-        newest = checkpoint.newest(run, on_message)
+        newest = run.newest_checkpoint(on_message)
         if newest is None:
             raise StatetraceError(f"'{run.path}' has no undamaged checkpoint; train it again")
         return newest
@@ -92,7 +91,7 @@ def _checkpoint(run: Run, step: int | None, on_message: Callable[[str], None]) -
         raise StatetraceError(
             f"'{run.path}' has no checkpoint at step {step}; there are {', '.join(map(str, steps))}"
         )
-    damage = checkpoint.damage(run.checkpoint(step))
+    damage = checkpoint_damage(run.checkpoint(step))
     if damage:
         raise StatetraceError(f"checkpoint {run.checkpoint(step)} is damaged ({damage})")
     return step, run.checkpoint(step)

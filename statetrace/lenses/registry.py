@@ -1,62 +1,51 @@
-"""All lenses by name. Adding one is a file, its test, and a line here."""
+"""All lenses by name. To add a built-in one, write a file, its test, and a line here."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from statetrace.config.recipe import known
+from statetrace import plugins
+from statetrace.config.checks import known
 from statetrace.errors import StatetraceError
 from statetrace.lenses.attention import AttentionSpec, attention
 from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.dynamics import DynamicsSpec, dynamics
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
 from statetrace.lenses.geometry import GeometrySpec, geometry
+from statetrace.lenses.lens import Lens
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.probing import ProbingSpec, probing
-from statetrace.lenses.result import LensResult
 
-
-@dataclass(frozen=True)
-class Lens:
-    """A measurement: `look(model, task, spec, progress)` gives a LensResult.
-
-    Attributes:
-        says: what it tells, in a few words, for help texts.
-        reads_log: whether it reads the run's log and not the model.
-    """
-
-    spec: type[Any]
-    look: Callable[..., LensResult]
-    says: str
-    reads_log: bool = False
-
-
-LENSES: dict[str, Lens] = {
-    "generalization": Lens(GeneralizationSpec, generalization, "accuracy by length, cutoffs"),
-    "probing": Lens(ProbingSpec, probing, "what each layer knows"),
-    "patching": Lens(PatchingSpec, patching, "which activations the answer depends on"),
-    "depth": Lens(DepthSpec, depth, "how many layers an answer needs, by length"),
-    "attention": Lens(AttentionSpec, attention, "parity heads and the attention tree"),
-    "geometry": Lens(GeometrySpec, geometry, "the shape of the states"),
-    "dynamics": Lens(DynamicsSpec, dynamics, "what was learned first", reads_log=True),
+BUILTIN = {
+    "generalization": Lens(GeneralizationSpec, generalization, whole=True),
+    "probing": Lens(ProbingSpec, probing),
+    "patching": Lens(PatchingSpec, patching),
+    "depth": Lens(DepthSpec, depth),
+    "attention": Lens(AttentionSpec, attention),
+    "geometry": Lens(GeometrySpec, geometry),
+    "dynamics": Lens(DynamicsSpec, dynamics, reads_log=True, whole=True),
 }
+
+LENSES: Mapping[str, Lens] = plugins.Registry("lens", BUILTIN)
+"""The built-in lenses, then registered ones."""
 
 
 def chosen(names: str | None) -> list[str]:
     """Lens names from "patching,probing"; all of them for None."""
     if names is None:
         return list(LENSES)
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    for name in wanted:
-        known(name, LENSES, "lens", "--only")
-    if not wanted:
+    listed = [name.strip() for name in names.split(",") if name.strip()]
+    for name in listed:
+        if name not in LENSES:
+            known(name, LENSES, "lens", "--only")
+        _ = LENSES[name]  # refuses a broken plug-in
+    if not listed:
         raise StatetraceError(f"--only '{names}' names no lens; there are {', '.join(LENSES)}")
-    return [name for name in LENSES if name in wanted]
+    return [name for name in LENSES if name in listed]
 
 
 def make_spec(lens: str, settings: Mapping[str, Any]) -> Any:

@@ -1,8 +1,8 @@
-"""What a lens returns: numbers with their spread, in a form that saves itself and loads again.
+"""The result of a lens: numbers with their spread, which can be saved and loaded.
 
 RUN/lenses/NAME.parquet       the tidy table: one number (and its spread) per row
-RUN/lenses/NAME.safetensors   arrays too large or too square for a table
-RUN/lenses/NAME.json          the spec that was used, single numbers, and sentences for people
+RUN/lenses/NAME.safetensors   arrays that do not fit a table
+RUN/lenses/NAME.json          the lens settings, a summary of single numbers, and notes
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save_file
 
@@ -26,18 +28,18 @@ if TYPE_CHECKING:
     import pandas
 
 Progress = Callable[[float], None]
-"""Called by a lens now and then with the share of its work that is done, 0 to 1."""
+"""Called by a lens with the share of its work that is done, 0 to 1."""
 
 
 def no_progress(share: float) -> None:
-    """For callers who do not watch."""
+    """Ignore progress."""
 
 
 NAMES = ("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics")
-"""All lenses, in the order in which they are shown; the registry has what they do."""
+"""The built-in lenses, in display order."""
 
 WHOLE = frozenset({"generalization", "dynamics"})
-"""Those that look at all lengths, however short the others are told to look."""
+"""Lenses that always cover all lengths, also where the others are restricted to shorter ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,12 +48,12 @@ class LensResult:
 
     Attributes:
         lens: its name in the registry.
-        spec: the lens's settings, as plain JSON values.
-        columns: the tidy table, column name -> values, all of one length.
+        spec: the settings of the lens, as plain JSON values.
+        columns: the tidy table, column name -> values, all of equal length.
         arrays: named arrays.
-        summary: single numbers (or short lists) that a verdict or a person looks at first.
-        notes: sentences a person should read beside the numbers ("12 of 200 pairs left out: ...").
-        subject: which model it was, for instance {"step": 500, "checkpoint": "step-500"}.
+        summary: the main numbers (or short lists).
+        notes: caveats to read with the numbers ("12 of 200 pairs were excluded: ...").
+        subject: which checkpoint was analysed, e.g. {"step": 500, "checkpoint": "step-500"}.
     """
 
     lens: str
@@ -72,6 +74,17 @@ class LensResult:
             dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True)
         ]
 
+    @cached_property
+    def _arrow(self) -> pa.Table:
+        return self.table()
+
+    def grid(self, value: str = "mean", **selection: Any) -> np.ndarray:
+        """A heat map [sites, positions] of `value` over the rows that match `selection`, for
+        instance `grid(where="prefix", what="substitution", kind="resid", metric="nld",
+        split="all")` [layers + 1, T]. Cells without a number are NaN; the array is empty if no row
+        matches."""
+        return pivot(self._arrow, value, **selection)
+
     def to_pandas(self) -> pandas.DataFrame:
         """The tidy table as a data frame."""
         import pandas
@@ -87,7 +100,7 @@ class LensResult:
         """Write the three files into `folder` (RUN/lenses), replacing an earlier result."""
         folder.mkdir(parents=True, exist_ok=True)
         summary = folder / f"{self.lens}.json"
-        summary.unlink(missing_ok=True)  # it comes last: without it the result counts as not there
+        summary.unlink(missing_ok=True)  # written last: without it there is no result
         table, arrays = (folder / f".{self.lens}.{kind}" for kind in ("parquet", "safetensors"))
         pq.write_table(self.table(), table)
         save_file({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}, arrays)
@@ -107,7 +120,8 @@ class LensResult:
         file = folder / f"{lens}.json"
         if not file.is_file():
             raise StatetraceError(
-                f"'{folder}' has no result of the lens '{lens}'; `{command(folder, lens)}` makes it"
+                f"'{folder}' has no result of the lens '{lens}'; "
+                f"`{command(folder, lens)}` computes it"
             )
         about = _read(file, _about)
         table = _read(file.with_suffix(".parquet"), pq.read_table)
@@ -123,25 +137,42 @@ class LensResult:
 
 
 def command(folder: Path, lens: str) -> str:
-    """What makes a lens's result in a folder: RUN/lenses, or one below it (step-N, length-N)."""
+    """The command that computes a result into RUN/lenses or a folder below it (step-N,
+    length-N)."""
     parts = folder.parts
     at = len(parts) - 1 - parts[::-1].index("lenses") if "lenses" in parts else len(parts) - 1
-    words = ["statetrace", "analyze", str(Path(*parts[:at])), "--only", lens]
+    arguments = ["statetrace", "analyze", str(Path(*parts[:at])), "--only", lens]
+    options = {"step": "--checkpoint", "length": "--at-length"}
     for part in parts[at + 1 :]:
         kind, _, number = part.partition("-")
-        words += {"step": ["--checkpoint", number], "length": ["--at-length", number]}.get(kind, [])
-    return shlex.join(words)
+        arguments += [options[kind], number] if kind in options else []
+    return shlex.join(arguments)
+
+
+def pivot(table: pa.Table, value: str, **selection: Any) -> np.ndarray:
+    """`LensResult.grid` for a patching table from any source: one row per site (kind, layer and
+    head, in the order of the table), one column per position."""
+    for name, wanted in selection.items():
+        column = table[name]
+        table = table.filter(pc.is_null(column) if wanted is None else pc.equal(column, wanted))
+    sites = list(zip(*(table[name].to_pylist() for name in ("kind", "layer", "head")), strict=True))
+    rows = {site: number for number, site in enumerate(dict.fromkeys(sites))}
+    positions = table["position"].to_pylist()
+    cells = np.full((len(rows), 1 + max(positions, default=-1)), np.nan)
+    for site, position, number in zip(sites, positions, table[value].to_pylist(), strict=True):
+        cells[rows[site], position] = np.nan if number is None else number
+    return cells
 
 
 def _about(file: Path) -> dict[str, Any]:
-    """The summary's file, checked as far as everyone relies on it."""
-    found = json.loads(file.read_text())
-    if not isinstance(found, dict):
-        raise ValueError("no JSON object")
+    """The content of NAME.json, with its required keys checked."""
+    content = json.loads(file.read_text())
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
     for name, kind in _PARTS.items():
-        if not isinstance(found.get(name), kind):
+        if not isinstance(content.get(name), kind):
             raise ValueError(f"it has no '{name}'")
-    return found
+    return content
 
 
 _PARTS = {"spec": dict, "summary": dict, "notes": list, "subject": dict}
@@ -150,12 +181,12 @@ T = TypeVar("T")
 
 
 def _read(file: Path, read: Callable[[Path], T]) -> T:
-    """What is in one of a result's files; what is wrong with it in one sentence."""
-    again = f"`{command(file.parent, file.stem)}` makes it anew"
+    """The content of one file of a result, or an error in one sentence."""
+    remedy = f"`{command(file.parent, file.stem)}` recomputes it"
     if not file.is_file():
-        raise StatetraceError(f"'{file}' is missing; {again}")
+        raise StatetraceError(f"'{file}' is missing; {remedy}")
     try:
         return read(file)
-    except Exception as error:  # json, arrow and safetensors each have errors of their own
+    except Exception as error:  # json, arrow and safetensors raise unrelated types
         first = str(error).strip().split("\n")[0].split(". ")[0] or type(error).__name__
-    raise StatetraceError(f"'{file}' is damaged ({first}); {again}")
+    raise StatetraceError(f"'{file}' is damaged ({first}); {remedy}")

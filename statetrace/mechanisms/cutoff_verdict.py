@@ -1,10 +1,10 @@
-"""The paper's quick reading: generalization alone, as it does after 10,000 steps (section 5).
+"""The paper's early reading: generalization alone, as in section 5 after 10,000 steps.
 
-State and parity end together: associative. Parity goes on: parity-associative. The paper compares
-the two cutoffs; near the end of the training length they say little, so here every wrong answer is
-asked whether its parity is right (distances.parity_kept): of all answers up to the training length,
-and of those up to where parity is lost too, since beyond it is lost to any model that still learns.
-A model that is right throughout cannot be told this way.
+State and parity fail at the same length: associative. Parity stays correct: parity-associative. The
+paper compares the two cutoffs; near the training length they carry little information, so here the
+parity of every wrong answer is checked (distances.parity_kept): over all answers up to the training
+length, and over those up to where parity is lost too, because beyond it is lost to any model that
+is still learning. A model without errors cannot be read this way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statetrace.mechanisms.verdict import calibrated
 
 
 def read_cutoffs(general: LensResult) -> str:
-    """associative, parity-associative, unlearned, or mixed where generalization cannot tell."""
+    """associative, parity-associative, unlearned, or mixed where generalization is not enough."""
     trained = int(general.summary["training_length"])
     if mastered_length(general) < min(LEARNED, trained):
         return "unlearned"
@@ -31,42 +31,40 @@ def read_cutoffs(general: LensResult) -> str:
     state, parity = by_length(general, "state"), by_length(general, quotients[0])
     sizes = int(min(general.columns["n"])), order, order // images
     lost = min(trained, _lost(parity, 1 / images))
-    told = [
+    shares = [
         parity_kept(state, parity, trained, *sizes),
         parity_kept(state[:lost], parity[:lost], lost, *sizes),
     ]
-    kept = [share for share in told if share is not None]
-    if not kept:
+    known = [share for share in shares if share is not None]
+    if not known:
         return "mixed"
-    return "parity-associative" if max(kept) > 0.5 else "associative"
+    return "parity-associative" if max(known) > 0.5 else "associative"
 
 
-def _lost(right: Array, chance: float) -> int:
-    """The first length at which answers are nearer to chance than to being right."""
-    lost = right < (1 + chance) / 2
-    return int(lost.argmax()) if lost.any() else len(right)
+def _lost(accuracy: Array, chance: float) -> int:
+    """The first length at which accuracy is nearer to chance than to 1."""
+    lost = accuracy < (1 + chance) / 2
+    return int(lost.argmax()) if lost.any() else len(accuracy)
 
 
 def cutoff_verdict(general: LensResult) -> dict[str, Any]:
-    """Mechanism, confidence and evidence from generalization alone; the confidence is how often, in
-    calibration, the full verdict agreed with such a reading."""
+    """Mechanism, confidence and evidence from generalization alone; the confidence is how often the
+    full verdict agreed with this reading in calibration."""
     mechanism = read_cutoffs(general)
     measured = calibrated()[1].get("held out", {})
-    agrees, told = measured.get("fast_agrees"), measured.get("fast_told", 0)
-    ends = general.summary["cutoff"]
+    agrees, models = measured.get("fast_agrees"), measured.get("fast_told", 0)
+    beyond = f"beyond {int(general.summary['longest'])}"
     cutoffs = {
-        kind: end["first_below"]
-        if end["first_below"] is not None
-        else f"beyond {_longest(general)}"
-        for kind, end in ends.items()
+        kind: beyond if cutoff["first_below"] is None else cutoff["first_below"]
+        for kind, cutoff in general.summary["cutoff"].items()
     }
     where = ", ".join(f"{kind} {cut}" for kind, cut in cutoffs.items())
     evidence = {"generalization": {"cutoffs": cutoffs, "says": f"98% cutoffs: {where}"}}
-    says = _WORDS[mechanism]
+    says = _SENTENCES[mechanism]
     if agrees is not None and mechanism not in ("mixed", "unlearned"):
         says += (
-            f"; the full verdict agreed with such a reading for {agrees:.0%} of {told} models of "
-            "the calibration set"
+            f"; the full verdict agreed with this reading for {agrees:.0%} of {models} calibration "
+            "models"
         )
     confidence = 1.0 if mechanism == "unlearned" else float(agrees or 0.5)
     if mechanism == "mixed":
@@ -79,13 +77,9 @@ def cutoff_verdict(general: LensResult) -> dict[str, Any]:
     }
 
 
-def _longest(general: LensResult) -> int:
-    return int(general.summary["longest"])
-
-
-_WORDS = {
-    "associative": "where the state is wrong, so is parity",
-    "parity-associative": "where the state is wrong, parity mostly is not",
-    "mixed": "generalization cannot tell: it makes no mistakes, or there is no parity",
-    "unlearned": "it has not learned the task",
+_SENTENCES = {
+    "associative": "where the state is wrong, parity is wrong too",
+    "parity-associative": "where the state is wrong, parity is mostly correct",
+    "mixed": "generalization is not enough: the model makes no errors, or the group has no parity",
+    "unlearned": "the model has not learned the task",
 }

@@ -1,4 +1,5 @@
-"""How far each lens's measurement is from what each algorithm predicts, at this depth and length.
+"""The distance of each lens's measurement from what each algorithm predicts, at this depth and
+length.
 
 Patching: row by row, the restored share as a function of the prefix, against step functions along
 the best path of fronts the algorithm allows (paths.py); same- and opposite-parity pairs together
@@ -9,13 +10,14 @@ among all states or, where parity is known, among those of that parity. In a seq
 associative model parity is readable at most where the state is; in the others it is counted.
 
 Prefixes and lengths are weighted half evenly and half by their logarithm: fronts that double are
-evenly spaced on a logarithmic scale, while the even scale is the one people see in the paper.
+evenly spaced on a logarithmic scale, while the paper's figures use the even scale.
 
 Depth: the number of layers an answer needs as a function of the length: constant, logarithmic or
 linear, for pairs of the same and of opposite parity together or apart.
 
-Generalization, attention and dynamics know only whether parity stands apart from the state: their
-distance is a number between 0 and 1 for algorithms that count parity, and one minus it for others.
+Generalization, attention and dynamics measure only whether parity is separate from the state, a
+number between 0 and 1. Registered algorithms are compared with their own signatures
+(registered.py).
 """
 
 from __future__ import annotations
@@ -39,14 +41,14 @@ from statetrace.mechanisms.paths import (
 Array = NDArray[np.float64]
 
 ERRORS = 20
-"""Wrong answers needed to say what is wrong about them: with 20 the share has a standard error of
-0.11 at most."""
+"""Wrong answers needed to estimate in how many parity is correct: with 20 the share has a standard
+error of 0.11 at most."""
 
 HEAD = 30.0
-"""Points by which a parity head stands out: those of trained models did by 28 to 34."""
+"""Points above chance of a clear parity head: those of trained models had 28 to 34."""
 
 LOST = 0.25
-"""Parity accuracy lost without a head that is needed: half of what there is to lose."""
+"""Parity accuracy lost without a head that is needed: half of the maximum."""
 
 
 def patching(evidence: Evidence) -> dict[str, float]:
@@ -61,19 +63,19 @@ def _all(evidence: Evidence, costs: Mapping[str, Array]) -> dict[str, float]:
     """Each algorithm's best path through costs [rows, fronts] of one or two splits."""
     length = next(iter(costs.values())).shape[1]
     together = np.mean(list(costs.values()), axis=0)
-    found = {
+    distance = {
         "sequential": best(together, one_by_one(length))[0],
         "associative": _composed(together),
         "parallel": float(np.mean([best(cost, counted(length))[0] for cost in costs.values()])),
     }
     if evidence.quotient is not None and len(costs) == 2:
         at_once = best(costs["opposite"], counted(length))[0]
-        found["parity-associative"] = (_composed(costs["same"]) + at_once) / 2
-    return found
+        distance["parity-associative"] = (_composed(costs["same"]) + at_once) / 2
+    return distance
 
 
 def _composed(costs: Array) -> float:
-    """As the program does it, or as trained models do."""
+    """As the program composes, or as trained models do."""
     length = costs.shape[1]
     return min(best(costs, composed(length))[0], along(costs, doubling(length)))
 
@@ -82,17 +84,17 @@ def _step_costs(grid: Array) -> Array:
     """[rows, T]: distance of each row to the step function of each front. The last column, the
     whole prefix, is 1 by definition and left out."""
     length = grid.shape[1]
-    weights = _weights(np.arange(1, length), np.arange(2, length + 1))
+    by_prefix = weights(np.arange(1, length), np.arange(2, length + 1))
     restored = np.arange(length - 1) >= np.arange(length)[:, None]  # [front, column]
-    return np.abs(grid[:, None, :-1] - restored[None]) @ weights
+    return np.abs(grid[:, None, :-1] - restored[None]) @ by_prefix
 
 
-def _weights(low: NDArray[np.int64] | Array, high: NDArray[np.int64] | Array) -> Array:
-    """Of the intervals from low to high: half evenly, half by their logarithm."""
+def weights(low: NDArray[np.int64] | Array, high: NDArray[np.int64] | Array) -> Array:
+    """Weights of the intervals from low to high: half evenly, half by their logarithm."""
     even = (high - low) / (high - low).sum()
     log = np.log(high / low)
-    weights: Array = (even + log / log.sum()) / 2
-    return weights
+    mean: Array = (even + log / log.sum()) / 2
+    return mean
 
 
 def probing(evidence: Evidence) -> dict[str, float]:
@@ -100,23 +102,23 @@ def probing(evidence: Evidence) -> dict[str, float]:
     lengths = evidence.lengths
     whole = int(lengths[-1])
     edges = np.concatenate([[max(lengths[0] - 1, 1)], lengths])
-    weights = _weights(edges[:-1], np.maximum(edges[1:], edges[:-1] + 0.5))
+    by_length = weights(edges[:-1], np.maximum(edges[1:], edges[:-1] + 0.5))
     known = lengths[None] <= np.arange(1, whole + 1)[:, None]  # [front, n]
-    state = _knowledge(evidence.state, evidence.order)
-    free = np.abs(state[:, None] - known[None]) @ weights  # [rows, front]
+    state = knowledge(evidence.state, evidence.order)
+    free = np.abs(state[:, None] - known[None]) @ by_length  # [rows, front]
     if evidence.parity is None:
         return {
             "sequential": best(free, one_by_one(whole))[0],
             "associative": best(free, composed(whole))[0],
             "parallel": best(free, counted(whole))[0],
         }
-    parity = _knowledge(evidence.parity, evidence.order // evidence.unknown)
-    # readable at most where the state is, so only what is beyond the front counts against it
-    beyond = np.abs(parity[:, None] * ~known[None]) @ weights
+    parity = knowledge(evidence.parity, evidence.order // evidence.unknown)
+    # readable at most where the state is, so only parity beyond the front counts against it
+    beyond = np.abs(parity[:, None] * ~known[None]) @ by_length
     guess = (1 / evidence.unknown - 1 / evidence.order) / (1 - 1 / evidence.order)
-    after = np.abs(state[:, None] - np.where(known, 1.0, guess)[None]) @ weights
-    counted_parity = np.abs(parity - 1.0) @ weights  # [rows]
-    not_yet = np.abs(parity) @ weights
+    after = np.abs(state[:, None] - np.where(known, 1.0, guess)[None]) @ by_length
+    counted_parity = np.abs(parity - 1.0) @ by_length  # [rows]
+    not_yet = np.abs(parity) @ by_length
     together = (free + beyond) / 2
     return {
         "sequential": best(together, one_by_one(whole))[0],
@@ -129,57 +131,57 @@ def probing(evidence: Evidence) -> dict[str, float]:
 def _parity_first(
     free: Array, after: Array, not_yet: Array, counted_parity: Array, allowed: Allowed
 ) -> float:
-    """Nothing is known up to some row, from which on parity is; the state follows its own path."""
+    """Nothing is known before some row, then parity; the state follows its own path."""
     rows = len(free)
-    found = []
+    options = []
     for first in range(1, rows):
         before = np.arange(rows) < first
         costs = np.where(before[:, None], free, after)
         costs = (costs + np.where(before, not_yet, counted_parity)[:, None]) / 2
-        found.append(best(costs, allowed)[0])
-    return min(found)
+        options.append(best(costs, allowed)[0])
+    return min(options)
 
 
-def _knowledge(accuracy: Array, classes: int) -> Array:
+def knowledge(accuracy: Array, classes: int) -> Array:
     """0 for guessing, 1 for certainty."""
     chance = 1 / classes
     return np.clip((accuracy - chance) / (1 - chance), 0.0, 1.0)
 
 
 def separation(evidence: Evidence) -> dict[str, float]:
-    """From the lenses that see parity stand apart from the state: lens -> how clearly it does, from
-    0 to 1. Lenses that cannot tell are left out."""
-    found: dict[str, float] = {}
+    """Lens -> how clearly parity is separate from the state, 0 to 1, for generalization, attention
+    and dynamics; without those that cannot measure it."""
+    apart: dict[str, float] = {}
     if evidence.quotient is None:
-        return found
+        return apart
     state, parity = evidence.right["state"], evidence.right[evidence.quotient]
     sizes = (evidence.trained, evidence.sequences, evidence.order, evidence.unknown)
-    told = parity_kept(state, parity, *sizes)
-    if told is not None:
-        found["generalization"] = told
+    kept = parity_kept(state, parity, *sizes)
+    if kept is not None:
+        apart["generalization"] = kept
     if evidence.head is not None:
         score, chance, lost = evidence.head
-        stands = float(np.clip((score - chance) / HEAD, -1.0, 1.0))
-        # a head that looks like one but is not needed says nothing
-        needed = float(np.clip(lost / LOST, 0.0, 1.0)) if stands > 0 else 1.0
-        found["attention"] = 0.5 + stands * needed / 2
+        clarity = float(np.clip((score - chance) / HEAD, -1.0, 1.0))
+        # a head that scores well but is not needed is not evidence
+        needed = float(np.clip(lost / LOST, 0.0, 1.0)) if clarity > 0 else 1.0
+        apart["attention"] = 0.5 + clarity * needed / 2
     if evidence.ahead is not None:
-        found["dynamics"] = float(np.clip(evidence.ahead, 0.0, 1.0))
-    return found
+        apart["dynamics"] = float(np.clip(evidence.ahead, 0.0, 1.0))
+    return apart
 
 
 def parity_kept(
     state: Array, parity: Array, trained: int, sequences: int, order: int, unknown: int
 ) -> float | None:
-    """How often parity is still right where the state is wrong, from 0 (as often as for a random
-    wrong state) to 1 (always): the cutoffs' question, asked of every answer. None where there are
-    too few errors.
+    """How often parity is correct where the state is wrong, from 0 (as often as for a random wrong
+    state) to 1 (always): what the cutoffs compare, for every answer. None where there are too few
+    errors.
 
     Beyond the training length both may fail only because positions there were never trained, so
-    there it counts only if parity does go on.
+    there only a parity that stays correct counts.
 
     Args:
-        state, parity: share of right answers by length, [longest].
+        state, parity: accuracy by length, [longest].
         unknown: states of one parity.
     """
     by_luck = (unknown - 1) / (order - 1)
@@ -201,8 +203,8 @@ def parity_kept(
 def depth(evidence: Evidence) -> dict[str, float]:
     """Distance of the layers needed by length to each algorithm's law, in layers: constant where
     it counts, growing by a layer at least with log n up to some length where it composes, linear in
-    n where it goes one by one. Root mean square over lengths and splits, each law charged for what
-    it was free to choose, so that a supple one gains nothing by fitting noise."""
+    n where it goes one by one. Root mean square over lengths and splits; each law is charged for
+    its free parameters, so that a flexible one gains nothing by fitting noise."""
     curves = {split: (1.0 - grid).sum(axis=0) for split, grid in evidence.settled.items()}  # [m]
     if not curves:
         return {}
@@ -210,16 +212,16 @@ def depth(evidence: Evidence) -> dict[str, float]:
     both = np.mean(list(curves.values()), axis=0)
     apart = {split: curve - both for split, curve in curves.items()}
     split = float(np.mean([np.mean(difference**2) for difference in apart.values()]))
-    constant = {split: _charged(float(np.var(curve)), curve, 1) for split, curve in curves.items()}
-    found = {
-        "sequential": _charged(_misfit(n - 1, both, 1.0), both, 2) + split,
+    constant = {split: charged(float(np.var(curve)), curve, 1) for split, curve in curves.items()}
+    squared = {
+        "sequential": charged(line_misfit(n - 1, both, 1.0), both, 2) + split,
         "associative": _composed_misfit(n, both) + split,
         "parallel": float(np.mean(list(constant.values()))),
     }
     if evidence.quotient is not None and len(curves) == 2:
         composes = _composed_misfit(n, curves["same"])
-        found["parity-associative"] = (composes + constant["opposite"]) / 2
-    return {name: float(np.sqrt(value)) for name, value in found.items()}
+        squared["parity-associative"] = (composes + constant["opposite"]) / 2
+    return {name: float(np.sqrt(value)) for name, value in squared.items()}
 
 
 def _composed_misfit(n: Array, curve: Array) -> float:
@@ -227,17 +229,17 @@ def _composed_misfit(n: Array, curve: Array) -> float:
     if len(n) < 2:
         return float(np.var(curve))
     laws = [np.log2(np.minimum(n, m)) for m in n[1:]]
-    best_law = min(_misfit(law, curve, 1.0 / (law[-1] - law[0])) for law in laws)
-    return _charged(best_law, curve, 3)
+    best_law = min(line_misfit(law, curve, 1.0 / (law[-1] - law[0])) for law in laws)
+    return charged(best_law, curve, 3)
 
 
-def _charged(misfit: float, curve: Array, free: int) -> float:
-    """Mean square per degree of freedom left by a law with so many free numbers."""
+def charged(misfit: float, curve: Array, free: int) -> float:
+    """Mean square per degree of freedom left by a law with `free` parameters."""
     return misfit * len(curve) / max(len(curve) - free, 1)
 
 
-def _misfit(x: Array, curve: Array, least: float) -> float:
-    """Mean square of what a line through (x, curve) with at least that slope leaves."""
+def line_misfit(x: Array, curve: Array, least: float) -> float:
+    """Mean square residual of the best line through (x, curve) with at least that slope."""
     centred = x - x.mean()
     slope = max(float(centred @ curve) / max(float(centred @ centred), 1e-9), least)
     return float(np.var(curve - slope * centred))

@@ -118,33 +118,20 @@ def first_quotient(group: Group) -> Quotient | None:
 
 
 def _restored(patching: LensResult, quotient: str | None) -> dict[str, Array]:
-    columns = patching.columns
-    kept = [
-        i
-        for i, (where, what, kind, metric) in enumerate(
-            zip(*(columns[n] for n in ("where", "what", "kind", "metric")), strict=True)
-        )
-        if (where, what, kind, metric) == ("prefix", "substitution", "resid", "probability")
-    ]
-    if not kept:
+    site = {"where": "prefix", "what": "substitution", "kind": "resid", "metric": "probability"}
+    splits = {"all": "all"} if quotient is None else splits_of(quotient)
+    if not patching.grid(**site).size:
         raise StatetraceError(
-            f"the patching result has no grid '{PREFIX_GRID}', which a verdict reads; look again "
-            "with that among its grids"
+            f"the patching result has no grid '{PREFIX_GRID}', which a verdict needs; run the lens "
+            "again with that grid"
         )
-    layer, position, split, mean = (
-        [columns[name][i] for i in kept] for name in ("layer", "position", "split", "mean")
-    )
-    wanted = {"all": "all"} if quotient is None else splits_of(quotient)
-    found = {}
-    for short, name in wanted.items():
-        grid = np.full((max(layer) + 1, max(position) + 1), np.nan)
-        for row, column, of, value in zip(layer, position, split, mean, strict=True):
-            if of == name:
-                grid[row, column] = value
-        if not np.isnan(grid).any():
-            whole = np.maximum(grid[:, -1:], 1e-6)  # a whole prefix is the clean run itself
-            found[short] = np.clip(grid / whole, 0.0, 1.0)
-    return found
+    restored = {}
+    for short, name in splits.items():
+        grid = patching.grid(**site, split=name)
+        if grid.size and not np.isnan(grid).any():
+            whole = np.maximum(grid[:, -1:], 1e-6)  # patching the whole prefix gives the clean run
+            restored[short] = np.clip(grid / whole, 0.0, 1.0)
+    return restored
 
 
 def _settled(depth: LensResult, quotient: str | None) -> dict[str, Array]:

@@ -1,19 +1,19 @@
 """Fronts: how far an algorithm has got after each layer, and the best such path through a grid.
 
-Every algorithm here shows the same kind of picture under prefix patching and under probing by
-length: row by row a step function, whose step, the *front*, moves from 1 to the whole length T. The
-algorithms differ in which fronts may follow each other:
+Under prefix patching and under probing by length every algorithm shows a step function in each row,
+whose step, the *front*, moves from 1 to the whole length T. The algorithms differ in which fronts
+may follow each other:
 
 - *counted*: 1, then T: nothing in between (the parallel algorithm; parity where it comes first);
 - *one by one*: each layer moves the front by one at most (the sequential algorithm);
 - *composed*: it grows by a factor and passes at least one front between 1 and T (association). The
   programs double; trained models compose more than two pieces in a layer, or pieces that overlap,
-  so any factor from `GROWTH` to `FAN_IN` will do, and the last step to T may be as long as it is.
+  so any factor from `GROWTH` to `FAN_IN` is allowed, and the last step to T may be of any size.
 
-- *along* given fronts, none left out: the doubling program at a length that is no power of two has
-  fronts that wait and then leap (1, 2, 4, 4, 4, 4, 36, 100), and they are exact.
+- *along* given fronts, none left out: the doubling program at a length that is not a power of two
+  has fronts that wait and then leap (1, 2, 4, 4, 4, 4, 36, 100), and they are exact.
 
-Layers in which nothing happens are free, wherever they are. Given the cost of every front in every
+Layers in which nothing happens are free anywhere. Given the cost of every front in every
 row, `best` finds the cheapest allowed path by dynamic programming.
 
 Cost: rows x T^2 additions.
@@ -29,10 +29,10 @@ Allowed = NDArray[np.bool_]
 
 GROWTH = 1.25
 """A composing layer multiplies the front by more than this. The sequential algorithm grows by less
-from front 4 on; an associative model of ours at length 32 went 17, 22, 28, 32, by 1.27 at least."""
+from front 4 on; a trained associative model at length 32 went 17, 22, 28, 32, by 1.27 at least."""
 
 FAN_IN = 4
-"""Pieces a layer composes at most: twice the programs' two; ours composed up to 2.4."""
+"""Pieces a layer composes at most: twice the programs' two; trained models composed up to 2.4."""
 
 
 def counted(length: int) -> Allowed:
@@ -85,10 +85,15 @@ def doubling(length: int) -> list[int]:
 def along(costs: Array, fronts: list[int]) -> float:
     """The mean cost of the best path that visits these fronts in turn, each for a row at least; it
     need not arrive."""
-    chosen = costs[:, np.array(fronts) - 1]  # [rows, visits]
-    total = np.full(len(fronts), np.inf)
-    total[0] = chosen[0, 0]
-    for row in range(1, len(chosen)):
-        came = np.minimum(total, np.concatenate([[np.inf], total[:-1]]))
-        total = came + chosen[row]
-    return float(total.min()) / len(chosen)
+    return aligned(costs[:, np.array(fronts) - 1])
+
+
+def aligned(costs: Array) -> float:
+    """The mean cost of the best monotone alignment of a model's rows with predicted ones, costs
+    [rows, predicted]: it begins with the first predicted row, leaves none out, and need not
+    arrive."""
+    total = np.full(costs.shape[1], np.inf)
+    total[0] = costs[0, 0]
+    for row in costs[1:]:
+        total = np.minimum(total, np.concatenate([[np.inf], total[:-1]])) + row
+    return float(total.min()) / len(costs)

@@ -1,7 +1,8 @@
 """Signatures: what each algorithm would show under patching and probing (Figure 1 B and C).
 
-Everything here comes from the programs' own tables: patching overwrites cells of a corrupted table
-with those of a clean one and lets the program run on; probes ask what a cell's registers determine.
+Everything here is computed from the programs' tables: patching overwrites cells of a corrupted
+table with those of a clean one and runs the program on; probes measure what a cell's registers
+determine.
 
 How a patched answer is scored. Suppose the unembedding adds the registers up, each giving some
 weight w to the states that agree with it: log p(y) = w * (registers that agree with y) + constant.
@@ -12,15 +13,15 @@ the corrupted one and 0 where it holds a third one, and unpatched LD is w D and 
     NLD = (LD - LD(x')) / (LD(x) - LD(x')) = mean over those D registers of (1, 0 or 1/2).
 
 With one register that is 1 for the clean answer, 0 for the corrupted one, and 1/2 for any other
-(both are then equally unlikely). With several, an answer right in part scores in part. That is how
-a model does it whose states lie as the paper found them: a prism, parity along one axis and the
-rest across, on which every linear read-out is a sum of a parity part and a rest part.
+(both are then equally unlikely). With several, an answer that is correct in part scores in part. So
+does a model whose states lie as the paper found them: a prism, parity along one axis and the rest
+across, on which every linear read-out is a sum of a parity part and a rest part.
 
 Cost: all four algorithms for S3 at length 32 take 0.2 s of one core; S5 at length 100 takes 0.1 s
-for the associative and 0.5 s for the parity-associative one. Patches that come to the same are run
-once, so an answer that few cells carry is cheap.
+for the associative and 0.5 s for the parity-associative one. Equivalent patches are run once, so an
+answer that few cells carry is cheap.
 Caveat: probe curves are exact for uniformly random actions, and for a reader that knows the length.
-Patches are substitutions; what zeros would do is no business of a table.
+Patches are substitutions; a table does not predict the effect of zeros.
 """
 
 from __future__ import annotations
@@ -31,10 +32,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from statetrace import plugins
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group, Quotient
-from statetrace.groups import group as named
-from statetrace.mechanisms.algorithms import Program, algorithm
+from statetrace.groups import Group, GroupSpec, Quotient
+from statetrace.groups import group as resolve_group
+from statetrace.mechanisms.algorithms import (
+    Program,
+    algorithm,
+    algorithm_names,
+    is_builtin,
+)
 from statetrace.mechanisms.algorithms.program import check_layers
 from statetrace.mechanisms.dependencies import dependencies
 from statetrace.tasks.sequences import scan, unique_sequences
@@ -52,7 +59,7 @@ MAX_CELLS = 100_000_000
 """Rows x sequences x tokens of a table; the sequential algorithm passes it at about length 600."""
 
 _AT_ONCE = 4_000_000  # registers simulated together: bounds the memory, not the result
-_SAMPLE = 256  # sequences that tell whether a register is parity and nothing else
+_SAMPLE = 256  # sequences that show whether a register is parity and nothing else
 
 
 @dataclass(frozen=True)
@@ -60,18 +67,20 @@ class Signature:
     """One algorithm's predictions for one group, length and number of layers.
 
     Attributes:
-        algorithm, group, length: whose.
+        algorithm, group, length: what is predicted.
         rows: layers + 1; row 0 is the embedding, as for the site "resid" of a model.
         patching: (where, split) -> mean NLD [rows, T]. `where` is "prefix", "suffix" or "window1",
             columns as in interventions/spec.py, NaN beyond the last one; `split` is "all" and, for
             groups with parity, "same" and "opposite" (parities of the two final states).
+        restored: split -> share of pairs whose clean answer comes back after patching a prefix,
+            [rows, T].
         state_probe: accuracy of the best reader of the last token of sequences of length
             column + 1, [rows, T].
-        parity_probe: the same for parity, "linear" where a state's parity can be read off its
-            representation, "hidden" where only a register that is parity itself shows it; None for
-            groups without parity.
-        pairs: split -> how many pairs its means are over. Where an algorithm has too few layers to
-            bring the first action to the last token, no pair has two answers, and patching is NaN.
+        parity_probe: the same for parity, "linear" where a state's parity is linearly readable from
+            its representation, "hidden" where only a register that is parity itself shows it; None
+            for groups without parity.
+        pairs: split -> number of pairs. Where an algorithm has too few layers to bring the first
+            action to the last token, no pair has two answers, and patching is NaN.
     """
 
     algorithm: str
@@ -79,6 +88,7 @@ class Signature:
     length: int
     rows: int
     patching: dict[tuple[str, str], Grid]
+    restored: dict[str, Grid]
     state_probe: Grid
     parity_probe: dict[str, Grid] | None
     pairs: dict[str, int]
@@ -90,11 +100,11 @@ class Signature:
         return [int(row.argmax()) + 1 if row.any() else None for row in enough]
 
     def table(self) -> dict[str, list[Any]]:
-        """The tidy table, column name -> values: one number per row of it.
+        """The tidy table, column name -> values, one number per row.
 
-        `measure` is "nld" (then `where` and `split` tell which) or "accuracy" (then `target` is
-        "state", "parity linear" or "parity hidden"). `position` is the column: for probes the last
-        token, of sequences of `position` + 1 actions.
+        `measure` is "nld" (with `where` and `split`) or "accuracy" (then `target` is "state",
+        "parity linear" or "parity hidden"). `position` is the column: for probes the last token of
+        sequences of `position` + 1 actions.
         """
         parts: list[tuple[Any, ...]]
         parts = [("nld", *key, None, grid) for key, grid in self.patching.items()]
@@ -119,18 +129,25 @@ class Signature:
 
 
 def signature(
-    algorithm: str | Program,
-    group: Group | str,
+    program: str | Program,
+    group: GroupSpec,
     length: int,
     layers: int | None = None,
     pairs: int = 200,
     seed: int = 0,
     quotient: Quotient | str | None = None,
+    by: Quotient | None = None,
 ) -> Signature:
-    """Predict for `layers` layers (default: what the algorithm needs), on so many random pairs of
-    sequences that differ in the first action."""
-    of = named(group) if isinstance(group, str) else group
-    program = _program(algorithm, of, quotient)
+    """The prediction for `layers` layers (default: what the algorithm needs), from random pairs of
+    sequences that differ in the first action.
+
+    Args:
+        quotient: what parity-associative counts first, if not parity.
+        by: the quotient that takes the place of parity in splits and probes.
+    """
+    of = resolve_group(group)
+    program = _program(program, of, quotient)
+    classes = of.parity if by is None else by.map
     if length < 2:
         raise StatetraceError(f"length {length} is too short for a signature: use 2 or more")
     if pairs < 1:
@@ -141,11 +158,11 @@ def signature(
     if (layers + 1) * length * max(pairs, _SAMPLE) > MAX_CELLS:
         raise StatetraceError(
             f"the {program.name} algorithm with {layers} layers, length {length} and {pairs} pairs "
-            "makes too large a table: use shorter sequences or fewer pairs"
+            "need too large a table: use shorter sequences or fewer pairs"
         )
-    clean, corrupted = _pairs(of, length, pairs, seed)
-    grids, kept = _patch(program, clean, corrupted, layers)
-    splits = _splits(of, clean[kept], corrupted[kept])
+    clean, corrupted = corrupted_pairs(of, length, pairs, seed)
+    grids, restored, differ = _patch(program, clean, corrupted, layers)
+    splits = split_pairs(classes, clean[differ], corrupted[differ])
     means = {
         (where, split): _mean(values[:, :, chosen])
         for where, values in grids.items()
@@ -157,10 +174,40 @@ def signature(
         length,
         layers + 1,
         means,
+        {split: _mean(restored[:, :, chosen]) for split, chosen in splits.items()},
         _state_probe(program, layers, length),
-        None if of.parity is None else _parity_probe(program, layers, length, of.parity),
+        None if classes is None else _parity_probe(program, layers, length, classes),
         {split: int(chosen.sum()) for split, chosen in splits.items()},
     )
+
+
+def predict_all(
+    group: GroupSpec,
+    length: int,
+    pairs: int = 200,
+    seed: int = 0,
+    quotient: str | None = None,
+) -> dict[str, tuple[Program, Signature] | str]:
+    """Every algorithm, registered ones included -> its program and signature, or why the group has
+    none."""
+    of = resolve_group(group)
+    if quotient is not None:
+        of.quotient(quotient)  # a misspelt one is an error, not a missing algorithm
+    predicted: dict[str, tuple[Program, Signature] | str] = {}
+    for name in algorithm_names():
+        try:
+            program = algorithm(name, of, quotient if name == "parity-associative" else None)
+        except StatetraceError as reason:
+            predicted[name] = str(reason)
+            continue
+        make = signature if is_builtin(name) else plugins.guarded("algorithm", name, signature)
+        try:
+            predicted[program.name] = program, make(program, of, length, pairs=pairs, seed=seed)
+        except StatetraceError as reason:
+            if is_builtin(name):
+                raise  # the length or the number of pairs
+            predicted[name] = str(reason)
+    return predicted
 
 
 def _program(name: str | Program, of: Group, quotient: Quotient | str | None) -> Program:
@@ -176,7 +223,7 @@ def _program(name: str | Program, of: Group, quotient: Quotient | str | None) ->
 # Patching
 
 
-def _pairs(of: Group, length: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def corrupted_pairs(of: Group, length: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Unique clean sequences, and the same with another first action; [P, T] each."""
     clean = unique_sequences(of, min(n, of.order**length), length, seed).actions.astype(np.int64)
     rng = np.random.default_rng([seed, length, CORRUPTION])
@@ -185,35 +232,40 @@ def _pairs(of: Group, length: int, n: int, seed: int) -> tuple[np.ndarray, np.nd
     return clean, corrupted
 
 
-def _splits(of: Group, clean: np.ndarray, corrupted: np.ndarray) -> dict[str, Mask]:
+def split_pairs(
+    classes: NDArray[Any] | None, clean: np.ndarray, corrupted: np.ndarray
+) -> dict[str, Mask]:
     splits = {"all": np.ones(len(clean), dtype=bool)}
-    if of.parity is not None:
-        ends = (of.parity[scan(of, actions)[:, -1]] for actions in (clean, corrupted))
-        splits["same"] = np.equal(*ends)
+    if classes is not None:  # the other actions are equal, so the first decides
+        splits["same"] = classes[clean[:, 0]] == classes[corrupted[:, 0]]
         splits["opposite"] = ~splits["same"]
     return splits
 
 
 def _patch(
     program: Program, clean: np.ndarray, corrupted: np.ndarray, layers: int
-) -> tuple[dict[str, np.ndarray], Mask]:
-    """where -> NLD [rows, T, kept], and which pairs were kept [P]: those with two answers."""
+) -> tuple[dict[str, np.ndarray], np.ndarray, Mask]:
+    """For the D pairs with two answers: where -> NLD [rows, T, D], and under prefix patching
+    whether the clean answer is restored [rows, T, D]; which pairs these are [P]."""
     tables = [program.run(actions, layers).h for actions in (clean, corrupted)]
     differ = (tables[0][-1, :, -1] != tables[1][-1, :, -1]).any(-1)  # [P]
-    good, bad = (h[:, differ] for h in tables)  # [rows, kept, T, R]
+    good, bad = (h[:, differ] for h in tables)  # [rows, D, T, R]
     cells = _overwritten(clean.shape[1])
+    restored = np.full((layers + 1, clean.shape[1], good.shape[1]), np.nan)
     grids = {where: np.full((layers + 1, clean.shape[1], good.shape[1]), np.nan) for where in cells}
     if differ.any():
         used = dependencies(program, clean.shape[1], layers).used
         for row in range(layers + 1):
-            # Patches of cells that are equal anyway, or that the answer does not look at, make no
-            # difference, and without them most columns coincide.
+            # patches of equal cells, or of cells that the answer does not use, change nothing, and
+            # without them most columns coincide
             matter = used[row] & (good[row] != bad[row]).any((0, -1))  # [T]
             for where, masks in cells.items():
                 unique, column = np.unique(masks & matter, axis=0, return_inverse=True)
-                values = _patch_row(program, good, bad, row, unique)
+                values, same = _patch_row(program, good, bad, row, unique)
                 grids[where][row, : len(masks)] = values[column.ravel()]
-    return grids, differ
+                if where == "prefix":
+                    restored[row] = same[column.ravel()]
+    return grids, restored, differ
 
 
 def _overwritten(length: int) -> dict[str, Mask]:
@@ -228,11 +280,13 @@ def _overwritten(length: int) -> dict[str, Mask]:
 
 def _patch_row(
     program: Program, clean: np.ndarray, corrupted: np.ndarray, row: int, masks: Mask
-) -> np.ndarray:
-    """NLD [columns, P] of overwriting one row's cells by clean ones; tables [rows, P, T, R]."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """NLD of overwriting one row's cells by clean ones, and whether that restores the clean answer,
+    [columns, P] each; tables [rows, P, T, R]."""
     pairs, length, registers = clean.shape[1:]
     at_once = max(1, _AT_ONCE // (pairs * length * registers))
-    scores = []
+    scores, same = [], []
+    answer = program.read(clean[-1, :, -1])  # [P]
     for start in range(0, len(masks), at_once):
         chosen = masks[start : start + at_once, None, :, None]  # [C, 1, T, 1]
         h = np.where(chosen, clean[row], corrupted[row]).reshape(-1, length, registers)
@@ -240,11 +294,12 @@ def _patch_row(
             h = program.step(layer, h)
         final = h[:, -1].reshape(-1, pairs, registers)
         scores.append(_nld(final, clean[-1, :, -1], corrupted[-1, :, -1]))
-    return np.concatenate(scores)
+        same.append(program.read(final) == answer)
+    return np.concatenate(scores), np.concatenate(same)
 
 
 def _nld(final: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> np.ndarray:
-    """The module's first lines derive it: final [C, P, R], clean and corrupted [P, R]."""
+    """As derived at the top of this module: final [C, P, R], clean and corrupted [P, R]."""
     differ = clean != corrupted
     score = (1.0 + (final == clean) - (final == corrupted)) / 2
     return (score * differ).sum(-1) / differ.sum(-1)
@@ -271,27 +326,30 @@ def _state_probe(program: Program, layers: int, length: int) -> Grid:
 
 
 def _parity_probe(
-    program: Program, layers: int, length: int, parity: np.ndarray
+    program: Program, layers: int, length: int, classes: np.ndarray
 ) -> dict[str, Grid]:
-    """Even and odd states are equally many, so what is not known is right half of the time."""
-    known = _reached(program, layers, length)
-    for row in range(layers + 1):
-        known[row] |= not parity[list(program.unknown(row))].any()
-    shown = _parity_registers(program, layers, length, parity)
-    return {"linear": np.where(known, 1.0, 0.5), "hidden": np.where(known & shown, 1.0, 0.5)}
+    """Of parity, or of the quotient with these classes, which are equally large: what is not known
+    is guessed among the classes that remain possible."""
+    possible = [[len(np.unique(classes[list(program.unknown(r))]))] for r in range(layers + 1)]
+    linear = np.where(_reached(program, layers, length), 1.0, 1.0 / np.array(possible))
+    shown = _parity_registers(program, layers, length, classes)
+    chance = 1.0 / len(np.unique(classes))
+    return {"linear": linear, "hidden": np.where((linear == 1.0) & shown, 1.0, chance)}
 
 
-def _parity_registers(program: Program, layers: int, length: int, parity: np.ndarray) -> Mask:
-    """Where a register has one value after even and another after odd states: [rows, T]."""
+def _parity_registers(program: Program, layers: int, length: int, classes: np.ndarray) -> Mask:
+    """Where a register has one value for each class of states, all different: [rows, T]."""
     rng = np.random.default_rng([length, program.group.order])
     actions = rng.integers(0, program.group.order, size=(_SAMPLE, length))
-    odd = parity[scan(program.group, actions)].astype(bool)[..., None]  # [B, T, 1]
-    found = []
+    reached = classes[scan(program.group, actions)][..., None]  # [B, T, 1]
+    rows = []
     for h in program.run(actions, layers).h:  # [B, T, R]
         lows, highs = (
-            [extreme(np.where(chosen, h, beyond), axis=0) for chosen in (odd, ~odd)]
+            np.stack(
+                [extreme(np.where(reached == c, h, beyond), axis=0) for c in np.unique(classes)]
+            )
             for extreme, beyond in ((np.min, program.group.order), (np.max, -1))
-        )
-        one_value_each = (lows[0] == highs[0]) & (lows[1] == highs[1])
-        found.append((one_value_each & (lows[0] != lows[1])).any(-1))
-    return np.stack(found)
+        )  # [classes, T, R]
+        different = (np.diff(np.sort(lows, axis=0), axis=0) > 0).all(0)
+        rows.append(((lows == highs).all(0) & different).any(-1))
+    return np.stack(rows)

@@ -1,1 +1,1 @@
-"""From a recipe to a trained model: objective, loop, checkpoints."""
+"""From a recipe to a trained model: objectives, training loop, checkpoints."""

@@ -1,44 +1,27 @@
-"""How a run is watched: the loop tells, and whoever listens draws it."""
+"""Callbacks: how the command line, studies and tests follow a training run."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from statetrace.config.stages import Stage
 
 
-class Callback(Protocol):
-    """Hears of a run as it goes; the command line draws it."""
+class Callback:
+    """Receives the events of a run and does nothing with them; override what you need."""
 
-    def entered(self, stage: Stage) -> None:
-        """A stage of several begins, or is resumed."""
-        ...
+    def on_stage_start(self, stage: Stage) -> None:
+        """A stage of a recipe with several begins or is resumed."""
 
-    def started(self, step: int, steps: int) -> None: ...
+    def on_start(self, step: int, steps: int) -> None: ...
 
-    def stepped(self, step: int, train_loss: float) -> None: ...
+    def on_step(self, step: int, train_loss: float) -> None:
+        """Called at every step that is logged, evaluated or saved."""
 
-    def evaluated(self, record: dict[str, Any]) -> None: ...
+    def on_evaluation(self, record: dict[str, Any]) -> None: ...
 
-    def told(self, message: str) -> None: ...
+    def on_message(self, message: str) -> None: ...
 
-    def wants_stop(self) -> bool:
-        """Asked after every step; True ends the run there, with a checkpoint."""
-        ...
-
-
-class Quiet:
-    """A listener that does nothing."""
-
-    def entered(self, stage: Stage) -> None: ...
-
-    def started(self, step: int, steps: int) -> None: ...
-
-    def stepped(self, step: int, train_loss: float) -> None: ...
-
-    def evaluated(self, record: dict[str, Any]) -> None: ...
-
-    def told(self, message: str) -> None: ...
-
-    def wants_stop(self) -> bool:
+    def should_stop(self) -> bool:
+        """Checked after every step; True ends the run there, with a checkpoint."""
         return False

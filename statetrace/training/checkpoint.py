@@ -1,20 +1,18 @@
-"""Checkpoints that survive a power cut: written beside, flushed, renamed, and known by checksum.
+"""Checkpoints that survive a power cut: written to a temporary folder, flushed, then renamed.
 
-A checkpoint folder loads with `AutoModelForCausalLM.from_pretrained`. Next to the model stand
-`optimizer.safetensors` (moments by parameter name), `training.json` (step, recipe position,
-random state), where a stage has an auxiliary classifier `auxiliary.safetensors`, where the task is
-told in words the tokenizer (`AutoTokenizer.from_pretrained`), and `checksums.json`, written last.
+A checkpoint folder loads with `AutoModelForCausalLM.from_pretrained`. Besides the model it holds
+`optimizer.safetensors` (moments by parameter name), `training.json` (step, recipe, random state),
+`auxiliary.safetensors` if the stage has an auxiliary classifier, the tokenizer if the task is
+written as text (`AutoTokenizer.from_pretrained`), and `checksums.json`, written last.
 
 Cost: parameters x 12 bytes on disk, and one pass of SHA-256 over them when written and when read.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,15 +21,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from statetrace.models.checkpoint import quiet
-from statetrace.runs import Run, write_json
+from statetrace.runs import CHECKSUMS, Run, digest, write_json
 
-CHECKSUMS = "checksums.json"
 AUXILIARY = "auxiliary.safetensors"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything a checkpoint holds besides the model's configuration, as whole CPU tensors."""
+    """Everything a checkpoint holds besides the model's configuration, as full CPU tensors."""
 
     step: int
     weights: dict[str, torch.Tensor]
@@ -42,26 +39,26 @@ class Snapshot:
 
 
 def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
-    """Write `snapshot` as RUN/checkpoints/step-N and drop all but the newest `keep` (0: none)."""
+    """Write `snapshot` as RUN/checkpoints/step-N; delete all but the newest `keep` (0: none)."""
     final = run.checkpoint(snapshot.step)
-    beside = final.with_name(f".{final.name}.writing")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
+    temporary = final.with_name(f".{final.name}.writing")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
     with quiet():
-        model.save_pretrained(beside, state_dict=snapshot.weights)
-    save_file(snapshot.moments, beside / "optimizer.safetensors")
+        model.save_pretrained(temporary, state_dict=snapshot.weights)
+    save_file(snapshot.moments, temporary / "optimizer.safetensors")
     if snapshot.auxiliary:
-        save_file(snapshot.auxiliary, beside / AUXILIARY)
+        save_file(snapshot.auxiliary, temporary / AUXILIARY)
     for name, text in snapshot.files.items():
-        (beside / name).write_text(text, encoding="utf-8")
-    write_json(beside / "training.json", {"step": snapshot.step, **snapshot.state})
-    names = sorted(file.name for file in beside.iterdir())
-    write_json(beside / CHECKSUMS, {name: _digest(beside / name) for name in names})
-    for file in beside.iterdir():
+        (temporary / name).write_text(text, encoding="utf-8")
+    write_json(temporary / "training.json", {"step": snapshot.step, **snapshot.state})
+    names = sorted(file.name for file in temporary.iterdir())
+    write_json(temporary / CHECKSUMS, {name: digest(temporary / name) for name in names})
+    for file in temporary.iterdir():
         _flush(file)
-    _flush(beside)
-    shutil.rmtree(final, ignore_errors=True)  # only ever a damaged one that resume passed over
-    beside.rename(final)
+    _flush(temporary)
+    shutil.rmtree(final, ignore_errors=True)  # only ever a damaged one that resume skipped
+    temporary.rename(final)
     _flush(final.parent)
     if keep:
         for _, old in run.checkpoints()[:-keep]:
@@ -69,43 +66,19 @@ def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
     return final
 
 
-def damage(folder: Path) -> str | None:
-    """What is wrong with a checkpoint folder, or None if every file is as it was written."""
-    try:
-        sums = json.loads((folder / CHECKSUMS).read_text())
-    except (OSError, ValueError):
-        return f"{CHECKSUMS} is missing or unreadable"
-    for name, digest in sums.items():
-        if not (folder / name).is_file():
-            return f"{name} is missing"
-        if _digest(folder / name) != digest:
-            return f"{name} does not match its checksum"
-    return None
-
-
-def newest(run: Run, tell: Callable[[str], None]) -> tuple[int, Path] | None:
-    """The newest undamaged checkpoint; `tell` hears about each one passed over."""
-    for step, folder in reversed(run.checkpoints()):
-        trouble = damage(folder)
-        if trouble is None:
-            return step, folder
-        tell(f"checkpoint {folder} is damaged ({trouble}); using the one before it")
-    return None
-
-
 def ended(folder: Path) -> str | None:
-    """Why training ended at this checkpoint although steps were left, or None if it did not."""
-    return _noted(folder, "ended")
+    """The stopping rule that ended training at this checkpoint, or None."""
+    return _note(folder, "ended")
 
 
 def fingerprint(folder: Path) -> str | None:
-    """Of the data from outside that the stage of this checkpoint was trained on, if there were."""
-    return _noted(folder, "fingerprint")
+    """Of the data outside the run that the stage of this checkpoint was trained on, if any."""
+    return _note(folder, "fingerprint")
 
 
-def _noted(folder: Path, key: str) -> str | None:
-    found = json.loads((folder / "training.json").read_text()).get(key)
-    return None if found is None else str(found)
+def _note(folder: Path, key: str) -> str | None:
+    value = json.loads((folder / "training.json").read_text()).get(key)
+    return None if value is None else str(value)
 
 
 def moments(folder: Path) -> dict[str, torch.Tensor]:
@@ -113,14 +86,9 @@ def moments(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def auxiliary(folder: Path) -> dict[str, torch.Tensor]:
-    """Weights of the auxiliary classifier by parameter name; empty where there is none."""
+    """Weights of the auxiliary classifier by parameter name; empty if there is none."""
     file = folder / AUXILIARY
     return dict(load_file(file)) if file.is_file() else {}
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _flush(path: Path) -> None:

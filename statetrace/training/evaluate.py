@@ -1,4 +1,4 @@
-"""How well a model tracks the state, by length, on sequences it was not trained on."""
+"""Loss and accuracy of the state, by length, on sequences a model was not trained on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from statetrace.groups import Quotient
+from statetrace.models.predict import predict
 from statetrace.tasks.batch import Split
 from statetrace.tasks.word_problem import WordProblem
 
@@ -20,9 +21,9 @@ class Accuracy:
     """Per length 1..T (the state after the t-th action counts as length t).
 
     Attributes:
-        sequences: how many sequences were looked at.
+        sequences: how many sequences were evaluated.
         loss: mean cross entropy over the model's whole vocabulary, per length.
-        by_length: "state" and each quotient -> share of right answers, per length.
+        by_length: "state" and each quotient -> accuracy per length.
     """
 
     sequences: int
@@ -34,7 +35,7 @@ class Accuracy:
         return sum(values) / len(values)
 
     def record(self, step: int) -> dict[str, Any]:
-        """As a line of metrics.jsonl."""
+        """A record of metrics.jsonl."""
         return {
             "kind": "evaluation",
             "step": step,
@@ -45,14 +46,8 @@ class Accuracy:
         }
 
 
-def predict(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """Logits [B, T, vocab] in float32."""
-    logits: torch.Tensor = model(input_ids=tokens, use_cache=False).logits
-    return logits.float()
-
-
 def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """The paper's objective: mean cross entropy of s_t given a_0 ... a_t, every t alike."""
+    """The paper's objective: mean cross entropy of s_t given a_0 ... a_t over all t."""
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
@@ -68,14 +63,14 @@ def accuracy(
 ) -> Accuracy:
     """Evaluate on the first `sequences` of a split (default: all of it).
 
-    A quotient counts as right when the image of the predicted state is: parity accuracy is that of
-    the parity of the answer.
+    A quotient counts as correct if the image of the predicted state is: parity accuracy is the
+    accuracy of the prediction's parity.
     """
     n = min(len(split), sequences or len(split))
     length = split.actions.shape[1]
     device = split.actions.device
     maps = {q.name: torch.as_tensor(q.map.astype("int64"), device=device) for q in quotients}
-    right = {
+    correct = {
         what: torch.zeros(length, dtype=torch.long, device=device) for what in ("state", *maps)
     }
     total = torch.zeros(length, dtype=torch.float64, device=device)
@@ -84,18 +79,18 @@ def accuracy(
     try:
         for start in range(0, n, batch):
             rows = slice(start, min(start + batch, n))
-            made = split.rows(rows)
+            examples = split.rows(rows)
+            targets = examples.targets
             with autocast or nullcontext():
-                logits = predict(model, made.tokens)
+                logits = predict(model, examples.tokens)
             states = split.states[rows].long()
-            answers = task.read_out(logits).argmax(-1)  # [B, T]
-            right["state"] += (answers == states).sum(0)
+            predicted = task.read_out(logits).argmax(-1)  # [B, T]
+            correct["state"] += (predicted == states).sum(0)
             for name, image in maps.items():
-                right[name] += (image[answers] == image[states]).sum(0)
-            flat = logits.flatten(0, 1), made.targets.flatten()
-            each = F.cross_entropy(*flat, reduction="none").view(made.targets.shape)  # [B, T]
-            total += each[:, task.vocabulary.reads].sum(0)
+                correct[name] += (image[predicted] == image[states]).sum(0)
+            losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+            total += losses.view(targets.shape)[:, task.vocabulary.reads].sum(0)
     finally:
         model.train(was_training)
-    by_length = {what: (count.double() / n).tolist() for what, count in right.items()}
+    by_length = {what: (count.double() / n).tolist() for what, count in correct.items()}
     return Accuracy(n, (total / n).tolist(), by_length)

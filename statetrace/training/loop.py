@@ -1,13 +1,15 @@
 """A run from its first step to its last: resumable bit for bit, on one process or several.
 
-Stages hand on their last checkpoint, read from disk: whether a process went through the boundary or
-was started behind it, it has the same weights at the same addresses and no other memory.
+A stage starts from the last checkpoint of the one before it, read from disk. A process that passes
+the boundary and one that is started after it therefore have the same weights at the same addresses
+and no other state.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from statetrace.config.recipe import Recipe
@@ -17,7 +19,7 @@ from statetrace.groups import Group, group, store_group, stored_group
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
-from statetrace.training.callback import Callback, Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
 from statetrace.training.run_log import RunLog
 from statetrace.training.setup import TrainingPlan
@@ -26,8 +28,8 @@ from statetrace.training.trainer import Evaluation, Trainer
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: at which step (of which stage, where there are several), and whether that
-    was its last."""
+    """How a run ended: at which step (of which stage, if there are several), and whether that was
+    its last."""
 
     step: int
     finished: bool
@@ -37,8 +39,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a run stands: `step` steps of `stage` are done; `folder` has the weights, None where
-    there are none yet."""
+    """Where a run stands: `step` steps of `stage` are done; `folder` has the weights, None if there
+    are none yet."""
 
     stage: Stage
     step: int
@@ -48,38 +50,38 @@ class Position:
 def train(
     recipe: Recipe,
     run: Run,
-    listener: Callback,
+    callback: Callback | None = None,
     resume: bool = False,
     states: Group | None = None,
 ) -> Outcome:
-    """Train as the recipe says, into a run folder.
+    """Train a recipe into a run folder.
 
     A folder that already holds a run is only touched with `resume`, which continues it from its
-    newest undamaged checkpoint, and is harmless on a new or a finished run. Started by torchrun,
-    every process calls this; the leading one writes and speaks. `states` is the group where the
-    recipe only has its name.
+    newest undamaged checkpoint and is harmless on a new or a finished run. Under torchrun every
+    process calls this; only the leading one writes and reports. `states` is the group if the recipe
+    has only its name.
     """
-    began = time.perf_counter()
+    began, callback = time.perf_counter(), callback or Callback()
     with join(recipe.training.device) as world:
         states = states or _group(recipe, run)
-        plan = setup.make_plan(recipe, world, states)  # refuses nonsense before anything is written
+        plan = setup.make_plan(recipe, world, states)  # before anything is written
         if not world.leads:
-            return _train(plan, run, Quiet(), began)
+            return _train(plan, run, Callback(), began)
         run.check_new()
         if run.exists():
             _check_resumable(recipe, run, resume)
-        elif any(home(run, stage).checkpoints() for stage in recipe.stages):
+        elif any(stage_run(run, stage).checkpoints() for stage in recipe.stages):
             raise StatetraceError(
-                f"'{run.path}' holds checkpoints but no run.json that says what they are; "
+                f"'{run.path}' holds checkpoints but no run.json that describes them; "
                 "choose another --out"
             )
         with run.lock():
             store_group(run.path, states)
-            return _train(plan, run, listener, began)
+            return _train(plan, run, callback, began)
 
 
 def _group(recipe: Recipe, run: Run) -> Group:
-    """What the recipe names; where that is gone, what the run was begun with."""
+    """The group that the recipe names; if that is gone, the one stored in the run folder."""
     try:
         return group(recipe.task.group, recipe.task.notation)
     except StatetraceError:
@@ -91,30 +93,30 @@ def _group(recipe: Recipe, run: Run) -> Group:
 def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:
     if not resume:
         raise StatetraceError(
-            f"'{run.path}' already holds a run; --resume continues it, "
-            "another --out starts a new one"
+            f"'{run.path}' already holds a run; continue it with --resume, "
+            "or start a new one with another --out"
         )
     changed = recipe.differences(Recipe.of(run.recipe))
     if changed:
         raise StatetraceError(
-            f"'{run.path}' was begun with other settings: asked for {'; '.join(changed)}; "
+            f"'{run.path}' was started with other settings (now {'; '.join(changed)}); "
             "resume without these, or start a new run"
         )
 
 
-def home(run: Run, stage: Stage) -> Run:
-    """The folder a stage's checkpoints go to: the last stage's are the run's own."""
+def stage_run(run: Run, stage: Stage) -> Run:
+    """The folder for a stage's checkpoints; the last stage's are the run's own."""
     return run if stage.last else run.stage(stage.name)
 
 
-def find(plan: TrainingPlan, run: Run, listener: Callback) -> Position:
-    """Where to go on: behind the newest undamaged checkpoint of the latest stage that has one."""
+def find_position(plan: TrainingPlan, run: Run, callback: Callback) -> Position:
+    """Where to continue: after the newest undamaged checkpoint of the latest stage that has one."""
     stages = plan.recipe.stages
     for stage in reversed(stages):
-        found = checkpoint.newest(home(run, stage), listener.told)
-        if found is None:
+        newest = stage_run(run, stage).newest_checkpoint(callback.on_message)
+        if newest is None:
             continue
-        step, folder = found
+        step, folder = newest
         if not stage.last and _complete(stage, step, folder):
             return Position(stages[stage.number + 1], 0, folder)
         return Position(stage, step, folder)
@@ -125,86 +127,100 @@ def _complete(stage: Stage, step: int, folder: Path) -> bool:
     return step >= stage.training.steps or checkpoint.ended(folder) is not None
 
 
-def _train(plan: TrainingPlan, run: Run, listener: Callback, began: float) -> Outcome:
-    at = find(plan, run, listener)
-    if at.folder and at.step and _complete(at.stage, at.step, at.folder):
-        why = checkpoint.ended(at.folder) or f"all {at.stage.training.steps:,} steps are done"
-        listener.told(f"'{run.path}' is finished: {why}")
-        return Outcome(at.step, True, at.folder, at.stage.label)
-    book = RunLog(plan, run, listener, began)
+def _train(plan: TrainingPlan, run: Run, callback: Callback, began: float) -> Outcome:
+    position = find_position(plan, run, callback)
+    stage, step, folder = position.stage, position.step, position.folder
+    if folder and step and _complete(stage, step, folder):
+        why = checkpoint.ended(folder) or f"all {stage.training.steps:,} steps are done"
+        callback.on_message(f"'{run.path}' is finished: {why}")
+        return Outcome(step, True, folder, stage.label)
+    log = RunLog(plan, run, callback, began)
     try:
-        outcome = _stages(plan, run, book, listener, at)
+        outcome = _train_stages(plan, run, log, callback, position)
     except BaseException as error:
-        book.close(f"{type(error).__name__}: {error}"[:500])
+        log.close(f"{type(error).__name__}: {error}"[:500])
         raise
-    book.close("finished" if outcome.finished else "stopped")
+    log.close("finished" if outcome.finished else "stopped")
     return outcome
 
 
-def _stages(
-    plan: TrainingPlan, run: Run, book: RunLog, listener: Callback, at: Position
+def _train_stages(
+    plan: TrainingPlan, run: Run, log: RunLog, callback: Callback, position: Position
 ) -> Outcome:
     while True:
-        trainer = take_up(plan, run, at)
-        if at.stage.label is not None:
-            listener.entered(at.stage)
-        book.enter(trainer, at.step)
-        outcome, stop = _steps(trainer, book, listener, at.step)
-        if at.stage.last or not outcome.finished:
-            return outcome
-        if stop:
-            return replace(outcome, finished=False)
-        del trainer  # the next stage's model and optimizer need its memory
-        at = Position(plan.recipe.stages[at.stage.number + 1], 0, outcome.checkpoint)
+        stage, start = position.stage, position.step
+        trainer = make_trainer(plan, run, position)
+        if stage.label is not None:
+            callback.on_stage_start(stage)
+        log.start_stage(trainer, start)
+        callback.on_start(start, stage.training.steps)
+        pairs, end = [(trainer, log)], stage.training.steps
+        step, ended, stopped = train_stage(pairs, trainer.step, start, end, callback)
+        folder = trainer.run.checkpoint(step)
+        finished = ended or step == end
+        if stage.last or not finished or stopped:
+            return Outcome(step, finished and (stage.last or not stopped), folder, stage.label)
+        del trainer, pairs  # the next stage's model and optimizer need its memory
+        position = Position(plan.recipe.stages[stage.number + 1], 0, folder)
 
 
-def take_up(plan: TrainingPlan, run: Run, at: Position) -> Trainer:
-    """What goes on from there: with a fresh optimizer at the beginning of a stage."""
-    plan = plan.at(at.stage)
-    if at.folder is None or at.step == 0:
-        return Trainer(plan, home(run, at.stage), setup.make_model(plan, at.folder))
-    trainer = Trainer(plan, home(run, at.stage), load_checkpoint(at.folder))
-    trainer.resume(at.folder)
+def make_trainer(plan: TrainingPlan, run: Run, position: Position) -> Trainer:
+    """The trainer that continues from a position, with a new optimizer at the start of a stage."""
+    plan, folder = plan.at(position.stage), position.folder
+    checkpoints = stage_run(run, position.stage)
+    if folder is None or position.step == 0:
+        return Trainer(plan, checkpoints, setup.make_model(plan, folder))
+    trainer = Trainer(plan, checkpoints, load_checkpoint(folder))
+    trainer.resume(folder)
     return trainer
 
 
-def _steps(trainer: Trainer, book: RunLog, listener: Callback, start: int) -> tuple[Outcome, bool]:
-    """One stage to its end, or to where someone wants to stop (then the second value is True)."""
-    stage, run, world = trainer.stage, trainer.run, trainer.plan.world
-    steps, stop = stage.training.steps, False
-    listener.started(start, steps)
+def train_stage(
+    trainers: Sequence[tuple[Trainer, RunLog]],
+    train_step: Callable[[int], None],
+    start: int,
+    end: int,
+    callback: Callback,
+) -> tuple[int, bool, bool]:
+    """Train one stage from step `start` to step `end`, for one trainer or for several in parallel.
+
+    Returns the last step, whether a stopping rule ended the stage there, and whether the callback
+    asked to stop; the last step always has a checkpoint.
+    """
+    stage, world = trainers[0][0].stage, trainers[0][0].plan.world
+    steps, step, ended, stopped = stage.training.steps, start, False, False
     if start == 0:
-        book.evaluation(0, trainer.evaluate(0))
-    for index in range(start, steps):
-        trainer.step(index)
-        done = index + 1
-        stop = world.size == 1 and listener.wants_stop()
-        log = done % stage.evaluation.log_every == 0 or done == steps
-        evaluate = done % stage.evaluation.evaluate_every == 0 or done == steps
-        save = done % stage.checkpoint.checkpoint_every == 0 or done == steps or stop
-        if log or evaluate or save:
-            latest = trainer.read_losses()
-            listener.stepped(done, latest)
-        if log:
-            book.training(done, latest)
-        why, ended = None, False
-        if evaluate:
-            found = trainer.evaluate(done)
-            book.evaluation(done, found)
-            why = _rule(stage, done, found) if done < steps else None
-            ended = world.agreed(why is not None)  # rounding may differ between processes
-        if save or ended:
-            trainer.save(done, why)
-        if ended or (stop and done < steps):
-            return Outcome(done, ended, run.checkpoint(done), stage.label), stop
-    return Outcome(steps, True, run.checkpoint(steps), stage.label), stop
+        for trainer, log in trainers:
+            log.evaluation(trainer.evaluate(0))
+    while step < end and not ended and not stopped:
+        train_step(step)
+        step += 1
+        stopped = world.size == 1 and callback.should_stop()
+        logs = step % stage.evaluation.log_every == 0 or step == steps
+        evaluates = step % stage.evaluation.evaluate_every == 0 or step == steps
+        saves = step % stage.checkpoint.checkpoint_every == 0 or step == end or stopped
+        if not (logs or evaluates or saves):
+            continue
+        for trainer, log in trainers:
+            loss, why = trainer.read_losses(), None
+            callback.on_step(step, loss)
+            if logs:
+                log.training(step, loss)
+            if evaluates:
+                evaluation = trainer.evaluate(step)
+                log.evaluation(evaluation)
+                why = _stopping_reason(stage, step, evaluation) if step < steps else None
+                ended = world.agreed(why is not None)  # rounding may differ between processes
+            if saves or ended:
+                trainer.save(step, why)
+    return step, ended, stopped
 
 
-def _rule(stage: Stage, step: int, found: Evaluation) -> str | None:
-    """Why a stage may end before its last step, or None if it may not."""
-    wanted, least = stage.training.stop_at, stage.training.stop_loss
-    if wanted is not None and found.accuracy >= wanted:
-        return f"{found.accuracy:.2%} were right at step {step:,}, and stop_at is {wanted:g}"
-    if least is not None and found.loss <= least:
-        return f"the loss was {found.loss:.4f} at step {step:,}, and stop_loss is {least:g}"
+def _stopping_reason(stage: Stage, step: int, evaluation: Evaluation) -> str | None:
+    """Why a stage may end before its last step, or None."""
+    settings, accuracy, loss = stage.training, evaluation.accuracy, evaluation.loss
+    if settings.stop_at is not None and accuracy >= settings.stop_at:
+        return f"accuracy was {accuracy:.2%} at step {step:,}, and stop_at is {settings.stop_at:g}"
+    if settings.stop_loss is not None and loss <= settings.stop_loss:
+        return f"the loss was {loss:.4f} at step {step:,}, and stop_loss is {settings.stop_loss:g}"
     return None

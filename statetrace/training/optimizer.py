@@ -1,4 +1,4 @@
-"""AdamW, what changes with the step (learning rate, length), and its state as named tensors."""
+"""AdamW, its schedules (learning rate, sequence length), and its state as named tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from statetrace.config.settings import TrainingSettings
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
-FALL = 0.3
-"""Share of the steps over which a trapezoid schedule falls."""
+DECAY_SHARE = 0.3
+"""Share of the steps over which a trapezoid schedule decays."""
 
 SHORTEST = 3
 """Actions per sequence at the start of a run whose sequences grow."""
@@ -32,7 +32,7 @@ def adamw(model: nn.Module, settings: TrainingSettings) -> torch.optim.AdamW:
 
 
 def learning_rate(settings: TrainingSettings, step: int) -> float:
-    """The rate used by step `step` (from 0): a rise over `warmup` steps, then the decay to 0."""
+    """The rate of step `step` (from 0): linear warm-up, then decay to 0."""
     if step < settings.warmup:
         return settings.learning_rate * (step + 1) / settings.warmup
     progress = (step - settings.warmup) / (settings.steps - settings.warmup)
@@ -40,13 +40,13 @@ def learning_rate(settings: TrainingSettings, step: int) -> float:
         "linear": 1 - progress,
         "cosine": (1 + math.cos(math.pi * progress)) / 2,
         "constant": 1.0,
-        "trapezoid": min(1.0, (1 - progress) / FALL),
+        "trapezoid": min(1.0, (1 - progress) / DECAY_SHARE),
     }
     return settings.learning_rate * factors[settings.schedule]
 
 
 def current_length(settings: TrainingSettings, step: int, length: int) -> int:
-    """Actions per training sequence at step `step`: growing linearly, then all of them."""
+    """Actions per training sequence at step `step`: growing linearly, then constant."""
     growing = settings.grow * settings.steps
     if step >= growing or length <= SHORTEST:
         return length
@@ -58,8 +58,8 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
         group["lr"] = rate
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """A CPU copy of a tensor, gathered from all processes if it is sharded (collective then)."""
+def gather(tensor: torch.Tensor) -> torch.Tensor:
+    """A CPU copy of a tensor; if it is sharded, gathered from all processes (a collective call)."""
     full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
     return full.detach().to("cpu", copy=True).contiguous()
 
@@ -69,7 +69,7 @@ def export(
 ) -> dict[str, torch.Tensor]:
     """The optimizer's state as 'parameter/moment' -> tensor."""
     return {
-        f"{name}/{moment}": whole(optimizer.state[parameter][moment])
+        f"{name}/{moment}": gather(optimizer.state[parameter][moment])
         for name, parameter in names
         if parameter in optimizer.state
         for moment in MOMENTS
@@ -81,11 +81,11 @@ def restore(
     names: Iterable[tuple[str, nn.Parameter]],
     saved: dict[str, torch.Tensor],
 ) -> None:
-    """Put back what `export` gave, sharded like the parameters it belongs to."""
+    """Load what `export` returned, sharded like the parameters."""
     for name, parameter in names:
         if f"{name}/step" not in saved:
             continue
-        # the fused kernels want the step count on the parameter's own device
+        # fused AdamW requires the step count on the parameter's device
         state = {"step": saved[f"{name}/step"].to(parameter.device)}
         for moment in ("exp_avg", "exp_avg_sq"):
             state[moment] = _like(parameter, saved[f"{name}/{moment}"])
@@ -93,14 +93,16 @@ def restore(
 
 
 @torch.no_grad()
-def put(names: Iterable[tuple[str, nn.Parameter]], saved: dict[str, torch.Tensor]) -> None:
-    """Overwrite parameters with what was saved of them."""
+def load_parameters(
+    names: Iterable[tuple[str, nn.Parameter]], saved: dict[str, torch.Tensor]
+) -> None:
+    """Overwrite parameters with saved values."""
     for name, parameter in names:
         parameter.copy_(_like(parameter, saved[name]))
 
 
 def _like(parameter: nn.Parameter, value: torch.Tensor) -> torch.Tensor:
-    """A whole tensor on the parameter's device, sharded as it is."""
+    """A full tensor on the parameter's device, sharded like the parameter."""
     value = value.to(parameter.device)
     if isinstance(parameter, DTensor):
         return distribute_tensor(value, parameter.device_mesh, parameter.placements)

@@ -1,8 +1,8 @@
-"""One process or several: who we are, and how a model is spread over us.
+"""One process or several, and how a model is spread over them.
 
-Started by torchrun, `ddp` keeps a copy of the model in every process and `fsdp` (FSDP2) shards
-parameters, gradients and optimizer state, for models that do not fit one GPU. Either way a batch
-is the same global batch, so the loss curve is that of one process up to rounding.
+Under torchrun, `ddp` keeps a copy of the model in every process, and `fsdp` (FSDP2) shards
+parameters, gradients and optimizer state, for models that do not fit one GPU. The global batch is
+the same either way, so the loss curve equals that of one process up to rounding.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from statetrace.config.settings import DEVICES, one_of
 from statetrace.errors import StatetraceError
 from statetrace.models import anatomy
+from statetrace.models.device import pick_device
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among its siblings."""
+    """This process among all of them."""
 
     rank: int
     size: int
     device: torch.device
-    mesh: DeviceMesh | None = None  # of all siblings, where there are any
+    mesh: DeviceMesh | None = None  # of all processes, if there are several
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes files and speaks."""
+        """Whether this process writes files and reports."""
         return self.rank == 0
 
     def part(self, batch: int) -> slice:
@@ -47,7 +47,7 @@ class World:
         return slice(self.rank * share, (self.rank + 1) * share)
 
     def check_shares(self, batch: int, accumulate: int) -> None:
-        """Refuse a batch that does not fall into equal parts: their mean would be another loss."""
+        """Refuse a batch that does not split into equal parts, whose mean would not be its loss."""
         if batch % (self.size * accumulate):
             raise StatetraceError(
                 f"batch {batch} cannot be shared by {self.size} processes in {accumulate} parts "
@@ -67,20 +67,11 @@ class World:
         return bool(flag.item())
 
 
-def pick_device(wanted: str) -> torch.device:
-    """`auto` is the GPU where there is one."""
-    one_of("device", wanted, DEVICES)
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise StatetraceError("device 'cuda' was asked for, but there is no CUDA GPU; use cpu")
-    if wanted == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-
-
 @contextlib.contextmanager
-def join(wanted_device: str) -> Iterator[World]:
-    """Join the siblings torchrun started, if it did; leave them at the end, come what may."""
-    device = pick_device(wanted_device)
+def join(device_name: str) -> Iterator[World]:
+    """Join the processes that torchrun started, if it did, and leave them at the end in any
+    case."""
+    device = pick_device(device_name)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     size = int(os.environ.get("WORLD_SIZE", 1))
@@ -93,15 +84,15 @@ def join(wanted_device: str) -> Iterator[World]:
         yield World(dist.get_rank(), size, device, mesh)
     finally:
         dist.destroy_process_group()
-        # A group's threads end with the group, and threads that outlive the interpreter may abort
-        # the process. The mesh stays in caches of torch, sharded modules in cycles: let go of both.
+        # Threads of a process group that outlive the interpreter may abort the process. torch
+        # caches the mesh, and sharded modules are in reference cycles: release both.
         getattr(mesh, "_pg_registry", {}).clear()
         gc.collect()
 
 
 def spread(model: nn.Module, world: World, how: str, inside: Any = None) -> nn.Module:
-    """The module to call in training: the model itself, its DDP wrapper, or its sharded self.
-    `inside` is the Hugging Face model, where `model` is more than that."""
+    """The module to call in training: the model itself, its DDP wrapper, or the sharded model.
+    `inside` is the Hugging Face model if `model` wraps one."""
     if world.size == 1:
         return model
     if how == "fsdp":
@@ -113,5 +104,5 @@ def spread(model: nn.Module, world: World, how: str, inside: Any = None) -> nn.M
 
 
 def local_gradients(module: nn.Module) -> AbstractContextManager[None]:
-    """Inside, a DDP wrapper does not average gradients: for all but the last part of a batch."""
+    """A context in which DDP does not average gradients, for all but the last part of a batch."""
     return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()

@@ -1,7 +1,7 @@
-"""Keeps run.json and metrics.jsonl while a run is worked on; only the leading process writes.
+"""Writes run.json and metrics.jsonl during training; only the leading process writes.
 
-Clock times go into run.json alone, so that metrics.jsonl is the same for equal runs. Records carry
-their stage where a recipe has more than one.
+Clock times go into run.json alone, so that equal runs have equal metrics.jsonl files. Records name
+their stage if the recipe has more than one.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from statetrace.training.writers import Writer, writers
 
 
 class RunLog:
-    """One sitting at a run, from where it stood; it may pass through several stages. Its time is
-    counted from `began` (of time.perf_counter), so that the making of the data is in it."""
+    """The log of one session, which may pass through several stages. Its time is counted from
+    `began` (of time.perf_counter), so that it includes generating the data."""
 
-    def __init__(self, plan: TrainingPlan, run: Run, listener: Callback, began: float) -> None:
-        self._plan, self._run, self._listener = plan, run, listener
+    def __init__(self, plan: TrainingPlan, run: Run, callback: Callback, began: float) -> None:
+        self._plan, self._run, self._callback = plan, run, callback
         self._stage = plan.stage
         self._began = began
         self._session: dict[str, Any] | None = None
         self._writers: list[Writer] = []
 
-    def enter(self, trainer: Trainer, start: int) -> None:
-        """A stage is about to go on from step `start`: forget what was logged beyond it."""
+    def start_stage(self, trainer: Trainer, start: int) -> None:
+        """Prepare to continue a stage from step `start`: drop the records after it."""
         self._stage = stage = trainer.stage
         if not self._plan.world.leads:
             return
         info: dict[str, Any] = self._run.info if self._run.exists() else {"format": 1}
         sessions = info.get("sessions", [])
         if self._session is None:
-            self._writers = writers(self._run, self._plan.recipe)  # may refuse
+            self._writers = writers(self._run, self._plan.recipe)
             self._session = {"started": _now(), "from_step": start}
             if stage.label is not None:
                 self._session["from_stage"] = stage.label
-            sessions = [*sessions, self._session]  # now: who is killed closes no book
+            sessions = [*sessions, self._session]  # now: a killed process never closes its log
         self._run.write_info(
             info
             | {
                 "sessions": sessions,
                 "recipe": self._plan.recipe.to_dict(),
                 "parameters": sum(p.numel() for p in trainer.model.parameters()),
-                "training_sequences": len(self._plan.splits[0]),
-                **setup.surroundings(self._plan.world),
+                "training_sequences": len(self._plan.training_split),
+                **setup.environment(self._plan.world),
             }
         )
-        before = [one.name for one in self._plan.recipe.stages[: stage.number]]
-        self._run.forget_after(start if start else -1, stage.label, before)
+        earlier = [other.name for other in self._plan.recipe.stages[: stage.number]]
+        self._run.forget_after(start if start else -1, stage.label, earlier)
 
     def training(self, step: int, loss: float) -> None:
         rate = learning_rate(self._stage.training, step - 1)
         self._write({"kind": "training", "step": step, "loss": loss, "learning_rate": rate})
 
-    def evaluation(self, step: int, found: Evaluation) -> None:
-        for record in found.records:
-            self._listener.evaluated(self._write(record))
+    def evaluation(self, evaluation: Evaluation) -> None:
+        for record in evaluation.records:
+            self._callback.on_evaluation(self._write(record))
 
     def _write(self, record: dict[str, Any]) -> dict[str, Any]:
         if self._stage.label is not None:
@@ -74,8 +74,8 @@ class RunLog:
         return record
 
     def close(self, ended: str) -> None:
-        """The sitting is over; one that never began leaves no trace, and one that was killed has
-        no end."""
+        """End the session. One that never started leaves no trace; one that was killed has no
+        end."""
         if self._session is None:
             return
         for writer in self._writers:

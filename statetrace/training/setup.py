@@ -1,4 +1,4 @@
-"""From the words of a recipe to the objects of a run: task, data, model, precision."""
+"""What a run needs before its first step: data, objectives, model, precision, determinism."""
 
 from __future__ import annotations
 
@@ -20,208 +20,162 @@ from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
 from statetrace.models import (
-    ModelSpec,
     attends,
     build,
     check_label,
     layer_count,
     load_checkpoint,
     load_pretrained,
-    locate_tokenizer,
-    positions,
 )
-from statetrace.tasks import tokenizer
-from statetrace.tasks.sentences import sentences
-from statetrace.tasks.sequences import Sequences
-from statetrace.tasks.word_problem import WordProblem, word_problem
-from statetrace.training import fused as program
-from statetrace.training.objectives import kind, make_objective
+from statetrace.models.from_recipe import (
+    keeps_vocabulary,
+    make_splits,
+    make_task,
+    max_length,
+    model_spec,
+)
+from statetrace.tasks.batch import Split
+from statetrace.tasks.word_problem import WordProblem
+from statetrace.training import fused
+from statetrace.training.objectives import Objective, make_objective, objective_kind
 from statetrace.training.parallel import World
-
-POSITIONS_AHEAD = 2
-"""A model gets positions for this many training lengths, so that longer inputs can be tried."""
 
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """A recipe that was found to make sense, and what it takes to follow it.
+    """A validated recipe and everything that training it needs.
 
-    `stage` is the one at hand; `at` gives the plan of another.
+    Attributes:
+        stage: the current stage; `at` gives the plan of another.
+        training_split: the training sequences, on the device.
+        analysis: the held-out sequences.
+        objectives: of every stage, in order.
     """
 
     recipe: Recipe
     stage: Stage
     world: World
     task: WordProblem
-    splits: tuple[Sequences, Sequences]
+    training_split: Split
+    analysis: Split
     quotients: tuple[Quotient, ...]
     autocast: AbstractContextManager[Any]
+    objectives: tuple[Objective, ...] = ()
+
+    @property
+    def objective(self) -> Objective:
+        return self.objectives[self.stage.number]
 
     def at(self, stage: Stage) -> TrainingPlan:
         return replace(self, stage=stage)
 
+    def with_recipe(self, recipe: Recipe) -> TrainingPlan:
+        """The plan of a recipe that differs in its seed alone; the sequences are shared."""
+        plan = replace(self, recipe=recipe, stage=recipe.stages[0])
+        return replace(plan, objectives=tuple(make_objective(plan, s) for s in recipe.stages))
+
 
 def make_plan(recipe: Recipe, world: World, states: Group | None = None) -> TrainingPlan:
-    """Refuses, before any work, what cannot be done; `states` is the group that the recipe names,
-    where the recipe alone does not determine it."""
+    """Check the whole recipe, all stages included, before any training. `states` is the group if
+    the recipe has only its name."""
     for stage in recipe.stages:
         world.check_shares(stage.training.batch, stage.training.accumulate)
-    model_spec(recipe)
+    spec = model_spec(recipe)
     be_deterministic(recipe, world.device)
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
     task = make_task(recipe, states=states)
+    training, analysis = make_splits(recipe, task)
     plan = TrainingPlan(
         recipe=recipe,
         stage=recipe.stages[0],
         world=world,
         task=task,
-        splits=make_splits(recipe, task),
+        training_split=task.split(training, world.device),
+        analysis=task.split(analysis[: recipe.evaluation.evaluate_sequences], world.device),
         quotients=make_quotients(recipe, task),
         autocast=autocast(recipe, world.device),
-    )
-    for stage in recipe.stages:
-        _refuse_program(recipe, _not_by_program(stage, world))
-        auxiliary = make_objective(plan, stage).auxiliary
-        if auxiliary is not None:
-            auxiliary.layer_of(layer_count(model_spec(recipe)))
+    ).with_recipe(recipe)
+    for stage, objective in zip(recipe.stages, plan.objectives, strict=True):
+        _check_fused_step(recipe, _unsupported_by_fused_step(stage, world))
+        if objective.auxiliary is not None:
+            objective.auxiliary.resolve_layer(layer_count(spec))
     return plan
 
 
-def make_task(
-    recipe: Recipe, trained: Path | None = None, states: Group | None = None
-) -> WordProblem:
-    """The task; one in words that a checkpoint folder was `trained` on takes its tokenizer."""
-    wanted = recipe.task
-    task = word_problem(
-        states or wanted.group, wanted.length, wanted.actions, wanted.start_marker, wanted.notation
-    )
-    if wanted.form == "tokens":
-        return task
-    source = wanted.tokenizer or recipe.model.pretrained
-    file = None if source is None else locate_tokenizer(source)
-    if trained is not None and (trained / "tokenizer.json").is_file():
-        file = trained / "tokenizer.json"
-    read = None if file is None else tokenizer.read(file)
-    told = sentences(task.group, wanted.paraphrases, wanted.start_marker, read)
-    return replace(task, vocabulary=told)
+def make_model(plan: TrainingPlan, previous: Path | None = None) -> Any:
+    """The model a stage starts from, on the CPU in float32: a new one, random or pretrained, or
+    that of the `previous` stage's last checkpoint.
 
-
-def keeps_words(recipe: Recipe) -> bool:
-    """Whether the words of a pretrained model mean the same in the task."""
-    source, own = recipe.task.tokenizer, recipe.model.pretrained
-    return recipe.task.form == "text" and own is not None and source in (None, own)
-
-
-def make_splits(recipe: Recipe, task: WordProblem) -> tuple[Sequences, Sequences]:
-    wanted = recipe.task
-    folder = None if wanted.data is None else Path(wanted.data)
-    return task.splits(wanted.sequences, wanted.analysis_fraction, wanted.data_seed, folder)
-
-
-def model_spec(recipe: Recipe) -> ModelSpec:
-    wanted = recipe.model
-    return ModelSpec(
-        name=wanted.name,
-        layers=wanted.layers,
-        width=wanted.width,
-        heads=wanted.heads,
-        dropout=wanted.dropout,
-        init_std=wanted.init_std,
-        pretrained=wanted.pretrained,
-    )
-
-
-def max_length(recipe: Recipe, task: WordProblem) -> int:
-    """Tokens a model for this task must have positions for: also for longer inputs, as far as a
-    pretrained model has them, but at least for those it is trained on."""
-    wanted, needed = (task.vocabulary.tokens(n * task.length) for n in (POSITIONS_AHEAD, 1))
-    there = positions(model_spec(recipe))
-    if there is None:
-        return wanted
-    if there < needed:
-        raise StatetraceError(
-            f"length {task.length} takes {needed} tokens, but {recipe.model.pretrained!r} has "
-            f"{there} positions; use length {task.vocabulary.fitting(there)} or less, or a model "
-            "with more positions"
-        )
-    return min(wanted, there)
-
-
-def make_model(plan: TrainingPlan, before: Path | None = None) -> Any:
-    """The model a stage begins with, on the CPU in float32: a fresh one, from scratch or from
-    pretrained weights, or that of the last checkpoint `before` it.
-
-    From a stage with other words only the body is taken over; embedding and head are drawn anew,
-    spread as widely as the old ones.
+    After a stage with a different vocabulary only the body is kept; embedding and head are redrawn
+    with the mean and covariance of the old rows.
     """
-    task, stage, wanted = plan.task, plan.stage, plan.recipe.model.init_seed
-    seed = plan.recipe.training.seed if wanted is None else wanted
-    size = make_objective(plan, stage).vocabulary.size
-    if before is None:
+    stage, init_seed = plan.stage, plan.recipe.model.init_seed
+    seed = plan.recipe.training.seed if init_seed is None else init_seed
+    size = plan.objective.vocabulary.size
+    vocabularies = [objective_kind(s.settings.objective).vocabulary for s in plan.recipe.stages]
+    current = vocabularies[stage.number]
+    if previous is None:
         spec = model_spec(plan.recipe)
-        if spec.name != ModelSettings.name:  # by default a name contradicts nothing
+        if spec.name != ModelSettings.name:  # the default name contradicts nothing
             check_label(spec)
-        keep = keeps_words(plan.recipe) and kind(stage.wanted.objective).words == "elements"
-        return build(spec, size, max_length(plan.recipe, task), seed, keep)
-    names = [one.wanted.objective for one in plan.recipe.stages]
-    if kind(names[stage.number - 1]).words == kind(names[stage.number]).words:
-        return load_checkpoint(before)
-    return load_pretrained(str(before), size, seed=seed, scale=1.0)
+        keep = keeps_vocabulary(plan.recipe) and current == "elements"
+        return build(spec, size, max_length(plan.recipe, plan.task), seed, keep)
+    if vocabularies[stage.number - 1] == current:
+        return load_checkpoint(previous)
+    return load_pretrained(str(previous), size, seed=seed, scale=1.0)
 
 
 def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:
-    """What evaluations report besides the state; parity where it tells less than the state."""
-    wanted = recipe.evaluation.quotients
-    if wanted == "none":
+    """The quotients that evaluations report besides the state."""
+    names = recipe.evaluation.quotients
+    if names == "none":
         return ()
-    if wanted == "all":
+    if names == "all":
         return task.group.quotients()
-    if wanted == "parity" and (task.group.parity is None or task.group.order == 2):
+    if names == "parity" and (task.group.parity is None or task.group.order == 2):
         return ()  # in a group of two the state is its own parity
-    return task.quotients(tuple(name.strip() for name in wanted.split(",")))
+    return task.quotients(tuple(name.strip() for name in names.split(",")))
 
 
 def precision(recipe: Recipe, device: torch.device) -> torch.dtype:
-    """What matrix products are computed in."""
-    wanted = recipe.training.precision
-    if wanted == "auto":
-        wanted = "bfloat16" if device.type == "cuda" else "float32"
-    return torch.float32 if wanted == "float32" else torch.bfloat16
+    """The type that matrix products are computed in."""
+    name = recipe.training.precision
+    if name == "auto":
+        name = "bfloat16" if device.type == "cuda" else "float32"
+    return torch.float32 if name == "float32" else torch.bfloat16
 
 
 def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any]:
-    """bfloat16 autocast where it is wanted and safe."""
     if precision(recipe, device) == torch.float32:
         return nullcontext()
     if device.type == "cpu":
         raise StatetraceError(
-            "precision 'bfloat16' on a CPU can end the process with an illegal instruction; "
+            "precision 'bfloat16' can end the process with an illegal instruction on a CPU; "
             "use float32 there"
         )
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def wants_program(plan: TrainingPlan, config: Any, tokens: int) -> bool:
-    """Whether a stage on sequences of so many tokens is trained by the program: by default on CUDA,
-    where it can be."""
+def use_fused_step(plan: TrainingPlan, config: Any, tokens: int) -> bool:
+    """Whether a stage on sequences of `tokens` tokens uses the fused training step: by default
+    wherever CUDA and the model allow it."""
     settings, device = plan.recipe.training, plan.world.device
-    reason = _not_by_program(plan.stage, plan.world)
-    reason = reason or program.why_not(config, device, tokens, precision(plan.recipe, device))
-    _refuse_program(plan.recipe, reason)
-    return reason is None and (
-        device.type == "cuda" if settings.program is None else settings.program
+    reason = _unsupported_by_fused_step(plan.stage, plan.world) or fused.unsupported_reason(
+        config, device, tokens, precision(plan.recipe, device)
     )
+    _check_fused_step(plan.recipe, reason)
+    requested = device.type == "cuda" if settings.program is None else settings.program
+    return reason is None and requested
 
 
-def _refuse_program(recipe: Recipe, reason: str | None) -> None:
-    """Where it was asked for and there is a reason against it."""
+def _check_fused_step(recipe: Recipe, reason: str | None) -> None:
     if recipe.training.program and reason is not None:
-        raise StatetraceError(f"program true is impossible here: {reason}; leave it out")
+        raise StatetraceError(f"program = true is not supported here: {reason}; leave it out")
 
 
-def _not_by_program(stage: Stage, world: World) -> str | None:
-    """What about a stage, whatever its model, the program cannot do."""
+def _unsupported_by_fused_step(stage: Stage, world: World) -> str | None:
+    """Why a stage cannot use the fused training step, whatever its model."""
     if world.size > 1:
         return f"there are {world.size} processes"
     if stage.training.accumulate > 1:
@@ -229,29 +183,29 @@ def _not_by_program(stage: Stage, world: World) -> str | None:
     return None
 
 
-def wants_compile(plan: TrainingPlan, by_program: bool) -> bool:
-    """By default on CUDA, but not where the program trains, the model is sharded, or it is a
-    recurrent one, whose loop over the positions would be unrolled."""
+def use_compile(plan: TrainingPlan, uses_fused_step: bool) -> bool:
+    """By default on CUDA, except with the fused training step, a sharded model, or a recurrent one,
+    whose loop over positions would be unrolled."""
     settings, world = plan.recipe.training, plan.world
-    sharded = world.size > 1 and settings.parallel == "fsdp"
     if settings.compile is not None:
         return settings.compile
-    able = world.device.type == "cuda" and not sharded and attends(model_spec(plan.recipe))
-    return able and not by_program
+    sharded = world.size > 1 and settings.parallel == "fsdp"
+    compilable = world.device.type == "cuda" and not sharded and attends(model_spec(plan.recipe))
+    return compilable and not uses_fused_step
 
 
 WORKSPACE = {"CUBLAS_WORKSPACE_CONFIG": ":16:8", "CUBLASLT_WORKSPACE_SIZE": "128"}
-"""The smaller of the two sizes with which cuBLAS repeats itself, and the same in KiB for its light
-sister: with the larger one a step of Pythia-160M by the program takes 0.15 ms longer."""
+"""The smaller of the two sizes with which cuBLAS is deterministic, and the same in KiB for
+cuBLASLt: with the larger one a fused training step of Pythia-160M takes 0.15 ms longer."""
 
 
 def be_deterministic(recipe: Recipe, device: torch.device) -> None:
-    """Ask CUDA for kernels that repeat bit for bit; on a CPU they do anyway."""
+    """Choose CUDA kernels that repeat bit for bit; on a CPU all do."""
     if device.type == "cuda":
         for name, value in WORKSPACE.items():
             os.environ.setdefault(name, value)
         torch.use_deterministic_algorithms(recipe.training.deterministic)
-        # for finding bugs, and as costly as computing: new memory would be filled with NaN
+        # a debugging aid that costs as much as computing: it fills new memory with NaN
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         # compiled kernels are otherwise chosen by timing them, and may differ from run to run
         from torch._inductor import config as inductor
@@ -259,7 +213,7 @@ def be_deterministic(recipe: Recipe, device: torch.device) -> None:
         inductor.deterministic = recipe.training.deterministic
 
 
-def surroundings(world: World) -> dict[str, Any]:
+def environment(world: World) -> dict[str, Any]:
     """Versions and hardware, for run.json."""
     device = world.device
     versions = {"statetrace": __version__, "python": platform.python_version()}

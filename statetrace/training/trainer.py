@@ -1,8 +1,7 @@
-"""One model in training: a step, an evaluation, a checkpoint.
+"""One model in training: steps, evaluations, checkpoints.
 
-Nothing random is carried from step to step: batches come from (seed, stage, step), dropout masks
-from (seed, stage, step, process). A resumed run therefore repeats what an uninterrupted one would
-have done.
+No random state is carried from step to step: batches depend on (seed, stage, step), dropout masks
+on (seed, stage, step, process). A resumed run therefore repeats an uninterrupted one exactly.
 """
 
 from __future__ import annotations
@@ -18,23 +17,24 @@ import torch
 from torch import nn
 
 from statetrace.errors import StatetraceError
+from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.tasks.batch import Batch
 from statetrace.training import checkpoint, setup
-from statetrace.training.auxiliary import Reader, reading
-from statetrace.training.evaluate import accuracy, predict
-from statetrace.training.fused import Step
-from statetrace.training.objectives import Source, make_objective, measure
+from statetrace.training.auxiliary import ModelWithAuxiliary, evaluate_auxiliary
+from statetrace.training.evaluate import accuracy
+from statetrace.training.fused import FusedStep
+from statetrace.training.objectives import evaluate_objective
 from statetrace.training.objectives.objective import ROWS
 from statetrace.training.optimizer import (
     adamw,
     current_length,
     export,
+    gather,
     learning_rate,
-    put,
+    load_parameters,
     restore,
     set_learning_rate,
-    whole,
 )
 from statetrace.training.parallel import local_gradients, spread
 from statetrace.training.setup import TrainingPlan
@@ -44,21 +44,19 @@ class NonFiniteLoss(StatetraceError):
     """The loss became NaN or infinite."""
 
     def __init__(self, run: Run, step: int, value: float, rate: float) -> None:
-        kept = [folder for _, folder in run.checkpoints()]
-        where = f"the last good checkpoint is {kept[-1]}" if kept else "no checkpoint existed yet"
+        saved = [folder for _, folder in run.checkpoints()]
+        where = f"the last checkpoint is {saved[-1]}" if saved else "there was no checkpoint yet"
         super().__init__(
             f"the loss became {value} at step {step}, so the run was stopped; {where}; "
-            f"a smaller learning_rate than {rate:g}, or some warmup, usually helps"
+            f"use a learning_rate below {rate:g}, or some warmup"
         )
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found.
-
-    Attributes:
-        records: for metrics.jsonl.
-        accuracy, loss: of what the stage teaches, at the lengths it teaches; stopping rules ask.
+    """Attributes:
+    records: for metrics.jsonl.
+    accuracy, loss: of the stage's objective at its lengths, for the stopping rules.
     """
 
     records: tuple[dict[str, Any], ...]
@@ -70,75 +68,69 @@ class Trainer:
     """Model, optimizer and data of one stage, on their device.
 
     Attributes:
-        plan: what is to be done.
-        run: where its checkpoints go.
+        plan, stage: what to train.
+        run: the folder for its checkpoints.
         model: the Hugging Face model; `module` is what is called, its wrapper under DDP.
         optimizer: AdamW over the model's parameters.
-        objective: what is taught; its batches.
-        reader: model and auxiliary classifier, where the stage has one.
-        split: its training batches, of the state task the training sequences.
-        analysis: the sequences that evaluations of the state use.
-        by_program: whether steps are made by the program rather than by calling the model.
+        objective: what is trained, with its batches.
+        auxiliary: the model with its auxiliary classifier, if the stage has one.
+        uses_fused_step: whether steps use the fused training step rather than calling the model.
     """
 
     def __init__(self, plan: TrainingPlan, run: Run, model: Any) -> None:
         device = plan.world.device
         self.plan, self.stage, self.run = plan, plan.stage, run
         self.model = model.to(device).train()
-        self.objective = make_objective(plan, self.stage, device)
-        one = self.split.batch(self.stage.seed, 0, 1, slice(None), self.stage.length)
-        self.by_program = setup.wants_program(plan, model.config, one.tokens.shape[1])
-        if setup.wants_compile(plan, self.by_program):
-            # an earlier stage's programs must not count against the limit on recompilation,
+        self.objective = plan.objective
+        example = self.objective.source.batch(self.stage.seed, 0, 1, length=self.stage.length)
+        tokens = example.tokens.shape[1]
+        self.uses_fused_step = setup.use_fused_step(plan, model.config, tokens)
+        if setup.use_compile(plan, self.uses_fused_step):
+            # models compiled in an earlier stage must not count against the recompilation limit,
             # beyond which models run uncompiled: a resumed run would not have them
             torch.compiler.reset()
-            # one program per shape: which shape came first must not decide what is computed
+            # one compilation per shape: which shape came first must not affect the numbers
             self.model.compile(dynamic=False)
-        self.reader = None
+        self.auxiliary = None
         if self.objective.auxiliary is not None:
-            self.reader = Reader(self.model, self.objective.auxiliary).to(device)
-        core = self.model if self.reader is None else self.reader
+            self.auxiliary = ModelWithAuxiliary(self.model, self.objective.auxiliary).to(device)
+        core = self.model if self.auxiliary is None else self.auxiliary
         self.module = spread(core, plan.world, plan.recipe.training.parallel, self.model)
         self.optimizer = adamw(core, self.stage.training)
-        analysis = plan.splits[1][: self.stage.evaluation.evaluate_sequences]
-        self.analysis = plan.task.split(analysis, device)
-        self._program: Step | None = None
+        self._fused: FusedStep | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
 
-    @property
-    def split(self) -> Source:
-        return self.objective.source
-
     def named_parameters(self) -> list[tuple[str, nn.Parameter]]:
-        """All that is trained, the auxiliary classifier last."""
-        extra = [] if self.reader is None else self.reader.named()
+        """Everything that is trained, the auxiliary classifier last."""
+        extra = [] if self.auxiliary is None else self.auxiliary.named_classifier()
         return [*self.model.named_parameters(), *extra]
 
     def resume(self, folder: Path) -> None:
-        """Take up the optimizer of a checkpoint of this stage, and its auxiliary classifier."""
+        """Restore the optimizer and the auxiliary classifier of a checkpoint of this stage."""
         if checkpoint.fingerprint(folder) != self.objective.fingerprint:
             raise StatetraceError(
                 f"the data of stage {self.stage.name} have changed since {folder} was written; "
-                "put back what was there, or start a new run"
+                "restore them, or start a new run"
             )
         restore(self.optimizer, self.named_parameters(), checkpoint.moments(folder))
-        if self.reader is not None:
-            put(self.reader.named(), checkpoint.auxiliary(folder))
+        if self.auxiliary is not None:
+            load_parameters(self.auxiliary.named_classifier(), checkpoint.auxiliary(folder))
 
     def step(self, index: int) -> None:
         """One optimizer step on batch number `index`."""
         settings, world, seed = self.stage.training, self.plan.world, self.stage.seed
-        if self.by_program:
-            program, rate = self._whole_step(), learning_rate(settings, index)
-            with program.beside():
+        rate = learning_rate(settings, index)
+        if self.uses_fused_step:
+            if self._fused is None:
+                self._fused = make_fused_step([self])
+            with self._fused.prefetch():
                 batch = self.batch(index)
-            self.note(
-                index, program(index, batch.tokens[None], batch.targets[None], rate, [seed])[0]
-            )
+            losses = self._fused(index, batch.tokens[None], batch.targets[None], rate, [seed])
+            self.add_loss(index, losses[0])
             return
         batch = self.batch(index)
         torch.manual_seed((seed << 40) ^ (index << 8) ^ world.rank)
-        set_learning_rate(self.optimizer, learning_rate(settings, index))
+        set_learning_rate(self.optimizer, rate)
         parts = zip(
             batch.tokens.chunk(settings.accumulate),
             batch.targets.chunk(settings.accumulate),
@@ -151,7 +143,9 @@ class Trainer:
                 with self.plan.autocast:
                     logits = predict(self.module, tokens)
                 value = self.objective.loss(logits, targets) / settings.accumulate
-                extra = 0 if self.reader is None else self.reader.loss(targets)
+                extra: torch.Tensor | float = 0
+                if self.auxiliary is not None:
+                    extra = self.auxiliary.loss(self.auxiliary.logits, targets)
                 (value + extra / settings.accumulate).backward()
             total += value.detach()
         if settings.clip:
@@ -159,28 +153,22 @@ class Trainer:
             nn.utils.clip_grad_norm_(parameters, settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.note(index, total)
+        self.add_loss(index, total)
 
     def batch(self, index: int) -> Batch:
         """This process's part of batch number `index`."""
         settings = self.stage.training
         length = current_length(settings, index, self.stage.length)
         part = self.plan.world.part(settings.batch)
-        return self.split.batch(self.stage.seed, index, settings.batch, part, length)
+        return self.objective.source.batch(self.stage.seed, index, settings.batch, part, length)
 
-    def _whole_step(self) -> Step:
-        """The program; it takes model and moments over at the first step."""
-        if self._program is None:
-            self._program = whole_step([self])
-        return self._program
-
-    def note(self, index: int, value: torch.Tensor) -> None:
-        """Keep the loss of step `index` for `read_losses`."""
+    def add_loss(self, index: int, value: torch.Tensor) -> None:
+        """Store the loss of step `index` for `read_losses`."""
         self._unread.append((index + 1, value))
 
     def read_losses(self) -> float:
-        """The latest training loss. Reading waits for the GPU, so it is done now and then; the
-        losses in between are checked together here, and a non-finite one ends the run."""
+        """The latest training loss. Reading waits for the GPU, so it is done only now and then; all
+        losses since the last call are checked, and a non-finite one ends the run."""
         losses = torch.stack([value for _, value in self._unread])
         if self.plan.world.size > 1:
             torch.distributed.all_reduce(losses)
@@ -194,38 +182,41 @@ class Trainer:
         return values[-1]
 
     def evaluate(self, step: int) -> Evaluation:
-        """The stage's own objective, where that is another, and how the state is tracked. All
-        processes compute it, as a sharded model needs."""
+        """Evaluate the state, and the stage's objective if that is another one. All processes take
+        part, as a sharded model requires."""
         plan, objective, length = self.plan, self.objective, self.stage.length
         records: list[dict[str, Any]] = []
         if objective.held_out:
-            value, share = measure(self.module, objective, objective.held_out, plan.autocast)
-            right = {objective.what: share}
-            records.append({"kind": "objective", "step": step, "loss": value, "accuracy": right})
-        if self.reader is not None:
-            batches = self.analysis.batches(ROWS, length)
-            right = reading(self.module, self.reader, batches, plan.autocast)
-            records.append({"kind": "auxiliary", "step": step, "accuracy": right})
-        if objective.tracks_state:
-            measured = accuracy(
-                self.module, plan.task, self.analysis, plan.quotients, autocast=plan.autocast
+            loss, share = evaluate_objective(
+                self.module, objective, objective.held_out, plan.autocast
             )
-            records.append(measured.record(step))
+            shares = {objective.name: share}
+            records.append({"kind": "objective", "step": step, "loss": loss, "accuracy": shares})
+        if self.auxiliary is not None:
+            batches = plan.analysis.batches(ROWS, length)
+            shares = evaluate_auxiliary(self.module, self.auxiliary, batches, plan.autocast)
+            records.append({"kind": "auxiliary", "step": step, "accuracy": shares})
+        if objective.tracks_state:
+            states = accuracy(
+                self.module, plan.task, plan.analysis, plan.quotients, autocast=plan.autocast
+            )
+            records.append(states.record(step))
             if not objective.held_out:
-                share = sum(measured.by_length["state"][:length]) / length
-                value = sum(measured.loss[:length]) / length
-        return Evaluation(tuple(records), share, value)
+                share = sum(states.by_length["state"][:length]) / length
+                loss = sum(states.loss[:length]) / length
+        return Evaluation(tuple(records), share, loss)
 
     def save(self, step: int, ended: str | None = None) -> None:
-        """Write a checkpoint: all processes gather, the leading one writes. `ended` says why the
-        stage ends here although steps are left."""
+        """Write a checkpoint: all processes gather, the leading one writes. `ended` is the reason
+        why the stage ends here before its last step."""
         stage, world = self.stage, self.plan.world
+        classifier = [] if self.auxiliary is None else self.auxiliary.named_classifier()
         notes = {"stage": stage.label, "ended": ended, "fingerprint": self.objective.fingerprint}
         snapshot = checkpoint.Snapshot(
             step=step,
-            weights={name: whole(tensor) for name, tensor in self.model.state_dict().items()},
+            weights={name: gather(tensor) for name, tensor in self.model.state_dict().items()},
             moments=export(self.optimizer, self.named_parameters()),
-            auxiliary={} if self.reader is None else {n: whole(p) for n, p in self.reader.named()},
+            auxiliary={name: gather(parameter) for name, parameter in classifier},
             files=self.objective.vocabulary.files(),
             state={
                 "schedule": {"kind": stage.training.schedule, "step": step},
@@ -239,16 +230,16 @@ class Trainer:
         world.wait()
 
 
-def whole_step(trainers: Sequence[Trainer]) -> Step:
-    """The program of trainers whose plans differ in the seed alone; it takes over their models,
-    auxiliary classifiers and moments, which become views of its own."""
+def make_fused_step(trainers: Sequence[Trainer]) -> FusedStep:
+    """The fused training step of trainers whose plans differ in the seed alone. It takes over their
+    models, auxiliary classifiers and moments, which become views of stacked tensors."""
     first = trainers[0]
-    step = Step(
+    step = FusedStep(
         [trainer.model for trainer in trainers],
         first.stage.training,
         first.objective.loss,
         setup.precision(first.plan.recipe, first.plan.world.device),
-        [trainer.reader for trainer in trainers if trainer.reader is not None],
+        [trainer.auxiliary for trainer in trainers if trainer.auxiliary is not None],
     )
     for number, trainer in enumerate(trainers):
         step.adopt(number, trainer.optimizer)

@@ -1,4 +1,4 @@
-"""Optional mirrors of metrics.jsonl for those who watch runs elsewhere. Nothing depends on them."""
+"""Optional copies of metrics.jsonl in TensorBoard and Weights & Biases. Nothing depends on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statetrace.runs import Run
 
 
 class Writer(Protocol):
-    """Receives every record that goes into metrics.jsonl."""
+    """Receives every record of metrics.jsonl."""
 
     def write(self, record: dict[str, Any]) -> None: ...
 
@@ -19,26 +19,22 @@ class Writer(Protocol):
 
 
 def scalars(record: dict[str, Any]) -> dict[str, float]:
-    """The single numbers of a record, with names such as `evaluation/accuracy/parity`, in a run of
-    several stages `1-topic/evaluation/accuracy/parity`."""
-    kind = "/".join([record["stage"], record["kind"]] if "stage" in record else [record["kind"]])
-    found = {}
+    """The scalars of a record, with names such as `evaluation/accuracy/parity`, in a run of several
+    stages `1-topic/evaluation/accuracy/parity`."""
+    kind = f"{record['stage']}/{record['kind']}" if "stage" in record else record["kind"]
+    values = {}
     for key, value in record.items():
         if isinstance(value, float):
-            found[f"{kind}/{key}"] = value
+            values[f"{kind}/{key}"] = value
         elif key == "accuracy":
-            found |= {f"{kind}/accuracy/{what}": share for what, share in value.items()}
-    return {re.sub(r"[^\w./-]+", "-", name): value for name, value in found.items()}
+            values |= {f"{kind}/accuracy/{what}": share for what, share in value.items()}
+    return {re.sub(r"[^\w./-]+", "-", name): value for name, value in values.items()}
 
 
-def steps_before(recipe: Recipe) -> dict[str | None, int]:
-    """Stage -> steps the stages before it may take: a writer's steps must not go back to 0."""
-    before: dict[str | None, int] = {}
-    total = 0
-    for stage in recipe.stages:
-        before[stage.label] = total
-        total += stage.training.steps
-    return before
+def first_steps(recipe: Recipe) -> dict[str | None, int]:
+    """Stage -> its first step, counted over all stages: a writer's steps must not decrease."""
+    lengths = [stage.training.steps for stage in recipe.stages]
+    return {stage.label: sum(lengths[: stage.number]) for stage in recipe.stages}
 
 
 class TensorBoard:
@@ -47,14 +43,13 @@ class TensorBoard:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise StatetraceError(
-                "tensorboard was asked for but is not installed; "
-                "pip install 'statetrace[tensorboard]'"
+                "tensorboard is not installed; pip install 'statetrace[tensorboard]'"
             ) from None
         self._writer = SummaryWriter(str(run.path / "tensorboard"))
-        self._before = steps_before(recipe)
+        self._first_steps = first_steps(recipe)
 
     def write(self, record: dict[str, Any]) -> None:
-        step = record["step"] + self._before[record.get("stage")]
+        step = record["step"] + self._first_steps[record.get("stage")]
         for name, value in scalars(record).items():
             self._writer.add_scalar(name, value, step)
 
@@ -68,7 +63,7 @@ class WeightsAndBiases:
             import wandb
         except ImportError:
             raise StatetraceError(
-                f"wandb '{project}' was asked for, but wandb is not installed; "
+                f"wandb '{project}' needs the package wandb, which is not installed; "
                 "pip install 'statetrace[wandb]'"
             ) from None
         self._run = wandb.init(
@@ -78,10 +73,10 @@ class WeightsAndBiases:
             config=recipe.to_dict(),
             resume="allow",
         )
-        self._before = steps_before(recipe)
+        self._first_steps = first_steps(recipe)
 
     def write(self, record: dict[str, Any]) -> None:
-        step = record["step"] + self._before[record.get("stage")]
+        step = record["step"] + self._first_steps[record.get("stage")]
         self._run.log(scalars(record), step=step)
 
     def close(self) -> None:
@@ -89,10 +84,10 @@ class WeightsAndBiases:
 
 
 def writers(run: Run, recipe: Recipe) -> list[Writer]:
-    """Those the recipe asks for."""
-    wanted: list[Writer] = []
+    """Those the recipe names."""
+    chosen: list[Writer] = []
     if recipe.evaluation.tensorboard:
-        wanted.append(TensorBoard(run, recipe))
+        chosen.append(TensorBoard(run, recipe))
     if recipe.evaluation.wandb:
-        wanted.append(WeightsAndBiases(run, recipe, recipe.evaluation.wandb))
-    return wanted
+        chosen.append(WeightsAndBiases(run, recipe, recipe.evaluation.wandb))
+    return chosen

@@ -10,11 +10,11 @@ import warnings
 
 import pytest
 
-from statetrace.report.page import write_report
+from statetrace.reports.page import write_report
 from tests.browser.visiting import Visit
 from tests.explorer.serving import serving
 from tests.inspection.cases import zoo
-from tests.report.made import make
+from tests.reports.made import make
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (
@@ -97,10 +97,10 @@ class Opened:
             f"document.getElementById('{figure}').dataset.drawn > {before}", timeout=15_000
         )
 
-    def heat(self, figure, cell=0):
+    def heat(self, figure, column=0):
         """The numbers in a heat map, as the plot has them."""
         return self.page.evaluate(
-            f"document.querySelectorAll('#{figure} .cell')[{cell}].querySelector('.panel')"
+            f"document.querySelectorAll('#{figure} .column')[{column}].querySelector('.panel')"
             ".data.find((t) => t.type === 'heatmap').z"
         )
 

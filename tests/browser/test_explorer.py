@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 def test_at_first_sight_parity_is_known_early_and_the_state_late(visit):
     said = visit.page.locator(".headline").text_content()
-    assert said == "Parity is known from layer 4 on, the state only at layer 6."
+    assert said == "Parity can be read from layer 4 on, the state only at layer 6."
     view = look(zoo(), visit.sequence())
     labels = zoo().task.group.labels
     true = [labels[s] for s in view.states]
@@ -172,7 +172,7 @@ def test_heads_show_what_they_look_at_and_can_be_switched_off(visit):
     )
     said = page.locator(".map output").text_content()
     looked = "the start marker" if column == 0 else f"action {column}"
-    assert said.startswith(f"action 13 looks at {looked}: ")
+    assert said.startswith(f"action 13 attends to {looked}: ")
     before = visit.answer()
     for head in range(4):
         visit.answered(page.locator(f"[data-key='cut-0-6.{head}']").click)
@@ -180,7 +180,7 @@ def test_heads_show_what_they_look_at_and_can_be_switched_off(visit):
     assert visit.answer() == next(iter(changed.answer()))
     said = page.locator(".answers.changed .answer b").all_text_contents()
     assert said != page.locator(".answers:not(.changed) .answer b").all_text_contents()
-    visit.answered(page.get_by_text("nothing", exact=True).click)
+    visit.answered(page.get_by_text("zero", exact=True).click)
     zeroed = look(zoo(), visit.sequence(), without=[(6, h) for h in range(4)], instead="zero")
     assert visit.answer() == next(iter(zeroed.answer()))
     visit.answered(page.get_by_text("Undo all changes").click)

@@ -90,7 +90,7 @@ def test_a_server_that_has_ended_is_told_of(browser):
     found.page.get_by_text("Random").click()
     found.page.wait_for_function("() => document.getElementById('trouble').textContent")
     said = found.page.locator("#trouble").text_content()
-    assert said == "the explorer does not answer; is it still running?"
+    assert said == "the explorer does not respond; is it still running?"
     found.errors.clear()  # the browser tells of it as well
     found.close()
 
@@ -143,9 +143,9 @@ def test_a_hundred_and_twenty_elements_can_be_chosen_from(browser):
     ("kind", "place", "words"),
     [
         ("recurrent", ".heads", "'mamba' models have no attention"),
-        ("clock", "#stage", "the elements of Z60 (0, 1, 2, ...) are no rearrangements"),
+        ("clock", "#stage", "the elements of Z60 (0, 1, 2, ...) do not rearrange"),
         ("too many", ".headline", "S6 has too many states for probes"),
-        ("sentences", "#told", "Swap positions"),
+        ("sentences", "#sentences", "Swap positions"),
     ],
 )
 def test_what_a_model_lacks_is_said(browser, kind, place, words):
@@ -162,7 +162,7 @@ def test_a_minute_of_clicking_is_enough(browser, server):
     begin = time.monotonic()
     found = Visit(browser, server.url)
     page = found.page
-    assert "Parity is known from layer 4 on" in page.locator(".headline").text_content()
+    assert "Parity can be read from layer 4 on" in page.locator(".headline").text_content()
     handle = page.locator("[data-key=parity-handle]")
     # The source is odd where the sequence is even: its prefix at layer 3 turns parity over.
     parity = found.cells("parity")[4]

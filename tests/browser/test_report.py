@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from statetrace.report.page import write_report
+from statetrace.reports.page import write_report
 from tests.browser.conftest import Opened
-from tests.report.test_geometry import seen
+from tests.reports.test_geometry import seen
 
 pytestmark = pytest.mark.browser
 
@@ -55,9 +55,9 @@ def test_every_figure_has_drawn_something(opened):
     names = page.eval_on_selector_all(".figure", "all => all.map((f) => f.id)")
     assert len(names) == 13
     for name in names:
-        cells = page.locator(f"#{name} .cell")
-        for i in range(cells.count()):
-            panels = cells.nth(i).locator(".panel")
+        columns = page.locator(f"#{name} .column")
+        for i in range(columns.count()):
+            panels = columns.nth(i).locator(".panel")
             assert panels.count() > 0, f"{name}: column {i} is empty"
         picture = page.locator(f"#{name} .panel").first
         picture.scroll_into_view_if_needed()
@@ -81,7 +81,7 @@ def test_the_checkpoint_slider_changes_the_picture(opened):
     before, other = opened.heat("patching"), opened.heat("patching", 1)
     slider = page.locator("#checkpoint")
     opened.redrawn("patching", lambda: (slider.focus(), page.keyboard.press("Home")))
-    assert page.locator("#checkpoint-said").text_content() == "step 300"
+    assert page.locator("#checkpoint-label").text_content() == "step 300"
     assert opened.heat("patching") != before
     assert opened.heat("patching", 1) == other, "a run with one checkpoint stays as it is"
     opened.redrawn("patching", lambda: page.keyboard.press("End"))
@@ -90,8 +90,8 @@ def test_the_checkpoint_slider_changes_the_picture(opened):
 
 def test_axes_are_linked(opened):
     page = opened.page
-    ranges = """() => [...document.querySelectorAll('#generalization .cell')]
-      .map((cell) => cell.querySelector('.panel').layout.xaxis.range.map((v) => Math.round(v)))"""
+    ranges = """() => [...document.querySelectorAll('#generalization .column')]
+      .map((c) => c.querySelector('.panel').layout.xaxis.range.map((v) => Math.round(v)))"""
     page.locator("#generalization").scroll_into_view_if_needed()
     page.evaluate(
         "Plotly.relayout(document.querySelector('#generalization .panel'),"
@@ -133,8 +133,8 @@ def test_runs_of_different_groups_stand_side_by_side(browser, opened, tmp_path):
     four = seen(tmp_path / "four", "S4").run.path
     write_report([three, four], tmp_path / "groups.html")
     found = Opened(browser, tmp_path / "groups.html")
-    titles = """() => [...document.querySelectorAll('#geometry .cell')]
-      .map((cell) => cell.querySelector('.panel')?.layout.title.text)"""
+    titles = """() => [...document.querySelectorAll('#geometry .column')]
+      .map((column) => column.querySelector('.panel')?.layout.title.text)"""
     found.redrawn("geometry", found.page.locator("#geometry label", has_text="clearest").click)
     first, second = found.page.evaluate(titles)
     assert first.startswith("layer")

@@ -58,7 +58,7 @@ def test_the_paper_figure_and_its_numbers(here):
         }
         assert arrows == set(dependencies(algorithm(name, group("S3")), 8).arrows)
     picture = np.asarray(Image.open("signatures-S3-16.png").convert("RGB")).astype(int)
-    for colour in ((0xFD, 0xE7, 0x37), (0x00, 0x22, 0x4D), (0x00, 0x72, 0xB2), (0xE6, 0x9F, 0x00)):
+    for colour in ((0xFD, 0xE7, 0x37), (0x00, 0x22, 0x4D), (0x00, 0x72, 0xB2), (0x8A, 0x6D, 0x00)):
         assert (np.abs(picture - colour).sum(-1) < 30).sum() > 500  # maps, a curve, nodes
 
 

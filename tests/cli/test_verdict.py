@@ -12,8 +12,8 @@ from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import save_compiled
 from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import compile_model
-from statetrace.report.page import report
-from statetrace.report.run_results import newest
+from statetrace.reports.page import report
+from statetrace.reports.run_results import newest
 
 READ = "generalization,probing,patching,depth,attention"
 
@@ -130,12 +130,17 @@ def test_report_and_figures_leave_results_of_other_weights_out(theirs):
     assert look.outdated == ["generalization", "probing", "patching", "attention"]
     assert look.lens("depth") is not None
     assert look.lens("patching") is None
-    with pytest.raises(StatetraceError, match=r"'patching' in .* other weights .*--only patching`"):
+    with pytest.raises(
+        StatetraceError, match=r"patching results in .* other weights .*--only patching`"
+    ):
         look.need("patching")
     assert look.verdict is None
     page = report([run])
-    assert "generalization, probing, patching, attention: about other weights than" in page
-    assert "verdict.json&#x27; is about other weights" in page
+    assert (
+        "generalization, probing, patching, attention: ignored, because the results are of other "
+        "weights" in page
+    )
+    assert "verdict.json&#x27; is of other weights" in page
     done = CliRunner().invoke(app, ["figures", str(run), "--only", "patching"])
     assert str(done.exception).count("other weights") == 1
 

@@ -7,10 +7,10 @@ import pytest
 
 from statetrace.config.recipe import OPTIONS, Recipe
 from statetrace.errors import StatetraceError
+from statetrace.models.from_recipe import make_task, model_spec
 from statetrace.runs import Run
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.loop import train
-from statetrace.training.setup import make_task, model_spec
 
 RECIPES = sorted(
     file
@@ -42,7 +42,7 @@ def test_shipped_recipes_parse_and_run_a_step_at_toy_size(path, tmp_path):
     model_spec(recipe)
     toy = {"length": 4, "layers": 1, "width": 32, "heads": 2, "sequences": 200, "batch": 8}
     toy |= {"steps": 1, "warmup": 0, "evaluate_sequences": 8, "device": "cpu", "accumulate": 1}
-    outcome = train(recipe.override(toy), Run(tmp_path / "run"), Quiet())
+    outcome = train(recipe.override(toy), Run(tmp_path / "run"), Callback())
     assert outcome.finished
 
 
@@ -65,16 +65,19 @@ def test_a_recipe_survives_being_written(path):
         ("[task]\nstart_marker = 1", r"start_marker must be true or false, not 1"),
         ("[task]\nlength = 0", r"length 0 is too small"),
         ("[training]\nbatch = 10\naccumulate = 4", r"batch 10 .* 4 equal parts"),
-        ("[training]\nsteps = 5\nwarmup = 9", r"warmup 9 leaves nothing of 5"),
+        ("[training]\nsteps = 5\nwarmup = 9", r"warmup 9 takes up all 5"),
         ('[training]\nschedule = "wavy"', r"schedule 'wavy' is unknown; use one of linear"),
-        ("[training]\nlearning_rate = -1.0", r"learning_rate -1.0 must be a positive"),
-        ("[training]\nlearning_rate = nan", r"learning_rate nan must be a positive"),
+        ("[training]\nlearning_rate = -1.0", r"learning_rate -1.0 is not positive"),
+        ("[training]\nlearning_rate = nan", r"learning_rate nan is not positive"),
         ("[task]\nanalysis_fraction = 1.5", r"analysis_fraction 1.5"),
         ("[training\n", r"is not valid TOML"),
         ('extends = "gone.toml"', r"there is no recipe '.*gone.toml', which recipe .*bad.toml'"),
         ('extends = "bad.toml"', r"extend one another in a circle: .*bad.toml' -> .*bad.toml'"),
-        ("seeds = 3", r"'.*bad.toml' is a study of many runs; `statetrace study .*bad.toml --out"),
-        ("extends = 3", r"extends 3 in recipe '.*bad.toml' is no file"),
+        (
+            "seeds = 3",
+            r"'.*bad.toml' is a study, not a recipe; use `statetrace study .*bad.toml --out",
+        ),
+        ("extends = 3", r"extends 3 in recipe '.*bad.toml' is not"),
     ],
 )
 def test_bad_recipes_are_quoted(tmp_path, text, complaint):
@@ -94,8 +97,8 @@ def test_a_recipe_may_extend_another(tmp_path):
     recipe = Recipe.read(own)
     assert (recipe.task.group, recipe.task.length, recipe.model.name) == ("S5", 9, "pythia")
     assert recipe.training.steps == 5
-    assert [stage.wanted.objective for stage in recipe.stages] == ["state"]
-    assert [stage.wanted.objective for stage in Recipe.read(middle).stages] == ["control"]
+    assert [stage.settings.objective for stage in recipe.stages] == ["state"]
+    assert [stage.settings.objective for stage in Recipe.read(middle).stages] == ["control"]
     assert Recipe.of(tomllib.loads(recipe.to_toml())) == recipe
 
 

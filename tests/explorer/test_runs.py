@@ -5,8 +5,9 @@ import pytest
 
 from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
+from statetrace.explorer import open_model
 from statetrace.explorer.describe import describe_model, first_head
-from statetrace.inspection import Patch, look, make_session, open_model
+from statetrace.inspection import Patch, look, make_session
 from statetrace.lenses.attention import AttentionSpec, attention
 from statetrace.lenses.loading import load_external, load_run
 from statetrace.lenses.parts.answers import answers

@@ -17,7 +17,7 @@ from statetrace.errors import StatetraceError
 from statetrace.explorer.server import HEADERS, MOST_BYTES, Trust, check_comparable, listen
 from statetrace.inspection import Patch, look
 from tests.explorer.serving import TOKEN, serving
-from tests.inspection.cases import ACTIONS, SOURCE, labels, random_model, zoo
+from tests.inspection.cases import ACTIONS, SOURCE, ZOO, labels, random_model, zoo
 
 PATHS = ["/", "/assets/main.js", "/api/about", "/api/look"]
 HERE, THERE = ACTIONS.split(","), SOURCE.split(",")
@@ -195,6 +195,17 @@ def test_copied_python_runs_and_gives_the_same_numbers(server, case, capsys):
     assert capsys.readouterr().out.startswith(f"{{'{best}': ")
 
 
+def test_snippets_of_earlier_versions_still_run():
+    names = {}
+    code = f"""from statetrace.explorer import Patch, look, open_model
+model = open_model("{ZOO}")
+view = look(model, "{ACTIONS}", source="{SOURCE}", patches=[Patch(4, 0, 5)], without=[(6, 0)])
+"""
+    exec(compile(code, "copied", "exec"), names)
+    view = look(zoo(), ACTIONS, source=SOURCE, patches=[(4, 0, 5)], without=[(6, 0)])
+    np.testing.assert_allclose(names["view"].answers, view.answers, atol=1e-6)
+
+
 def test_the_documented_example_says_what_is_documented():
     text = (Path(__file__).parents[2] / "docs" / "explorer.md").read_text()
     code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
@@ -314,7 +325,7 @@ def test_two_models_answer_side_by_side():
     for found, model in zip(both, (first, second), strict=True):
         expected = look(model, HERE).answers[-1]
         np.testing.assert_allclose(found["base"]["distribution"], expected, atol=1e-6)
-    assert "view2 = look(\n    model2," in both[1]["python"]
+    assert "view2 = model2.look(" in both[1]["python"]
 
 
 def test_models_of_different_groups_are_not_compared():

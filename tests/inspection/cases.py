@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from statetrace.inspection import make_session, open_model
+import statetrace as st
+from statetrace.inspection import make_session
 from statetrace.lenses.loading import LoadedModel
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.sentences import sentences
@@ -29,7 +30,7 @@ RANDOM = {
 
 @cache
 def zoo():
-    return open_model(ZOO)
+    return st.load(ZOO).session
 
 
 @cache

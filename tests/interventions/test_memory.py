@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from statetrace.interventions.memory import free_bytes, in_pieces, is_out_of_memory
+from statetrace.interventions.memory import in_pieces, is_out_of_memory
+from statetrace.models.device import free_bytes
 
 OUT_OF_MEMORY = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB"),

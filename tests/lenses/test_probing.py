@@ -24,8 +24,9 @@ from statetrace.lenses.parts.probing_data import (
 from statetrace.lenses.probing import ProbingSpec, probing
 from statetrace.lenses.result import LensResult, no_progress
 from statetrace.models import ModelSpec, build
+from statetrace.models.predict import predict
 from statetrace.tasks.word_problem import WordProblem, word_problem
-from statetrace.training.evaluate import loss, predict
+from statetrace.training.evaluate import loss
 
 LENGTH = 5
 SPEC = ProbingSpec(lengths=(3, 4), train=3000, test=2000, subsets=5, threshold=0.8)

@@ -29,7 +29,7 @@ def test_it_comes_back(lenses):
     [
         ("depth.json", b'{"lens": "dep', r"is damaged \(Unterminated string"),
         ("depth.json", b"{}", r"is damaged \(it has no 'spec'\)"),
-        ("depth.json", b"[]", r"is damaged \(no JSON object\)"),
+        ("depth.json", b"[]", r"is damaged \(not a JSON object\)"),
         ("depth.json", b"\xff\xfe", r"is damaged \(.*decode"),
         ("depth.parquet", b"PAR1", r"is damaged \(.*Parquet"),
         ("depth.parquet", None, "is missing"),
@@ -46,7 +46,7 @@ def test_damage_is_one_sentence(lenses, file, content, trouble):
         LensResult.load(lenses, "depth")
     said = str(caught.value)
     assert said.startswith(f"'{lenses / file}' ")
-    assert said.endswith(f"; `statetrace analyze {lenses.parent} --only depth` makes it anew")
+    assert said.endswith(f"; `statetrace analyze {lenses.parent} --only depth` recomputes it")
     assert "\n" not in said
 
 
@@ -66,3 +66,19 @@ def test_damage_is_one_sentence(lenses, file, content, trouble):
 )
 def test_what_makes_a_result(folder, words):
     assert command(Path(folder), "depth") == words
+
+
+def test_a_grid_has_a_row_per_site_and_a_column_per_position():
+    cells = [("resid", layer, None, position) for layer in (0, 1) for position in (0, 1, 2)]
+    cells += [("head", 1, head, position) for head in (0, 1) for position in (0, 1, 2)]
+    columns = dict(
+        zip(("kind", "layer", "head", "position"), zip(*cells, strict=True), strict=True)
+    )
+    columns |= {"split": ["all"] * 12, "mean": [float(n) for n in range(11)] + [None]}
+    result = LensResult("patching", {}, columns)
+    assert result.grid(kind="resid", split="all").tolist() == [[0, 1, 2], [3, 4, 5]]
+    heads = result.grid(kind="head")
+    assert heads[0].tolist() == [6, 7, 8]
+    assert np.isnan(heads[1, 2])
+    assert result.grid(head=None).shape == (2, 3)
+    assert result.grid(split="same parity").size == 0

@@ -10,7 +10,7 @@ from statetrace.groups import group
 from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
-from statetrace.mechanisms.signatures import _overwritten, _pairs, signature
+from statetrace.mechanisms.signatures import _overwritten, corrupted_pairs, signature
 from statetrace.tasks.sequences import scan
 from statetrace.tasks.word_problem import word_problem
 from tests.mechanisms.cases import program
@@ -34,7 +34,7 @@ def test_patching_is_the_papers_nld_of_a_model_that_adds_its_registers_up(case, 
     this = program(name, of)
     layers = this.depth(length) + extra
     found = signature(name, of, length, layers=layers, pairs=7, seed=3)
-    clean, corrupted = _pairs(group(of), length, 7, 3)
+    clean, corrupted = corrupted_pairs(group(of), length, 7, 3)
     # A sequence of one action leads to that state, so it shows how states are represented.
     codes = this.run(np.arange(this.group.order)[:, None], layers).h[-1, :, 0]  # [order, R]
 
@@ -160,7 +160,7 @@ def test_columns_are_those_of_the_lens(length):
 
 def test_pairs_are_those_of_the_lens():
     theirs = draw_pairs(word_problem("S4", 9), 50, 9, 0, 5)
-    clean, corrupted = _pairs(group("S4"), 9, 50, 5)
+    clean, corrupted = corrupted_pairs(group("S4"), 9, 50, 5)
     assert np.array_equal(clean, theirs.clean)
     assert np.array_equal(corrupted, theirs.corrupted)
 

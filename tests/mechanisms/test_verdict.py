@@ -52,7 +52,7 @@ def test_compiled_models_come_out_right(spec):
     assert set(found.evidence) >= {"patching", "depth", "probing"}
     assert all(told["says"] for told in found.evidence.values())
     assert sum(found.probabilities.values()) == pytest.approx(1)
-    about = found.as_json()
+    about = found.to_dict()
     assert {"mechanism", "confidence", "evidence"} <= set(about)
 
 
@@ -70,14 +70,14 @@ def test_an_untrained_model_is_unlearned():
     found = verdict(results, task.group)
     assert found.mechanism == "unlearned"
     assert "has not learned the task" in found.says
-    assert "knows" not in found.says
+    assert "it has learned" not in found.says
 
 
 def test_a_model_that_only_knows_parity_says_so():
     results, group = looked_at(CompileSpec(algorithm="parity-only", length=8))
     found = verdict(results, group)
     assert found.mechanism == "unlearned"
-    assert "it knows parity, and nothing else" in found.says
+    assert "it has learned parity only" in found.says
 
 
 def test_a_model_is_looked_at_where_it_works():
@@ -218,7 +218,11 @@ def test_the_weights_that_ship_were_good_enough():
 
 @pytest.mark.parametrize(
     ("lead", "says", "for_parity"),
-    [(0.02, "rose together", -1), (0.3, "ran ahead, by 30%", 1), (0.9, "came first", 1)],
+    [
+        (0.02, "together with the state (lead 0.02", -1),
+        (0.3, "before the state (lead 0.30", 1),
+        (0.9, "before the state (lead 0.90", 1),
+    ],
 )
 def test_what_is_said_and_scored_of_training(lead, says, for_parity):
     spec = CompileSpec(algorithm="parity-associative", length=6)
@@ -233,18 +237,16 @@ def test_what_is_said_and_scored_of_training(lead, says, for_parity):
 
 
 @pytest.mark.parametrize(
-    ("score", "ceiling", "words"),
+    ("score", "sentence"),
     [
-        (85.0, 100.4, "scores 85% and stands out (by chance 42%)"),
-        (72.0, 200.0, "scores 72% of at most 200% and stands out (by chance 42%)"),
-        (48.0, 109.1, "scores 48% of at most 109%, 6 points above chance (42%), where one that"),
-        (40.0, 100.0, "scores 40% and does not stand out (by chance 42%)"),
+        (85.0, "best parity head: score 0.85 (chance 0.42; a clear parity head is 0.30 above"),
+        (109.0, "score 1.09 (chance 0.42;"),
     ],
 )
-def test_a_head_stands_out_by_the_same_bound_in_words_as_in_numbers(score, ceiling, words):
+def test_the_sentence_about_a_head_quotes_score_chance_and_bound(score, sentence):
     results, group = looked_at(CASES[0])
     about = dict(results["attention"].summary)
-    about |= {"top_heads": [{"layer": 1, "head": 0, "score": score}], "score_ceiling": ceiling}
+    about |= {"top_heads": [{"layer": 1, "head": 0, "score": score}]}
     about["top_score_by_chance"] = 42.0
     about["ablation"] = [
         {"heads": "top 1", "method": "zero", "drop": {"parity": 0.16}},
@@ -252,8 +254,8 @@ def test_a_head_stands_out_by_the_same_bound_in_words_as_in_numbers(score, ceili
     ]
     results = {**results, "attention": dataclasses.replace(results["attention"], summary=about)}
     says = verdict(results, group).evidence["attention"]["says"]
-    assert words in says
-    assert says.endswith("with its output set to its mean parity loses 9 points")
+    assert sentence in says
+    assert says.endswith("with its output set to its mean, parity accuracy drops by 0.09")
 
 
 def test_lenses_that_say_something_else_are_named():
@@ -265,11 +267,11 @@ def test_lenses_that_say_something_else_are_named():
     scores = score(measured, weights)
     probabilities = probable(scores, weights.lapse)
     assert max(probabilities, key=probabilities.get) == "associative"
-    said = "; but generalization and dynamics alone would say parity-associative"
+    said = "; but generalization and dynamics alone would favour parity-associative"
     assert _dissent(scores, probabilities) == said
     scores = score(measured | {"generalization": 0.0, "dynamics": 0.0}, weights)
     assert _dissent(scores, probable(scores, weights.lapse)) == ""
     # generalization cannot tell the sequential from the associative algorithm
     near = near | {"associative": 1.0, "parity-associative": 0.05}
     scores = score(measured | {"depth": near, "generalization": 0.0, "dynamics": 1.0}, weights)
-    assert _dissent(scores, probable(scores, weights.lapse)).endswith("would say associative")
+    assert _dissent(scores, probable(scores, weights.lapse)).endswith("would favour associative")

@@ -13,8 +13,8 @@ from statetrace.runs import Run
 from statetrace.studies.stacked import train_together, why_not
 from statetrace.studies.worker import never
 from statetrace.training import checkpoint
-from statetrace.training.callback import Quiet
-from statetrace.training.loop import home, train
+from statetrace.training.callback import Callback
+from statetrace.training.loop import stage_run, train
 from tests.training.conftest import staged, toy
 from tests.training.test_stages import assert_same_bytes
 
@@ -42,7 +42,7 @@ def numbers(run: Run) -> np.ndarray:
 def solo(tmp_path, recipes):
     runs = [Run(tmp_path / f"solo-{n}") for n in range(len(recipes))]
     for recipe, run in zip(recipes, runs, strict=True):
-        train(recipe, run, Quiet())
+        train(recipe, run, Callback())
     return runs
 
 
@@ -58,7 +58,7 @@ def assert_alike(ones, others):
 
 
 def homes(run: Run) -> list[Run]:
-    return [home(run, stage) for stage in Recipe.of(run.recipe).stages]
+    return [stage_run(run, stage) for stage in Recipe.of(run.recipe).stages]
 
 
 def assert_alike_checkpoints(one: Run, other: Run) -> None:
@@ -91,7 +91,7 @@ def test_stopped_continued_and_ended_alone(tmp_path):
     left = iter(range(5))
     assert train_together(recipes, runs, None, lambda: next(left, None) is None) == 6
     assert train_together(recipes, runs, 15, never) == 15
-    train(recipes[0], runs[0], Quiet(), resume=True)
+    train(recipes[0], runs[0], Callback(), resume=True)
     with pytest.raises(StatetraceError, match="runs at steps 15, 24 cannot be trained together"):
         train_together(recipes, runs, None, never)
     train_together(recipes[1:], runs[1:], None, never)
@@ -162,7 +162,7 @@ def test_a_chain_stopped_between_its_stages_and_ended_alone(tmp_path):
     with pytest.raises(StatetraceError, match="runs at steps 0 of 2-state, 4 of 2-state cannot"):
         train_together(recipes, runs, None, never)
     for recipe, run in zip(recipes, runs, strict=True):
-        assert train(recipe, run, Quiet(), resume=True).finished
+        assert train(recipe, run, Callback(), resume=True).finished
     for run, other in zip(runs, solo(tmp_path, recipes), strict=True):
         np.testing.assert_allclose(numbers(run), numbers(other), rtol=2e-3, atol=2e-3)
 

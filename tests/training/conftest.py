@@ -6,7 +6,7 @@ import pytest
 
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import StageSettings
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 
 TOY = {
     "group": "S3",
@@ -42,23 +42,23 @@ def flags(settings) -> list[str]:
     return [word for k, v in settings.items() for word in (f"--{k.replace('_', '-')}", str(v))]
 
 
-class Recorder(Quiet):
+class Recorder(Callback):
     """Remembers what it heard; asks to stop after the steps it is given."""
 
     def __init__(self, stop_after=()):
         self.messages, self.steps, self.records = [], [], []
         self.stop_after = set(stop_after)
 
-    def told(self, message):
+    def on_message(self, message):
         self.messages.append(message)
 
-    def stepped(self, step, train_loss):
+    def on_step(self, step, train_loss):
         self.steps.append(step)
 
-    def evaluated(self, record):
+    def on_evaluation(self, record):
         self.records.append(record)
 
-    def wants_stop(self):
+    def should_stop(self):
         stop = bool(self.stop_after)
         self.countdown = getattr(self, "countdown", min(self.stop_after, default=0)) - 1
         return stop and self.countdown <= 0

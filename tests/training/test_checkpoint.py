@@ -7,9 +7,11 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from statetrace.runs import Run
-from statetrace.training import checkpoint, setup
-from statetrace.training.evaluate import accuracy, predict
+from statetrace.models.from_recipe import make_splits, make_task
+from statetrace.models.predict import predict
+from statetrace.runs import Run, checkpoint_damage
+from statetrace.training import checkpoint
+from statetrace.training.evaluate import accuracy
 from statetrace.training.loop import train
 from tests.training.conftest import Recorder, toy
 
@@ -24,8 +26,8 @@ def run(tmp_path_factory):
 def test_any_hugging_face_user_can_load_it(run):
     """And gets the accuracy that metrics.jsonl reports."""
     model = AutoModelForCausalLM.from_pretrained(run.checkpoint(24))
-    task = setup.make_task(toy())
-    _, analysis = setup.make_splits(toy(), task)
+    task = make_task(toy())
+    _, analysis = make_splits(toy(), task)
     measured = accuracy(model, task, task.split(analysis), task.quotients(("parity",)), 100)
     reported = run.metrics("evaluation")[-1]
     assert measured.by_length == reported["accuracy_by_length"]
@@ -34,7 +36,7 @@ def test_any_hugging_face_user_can_load_it(run):
 
 def test_accuracy_by_length_against_a_loop(run):
     model = AutoModelForCausalLM.from_pretrained(run.checkpoint(24)).eval()
-    task = setup.make_task(toy())
+    task = make_task(toy())
     sequences = task.sample(40, seed=9)
     measured = accuracy(model, task, task.split(sequences), task.quotients(("parity",)), batch=7)
     parity = task.group.parity
@@ -57,7 +59,7 @@ def test_nothing_is_pickled_and_everything_has_a_checksum(run):
     assert {name.rsplit(".", 1)[1] for name in names} == {"json", "safetensors"}
     sums = json.loads((folder / "checksums.json").read_text())
     assert set(sums) == names - {"checksums.json"}
-    assert checkpoint.damage(folder) is None
+    assert checkpoint_damage(folder) is None
     state = json.loads((folder / "training.json").read_text())
     assert state["step"] == 24
     assert state["random"] == {"seed": 0, "step": 24}
@@ -73,11 +75,11 @@ def test_every_kind_of_damage_is_seen(run, tmp_path, name):
     shutil.copytree(run.checkpoint(24), copy)
     file = copy / name
     file.write_bytes(file.read_bytes()[:-1])
-    assert checkpoint.damage(copy) == f"{name} does not match its checksum"
+    assert checkpoint_damage(copy) == f"{name} does not match its checksum"
     file.unlink()
-    assert checkpoint.damage(copy) == f"{name} is missing"
+    assert checkpoint_damage(copy) == f"{name} is missing"
     (copy / "checksums.json").unlink()
-    assert "checksums.json" in checkpoint.damage(copy)
+    assert "checksums.json" in checkpoint_damage(copy)
 
 
 def test_no_checkpoint_is_left_half_written(tmp_path, monkeypatch):

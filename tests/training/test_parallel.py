@@ -67,15 +67,15 @@ def test_a_sharded_run_resumes_from_a_run_of_one_process(alone, tmp_path):
 THREADS = """
 import pathlib, sys
 from statetrace.runs import Run
-from statetrace.training.callback import Quiet
+from statetrace.training.callback import Callback
 from statetrace.training.loop import train
 from statetrace.config.recipe import Recipe
 
 def threads():
     return {task.read_text().strip() for task in pathlib.Path("/proc/self/task").glob("*/comm")}
 
-class Watch(Quiet):
-    def evaluated(self, record):
+class Watch(Callback):
+    def on_evaluation(self, record):
         assert any("gloo" in name for name in threads()), threads()
 
 here = pathlib.Path(sys.argv[1])

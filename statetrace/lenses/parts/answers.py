@@ -10,9 +10,9 @@ import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.models import anatomy
+from statetrace.models.predict import predict
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
-from statetrace.training.evaluate import predict
 
 KNOWN = 0.5
 """Share of the answers a model must know, beyond guessing, to count as having learned the task."""

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions.memory import free_bytes, in_pieces
+from statetrace.interventions.memory import in_pieces
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.attention_tree import TreeMeasures, attention_trees
 from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.models import anatomy
+from statetrace.models.device import free_bytes
 from statetrace.tasks.word_problem import WordProblem
 
 PIECE_BYTES = 2**28

@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions.memory import free_bytes
 from statetrace.lenses.parts.activations import bytes_needed, residuals
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.hidden_padding import HiddenPadding
 from statetrace.lenses.parts.probes import standardise
 from statetrace.lenses.result import Progress
+from statetrace.models.device import free_bytes
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 

@@ -35,15 +35,14 @@ class Associative(Program):
 def scan_step(program: Program, h: Registers, back: int) -> Registers:
     """One doubling of the first register: what is `back` tokens earlier, then what is here.
 
-    Tokens without one that far back already hold the product of all there is. h [B, T, R].
+    Tokens without one that far back already hold the product of all actions. h [B, T, R].
     """
     h = h.copy()
     if back < h.shape[1]:
-        # The right side is computed whole before it is written: the old values, as it must be.
         h[:, back:, 0] = program.multiply(h[:, :-back, 0], h[:, back:, 0])
     return h
 
 
 def scan_reads(length: int, back: int) -> Mask:
-    """What scan_step looks at, [to, from]: the cell itself and the one `back` before it."""
+    """What scan_step reads, [to, from]: the cell itself and the one `back` before it."""
     return np.eye(length, dtype=bool) | np.eye(length, k=-back, dtype=bool)

@@ -1,12 +1,12 @@
 """Counting: a state modulo ever smaller normal subgroups, one abelian factor per layer.
 
-Where G/N is abelian, the state's coset by N is a count: how often which factor occurred, in
-whatever order. One layer of attention can count. With a representative q for each coset, the
-prefixes' cosets q[t] turn the word into one in N,
+Where G/N is abelian, the state's coset by N is a count: how often each factor occurred, in any
+order. One layer of attention can count. With a representative q for each coset, the cosets q[t] of
+the prefixes turn the word into one in N,
 
     x[t] = q[t-1] a[t] q[t]^-1,    since    s[t] = a[0] ... a[t] = (x[0] ... x[t]) q[t],
 
-which the next layer can treat in the same way with a smaller subgroup. x[t] is local: q[t-1] is the
+which the next layer treats in the same way with a smaller subgroup. x[t] is local: q[t-1] is the
 representative of q[t] a[t]^-1, so a token that knows q[t] and its own action needs no other.
 
 This is the appendix's "a constant-depth algorithm exists for S3" for any chain of normal subgroups.
@@ -28,8 +28,8 @@ from statetrace.mechanisms.algorithms.program import Mask, Program, Registers, S
 
 @dataclass(frozen=True)
 class Counting(Program):
-    """The first register holds the word x that is still to be composed, the others what has been
-    counted; the state is x[0] ... x[t], then the last count, ..., then the first."""
+    """The first register holds the word x that is still to be composed, the others the counts; the
+    state is x[0] ... x[t], then the last count, ..., then the first."""
 
     @property
     @abstractmethod
@@ -68,11 +68,11 @@ class Counting(Program):
         return self.chain[min(layer, self.stages)]
 
     def _count(self, word: Registers, representative: Registers) -> tuple[Registers, Registers]:
-        """The word that is left, and the cosets of its prefixes; all [B, T]."""
+        """The remaining word, and the cosets of its prefixes; all [B, T]."""
         counted = representative[word]
         back = 1
-        # Doubling is only numpy's quickest way to a running total: in an abelian factor the order
-        # does not matter, and a model may add all tokens up at once.
+        # doubling is only the fastest way to a running total in numpy: in an abelian factor order
+        # does not matter, and a model may add all tokens at once
         while back < word.shape[1]:
             earlier, here = counted[:, :-back], counted[:, back:]
             counted = np.concatenate(
@@ -93,6 +93,6 @@ class Counting(Program):
 def _representatives(group: Group, subgroup: Subset) -> Registers:
     coset_of = coset_map(group.table, np.array(subgroup))
     _, first = np.unique(coset_of, return_index=True)
-    # Of the subgroup itself it must be the identity, or an empty count would do something.
+    # the subgroup itself is represented by the identity, so that an empty count does nothing
     first[coset_of[group.identity]] = group.identity
     return first.astype(np.int16)[coset_of]

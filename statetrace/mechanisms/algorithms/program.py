@@ -2,11 +2,11 @@
 
 A cell is what a transformer would hold at token t after layer l: a few registers, each an element
 of the group. Row 0 holds the actions, as an embedding does; row l is a function of row l - 1, and
-of no later token. A table can therefore be cut open at any row, overwritten and run on: that is
-how signatures.py predicts what patching a model would show.
+never of later tokens. Any row can therefore be overwritten and the program run on from there, which
+is how signatures.py predicts the effect of patching a model.
 
 Cost: a layer is at most a few look-ups in the Cayley table per cell, all sequences at once.
-Caveat: registers are int16, the widest a group of 5,040 elements needs; widen before arithmetic.
+Caveat: registers are int16, which a group of 5,040 elements needs; widen before arithmetic.
 """
 
 from __future__ import annotations
@@ -36,12 +36,17 @@ class Program(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """As it is called in the paper."""
+        """As in the paper, or as it is registered."""
 
     @property
     @abstractmethod
     def registers(self) -> tuple[str, ...]:
-        """What each register is called, R of them."""
+        """Names of the R registers."""
+
+    @classmethod
+    def of(cls, group: Group) -> Program:
+        """The program for a group; raises a StatetraceError where there is none."""
+        return cls(group)
 
     @abstractmethod
     def step(self, layer: int, h: Registers) -> Registers:
@@ -49,17 +54,17 @@ class Program(ABC):
 
     @abstractmethod
     def reads(self, layer: int, length: int) -> Mask:
-        """Which cells of the row before it each cell of row `layer` looks at: [to, from]."""
+        """Which cells of the row before it each cell of row `layer` reads: [to, from]."""
 
     @abstractmethod
     def reaches(self, layer: int, length: int) -> bool:
         """Whether row `layer` holds the state of every sequence of `length` actions."""
 
     def unknown(self, layer: int) -> Subset:
-        """The subgroup up to which row `layer` knows a state that it does not reach.
+        """The subgroup up to which row `layer` determines a state that it does not reach.
 
-        To one who sees a cell's registers alone, after uniformly random actions, the states of a
-        coset of this subgroup are equally likely, and no others are possible.
+        Given a cell's registers alone, after uniformly random actions, the states of one coset of
+        this subgroup are equally likely and all others impossible.
         """
         return tuple(range(self.group.order))
 
@@ -70,20 +75,20 @@ class Program(ABC):
         return h
 
     def read(self, h: Registers) -> Registers:
-        """What an unembedding would say each cell's state is: [..., R] -> [...]."""
+        """The state that an unembedding would predict from each cell: [..., R] -> [...]."""
         return h[..., 0]
 
     def depth(self, length: int) -> int:
-        """Layers it needs for sequences of that length."""
+        """Layers needed for sequences of that length."""
         return next(layer for layer in count() if self.reaches(layer, length))
 
     def run(self, actions: NDArray[np.integer], layers: int | None = None) -> Table:
-        """Fill the table for actions [B, T]. With fewer layers than `depth` the states beyond its
-        reach come out wrong; more layers change nothing."""
+        """Fill the table for actions [B, T]. With fewer layers than `depth` some states are wrong;
+        more layers change nothing."""
         actions = np.asarray(actions)
         if actions.ndim != 2 or actions.shape[1] < 1:
             raise StatetraceError(
-                f"actions of shape {actions.shape} are no sequences: use [sequences, length], "
+                f"actions of shape {actions.shape} are not sequences: use [sequences, length], "
                 "with at least one action each"
             )
         if actions.size and not 0 <= actions.min() <= actions.max() < self.group.order:
@@ -112,7 +117,7 @@ class Table:
     """Everything a program computed for some sequences.
 
     Attributes:
-        program: which filled it.
+        program: the one that filled it.
         h: registers [layers + 1, B, T, R].
     """
 
@@ -128,11 +133,11 @@ class Table:
         return self.h[layer, :, t]
 
     def state(self, t: int, layer: int) -> Registers:
-        """What would be read off that cell as the state, [B]; right where `reaches` says so."""
+        """The state read from that cell, [B]; correct where `reaches` holds."""
         return self.program.read(self.held(t, layer))
 
     def answers(self) -> Registers:
-        """What is read off the last row at every token, [B, T]."""
+        """The states read from the last row at every token, [B, T]."""
         return self.program.read(self.h[-1])
 
 

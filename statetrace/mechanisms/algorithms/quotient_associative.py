@@ -21,13 +21,13 @@ from statetrace.mechanisms.algorithms.program import Mask, Registers, Subset
 
 @dataclass(frozen=True)
 class QuotientAssociative(Counting):
-    """Needs the layers that count, and log2(length), rounded up. `.of(group)` makes one."""
+    """Needs the counting layers, and log2(length), rounded up."""
 
     quotient: Quotient
 
-    @staticmethod
-    def of(group: Group, quotient: Quotient | str | None = None) -> QuotientAssociative:
-        """Without a quotient it is parity."""
+    @classmethod
+    def of(cls, group: Group, quotient: Quotient | str | None = None) -> QuotientAssociative:
+        """By default the quotient is parity."""
         if quotient is None:
             quotient = _parity(group)
         elif isinstance(quotient, str):
@@ -38,7 +38,7 @@ class QuotientAssociative(Counting):
                 f"the quotient {quotient.name!r} of {group.name} cannot be counted: its derived "
                 f"series stops at a perfect subgroup of order {len(last)}; use a solvable quotient"
             )
-        return QuotientAssociative(group, quotient)
+        return cls(group, quotient)
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class QuotientAssociative(Counting):
 
 def _parity(group: Group) -> Quotient:
     if group.parity is not None:
-        # Not group.quotient("parity"): that knows none for groups of two elements.
+        # not group.quotient("parity"), which does not exist for groups of two elements
         return group.quotient_by(np.flatnonzero(group.parity == 0).tolist(), "parity")
     try:
         names = [quotient.name for quotient in group.quotients()]

@@ -1,4 +1,4 @@
-"""What a family file declares: its published sizes, its configuration and its anatomy."""
+"""A model family: its published sizes, its configuration and its anatomy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Family:
-    """One model family; a file in this folder makes one and calls it FAMILY.
+    """One model family; a file in this folder defines one as FAMILY, a plug-in registers one.
 
     Attributes:
         model_type: `config.model_type` of its Hugging Face models, the key of the registry.

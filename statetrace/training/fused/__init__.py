@@ -1,20 +1,19 @@
-"""A training step written out: forward, backward and AdamW of GPT-2 and Pythia, for one seed or for
-many at once.
+"""The fused training step: forward, backward and AdamW of GPT-2 and Pythia for one or many seeds.
 
-Purpose: transformers' models are made to be read and changed, and a small one spends most of its
-step on calling things. Here the step is a straight line of a few matrix products and fused
-operations, with every parameter of several seeds in one tensor, so that sixteen models cost little
-more calls than one. On a GPU the whole of it, optimizer included, becomes one CUDA graph. A linear
-classifier may read the residual stream behind one block (training/auxiliary.py).
+Purpose: a small model in transformers spends most of its step on call overhead. Here a step is a
+fixed sequence of matrix products and fused operations, with the parameters of all seeds in one
+tensor, so that sixteen models need about as many calls as one. On a GPU all of it, optimizer
+included, is one CUDA graph. A linear classifier may be attached after one block
+(training/auxiliary.py).
 
-`transformer.py` is the line itself; `plain.py` and `kernels/` are the operations in torch and in
-Triton; `weights.py` moves a model's parameters into stacked tensors (the model goes on seeing them)
-and `adam.py` changes them.
+`transformer.py` is the forward and backward pass; `plain.py` and `kernels/` are its operations in
+torch and in Triton; `weights.py` moves the parameters of models into stacked tensors, of which they
+become views, and `adam.py` updates them.
 
-Caveat: numbers equal those of the transformers model up to rounding, not bit for bit; dropout masks
-are others. Only `gpt2` and `pythia` are written out.
+Caveat: numbers equal those of the transformers model up to rounding, not bit for bit, and dropout
+masks differ. Only `gpt2` and `pythia` are supported.
 """
 
-from statetrace.training.fused.step import Step, beyond, why_not
+from statetrace.training.fused.step import FusedStep, unsupported_reason, unsupported_size
 
-__all__ = ["Step", "beyond", "why_not"]
+__all__ = ["FusedStep", "unsupported_reason", "unsupported_size"]

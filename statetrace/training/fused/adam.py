@@ -1,4 +1,4 @@
-"""AdamW over stacked parameters, gradients clipped seed by seed."""
+"""AdamW over stacked parameters, with gradients clipped for each seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from statetrace.config.settings import TrainingSettings
 from statetrace.training.fused import plain
-from statetrace.training.fused.weights import Part, StackedWeights
+from statetrace.training.fused.weights import ParameterGroup, StackedWeights
 
 EPS = 1e-8
 
@@ -16,45 +16,45 @@ EPS = 1e-8
 class Adam:
     """`torch.optim.AdamW` with `clip_grad_norm_`, for all seeds of `StackedWeights`.
 
-    The learning rate and the bias corrections are read from the device, so that a CUDA graph of a
-    step can be used for every step.
+    The learning rate and the bias corrections are read from the device, so that one CUDA graph
+    serves every step.
     """
 
     def __init__(self, weights: StackedWeights, settings: TrainingSettings) -> None:
         self.weights, self.settings = weights, settings
         first = weights.value["tokens"]
-        self.told = torch.zeros(3, device=first.device)
+        self.schedule = torch.zeros(3, device=first.device)
         self._joined = first.is_cuda
-        self._parts: dict[tuple[int | None, int | None], list[Part]] = {}
+        self._groups: dict[tuple[int | None, int | None], list[ParameterGroup]] = {}
 
-    def tell(self, step: int, rate: float) -> None:
-        """Before step number `step` (from 0)."""
+    def set_step(self, step: int, rate: float) -> None:
+        """Prepare step number `step` (from 0)."""
         self._count, self._rate = torch.tensor(float(step + 1)), rate
         if not self._joined:
             return
         betas = self.settings.beta1, self.settings.beta2
-        rises = [1 - beta ** (step + 1) for beta in betas]
-        told = torch.tensor([rate, *rises]).pin_memory()
-        self.told.copy_(told, non_blocking=True)
+        corrections = [1 - beta ** (step + 1) for beta in betas]
+        schedule = torch.tensor([rate, *corrections]).pin_memory()
+        self.schedule.copy_(schedule, non_blocking=True)
 
-    def rehearse(self, seeds: slice) -> None:
-        """A step that is taken back, so that kernels are compiled before a graph is captured."""
-        kept = [[tensor.clone() for tensor in part.changing] for part in self.weights.parts]
+    def warm_up(self, seeds: slice) -> None:
+        """Take a step and undo it, so that kernels are compiled before a graph is captured."""
+        saved = [[tensor.clone() for tensor in group.updated] for group in self.weights.groups]
         self.step(seeds)
-        for part, before in zip(self.weights.parts, kept, strict=True):
-            for tensor, old in zip(part.changing, before, strict=True):
+        for group, before in zip(self.weights.groups, saved, strict=True):
+            for tensor, old in zip(group.updated, before, strict=True):
                 tensor.copy_(old)
 
     def step(self, seeds: slice) -> None:
-        """Of some of the seeds; on a GPU of all."""
-        parts = self._some(seeds)
-        norms = self._ops().norms([grad for part in parts for grad in part.grad])
-        for part in parts:
-            decay = 0.0 if part.kind == "vector" else self.settings.weight_decay
+        """Update some of the seeds; on a GPU all."""
+        groups = self._select(seeds)
+        norms = self._ops().norms([grad for group in groups for grad in group.grad])
+        for group in groups:
+            decay = 0.0 if group.kind == "vector" else self.settings.weight_decay
             if self._joined:
-                self._by_kernel(part, norms, decay)
+                self._by_kernel(group, norms, decay)
             else:
-                self._by_torch(part, norms, decay)
+                self._by_torch(group, norms, decay)
 
     def _ops(self) -> Any:
         if not self._joined:
@@ -63,32 +63,32 @@ class Adam:
 
         return kernels
 
-    def _by_kernel(self, part: Part, norms: torch.Tensor, decay: float) -> None:
+    def _by_kernel(self, group: ParameterGroup, norms: torch.Tensor, decay: float) -> None:
         self._ops().adam(
-            part.value[0],
-            part.work[0],
-            part.grad[0],
-            (part.first[0], part.second[0]),
+            group.value[0],
+            group.work[0],
+            group.grad[0],
+            (group.first[0], group.second[0]),
             norms,
-            self.told,
+            self.schedule,
             self.settings.clip,
             decay,
             (self.settings.beta1, self.settings.beta2),
             EPS,
         )
 
-    def _by_torch(self, part: Part, norms: torch.Tensor, decay: float) -> None:
+    def _by_torch(self, group: ParameterGroup, norms: torch.Tensor, decay: float) -> None:
         if self.settings.clip:
             scale = (self.settings.clip / (norms + 1e-6)).clamp(max=1.0)
-            for grad in part.grad:
+            for grad in group.grad:
                 grad.mul_(scale.view(-1, *[1] * (grad.ndim - 1)))
         torch._fused_adamw_(
-            part.value,
-            part.grad,
-            part.first,
-            part.second,
+            group.value,
+            group.grad,
+            group.first,
+            group.second,
             [],
-            [self._count] * len(part.grad),
+            [self._count] * len(group.grad),
             lr=self._rate,
             beta1=self.settings.beta1,
             beta2=self.settings.beta2,
@@ -98,8 +98,8 @@ class Adam:
             maximize=False,
         )
 
-    def _some(self, seeds: slice) -> list[Part]:
+    def _select(self, seeds: slice) -> list[ParameterGroup]:
         key = (seeds.start, seeds.stop)
-        if key not in self._parts:
-            self._parts[key] = [part.some(seeds) for part in self.weights.parts]
-        return self._parts[key]
+        if key not in self._groups:
+            self._groups[key] = [group.select(seeds) for group in self.weights.groups]
+        return self._groups[key]

@@ -1,4 +1,4 @@
-"""What the operations are told: the same words for the plain ones and for the kernels."""
+"""The arguments of the operations, shared by the plain ones and the kernels."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 
 @dataclass(frozen=True)
-class Drop:
+class Dropout:
     """A dropout mask: element `i` of seed `s` is a function of (keys[s], salt, i) alone.
 
     Attributes:
-        share: of the elements that are dropped.
+        share: probability that an element is dropped.
         keys: [S] int64, numbers below 2^32, on the device (they change from step to step).
-        salt: tells apart the masks of one step.
+        salt: distinguishes the masks of one step.
     """
 
     share: float
@@ -39,23 +39,23 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Add:
-    """Something to be added to the residual stream: [S, N, D] and its bias [S, D]."""
+class Residual:
+    """What a sublayer adds to the residual stream: [S, N, D] and its bias [S, D]."""
 
     delta: torch.Tensor
     bias: torch.Tensor
-    drop: Drop | None = None
+    drop: Dropout | None = None
 
 
 @dataclass(frozen=True)
-class Heads:
+class HeadLayout:
     """How attention reads the joint projection [S, B * T, 3 * H * E].
 
     Attributes:
         strides: within a row, from query to key and from head to head.
         rotation: (cosines, signed sines), [T, E] each, or None.
         partners: [E], which dimension each is rotated with.
-        rotated: how many are.
+        rotated: how many dimensions are rotated.
     """
 
     batch: int
@@ -66,28 +66,28 @@ class Heads:
     rotation: tuple[torch.Tensor, torch.Tensor] | None
     partners: torch.Tensor
     rotated: int
-    drop: Drop | None = None
+    drop: Dropout | None = None
 
     @property
     def scale(self) -> float:
         return self.width**-0.5
 
 
-class Later(Protocol):
-    """Where an operation leaves sums over rows to be finished, perhaps with those of other layers:
-    it writes partial sums [S, programs, vectors, D] into `room`, and says `into` which vectors
-    [S, D] of the gradients they go, target by target the number of its vector."""
+class DeferredSums(Protocol):
+    """Sums over rows that an operation leaves to be finished, perhaps together with those of other
+    layers: it writes partial sums [S, programs, vectors, D] into `allocate`, and `add_to` names the
+    gradients [S, D] they belong to, for each target the number of its vector."""
 
-    def room(self, *shape: int) -> torch.Tensor: ...
+    def allocate(self, *shape: int) -> torch.Tensor: ...
 
-    def into(self, targets: Sequence[torch.Tensor], sources: Sequence[int]) -> None: ...
+    def add_to(self, targets: Sequence[torch.Tensor], sources: Sequence[int]) -> None: ...
 
 
 LONGEST = 128
 LONGEST_IN_FLOAT32 = 64
 WIDEST = 128
-"""What the attention kernel holds at once: positions, and the width of a head. In float32 two
-blocks of positions would take minutes to compile."""
+"""Largest number of positions and width of a head that the attention kernel holds at once. In
+float32 two blocks of positions would take minutes to compile."""
 
 MASK32 = 0xFFFFFFFF
 GOLDEN = 0x9E3779B9

@@ -1,4 +1,4 @@
-"""What a GPT-2 or a Pythia looks like to the program, read off its configuration."""
+"""The architecture of a GPT-2 or Pythia as the fused training step needs it, from its config."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 MODELS = ("gpt2", "gpt_neox")
-"""transformers' names of the model types that are written out."""
+"""transformers' names of the supported model types."""
 
 PARTS = ("norm1", "qkv", "out", "norm2", "fc", "proj")
-"""Of a layer; each has a weight and a bias."""
+"""The parts of a layer; each has a weight and a bias."""
 
-CLASSIFIER = {"read.w": "auxiliary.weight", "read.b": "auxiliary.bias"}
+CLASSIFIER = {"classifier.w": "auxiliary.weight", "classifier.b": "auxiliary.bias"}
 """Roles of the parameters of an auxiliary classifier, [classes, width] and [classes]."""
 
 _GPT2 = ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
@@ -35,8 +35,8 @@ class ModelShape:
     transposed: whether matrices are stored [out, in], as torch's Linear does.
     joint: whether queries, keys and values of one head lie side by side in the projection.
     rotated: leading dimensions of each head that are rotated by the position, 0 for none.
-    drop_embed, drop_attention, drop_resid: dropout shares.
-    read: the norm ("2.norm1", or the last, "norm") whose residual stream a classifier reads too.
+    drop_embed, drop_attention, drop_resid: dropout probabilities.
+    classified: the norm ("2.norm1", or the last, "norm") whose input the classifier reads.
     """
 
     layers: int
@@ -52,7 +52,7 @@ class ModelShape:
     drop_embed: float = 0.0
     drop_attention: float = 0.0
     drop_resid: float = 0.0
-    read: str | None = None
+    classified: str | None = None
 
     @property
     def head_width(self) -> int:
@@ -65,25 +65,25 @@ class ModelShape:
             (self.head_width, 3 * self.head_width) if self.joint else (self.width, self.head_width)
         )
 
-    def reading(self, layer: int) -> ModelShape:
-        """The same with a linear classifier that reads the residual stream behind block `layer`,
-        counted from 1: what the next block's first norm is of, or the last norm."""
-        at = "norm" if layer == self.layers else f"{layer}.norm1"
-        return replace(self, names=self.names | CLASSIFIER, read=at)
+    def with_classifier(self, layer: int) -> ModelShape:
+        """The same with a linear classifier on the residual stream after block `layer`, counted
+        from 1, which is the input of the next block's first norm, or of the last norm."""
+        norm = "norm" if layer == self.layers else f"{layer}.norm1"
+        return replace(self, names=self.names | CLASSIFIER, classified=norm)
 
 
-def unsupported(config: Any) -> str | None:
-    """What about a configuration is not written out, or None."""
+def unsupported_config(config: Any) -> str | None:
+    """Why a configuration is not supported, or None."""
     if config.model_type not in MODELS:
-        return f"model type {config.model_type} is none of {', '.join(MODELS)}"
+        return f"model type {config.model_type} is not {' or '.join(MODELS)}"
     if config.model_type == "gpt2":
         plain = not (config.scale_attn_by_inverse_layer_idx or config.reorder_and_upcast_attn)
-        known = plain and config.scale_attn_weights and config.tie_word_embeddings
-        act = config.activation_function
-        return None if known and act in _GELU else "it is an unusual GPT-2"
-    known = config.attention_bias and not config.tie_word_embeddings
-    known = known and config.rope_parameters["rope_type"] == "default"
-    return None if known and config.hidden_act in _GELU else "it is an unusual GPT-NeoX"
+        standard = plain and config.scale_attn_weights and config.tie_word_embeddings
+        standard = standard and config.activation_function in _GELU
+        return None if standard else "it is not a standard GPT-2"
+    standard = config.attention_bias and not config.tie_word_embeddings
+    standard = standard and config.rope_parameters["rope_type"] == "default"
+    return None if standard and config.hidden_act in _GELU else "it is not a standard GPT-NeoX"
 
 
 _GELU = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
@@ -91,7 +91,7 @@ _GELU = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 
 
 def shape_of(model: Any) -> ModelShape:
-    """Of a model of which nothing is `unsupported`."""
+    """The shape of a supported model."""
     config = model.config
     if config.model_type == "gpt2":
         top = {"tokens": "transformer.wte.weight", "positions": "transformer.wpe.weight"}
@@ -111,8 +111,8 @@ def shape_of(model: Any) -> ModelShape:
             drop_resid=config.resid_pdrop,
         )
     head = model.get_output_embeddings().weight  # its name has changed between releases
-    (found,) = (name for name, tensor in model.named_parameters() if tensor is head)
-    top = {"tokens": "gpt_neox.embed_in.weight", "head": found}
+    (head_name,) = (name for name, tensor in model.named_parameters() if tensor is head)
+    top = {"tokens": "gpt_neox.embed_in.weight", "head": head_name}
     top |= {
         "norm.w": "gpt_neox.final_layer_norm.weight",
         "norm.b": "gpt_neox.final_layer_norm.bias",
@@ -159,7 +159,7 @@ def rotation(
 
 
 def partners(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
-    """For every dimension of a head the one it is rotated with; itself where it is not."""
+    """For every dimension of a head the one it is rotated with, or itself."""
     index = torch.arange(shape.head_width, device=device)
     half = shape.rotated // 2
     return torch.where(
@@ -167,12 +167,12 @@ def partners(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
     )
 
 
-def unmoved(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
-    """Which columns of the joint projection have a bias that does nothing, so that its gradient is
-    zero: to move all keys by the same changes no weight, unless they are rotated afterwards."""
+def zero_gradient_columns(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
+    """Columns of the joint projection (1) whose bias has no effect and a zero gradient: adding a
+    constant to all keys changes no attention weight, unless they are rotated afterwards."""
     part, step = shape.strides
-    still = torch.zeros(3 * shape.width, dtype=torch.int8, device=device)
+    columns = torch.zeros(3 * shape.width, dtype=torch.int8, device=device)
     for head in range(shape.heads):
         first = head * step + part
-        still[first + shape.rotated : first + shape.head_width] = 1
-    return still
+        columns[first + shape.rotated : first + shape.head_width] = 1
+    return columns

@@ -1,20 +1,19 @@
-"""What a stage can teach, by name. Adding an objective is a file here and a line in OBJECTIVES.
+"""The objectives of stages, by name. A built-in one is a file here and a line in BUILTIN.
 
 Every quotient of the group is an objective too, under its own name: parity, or S3 of S4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-import torch
-
+from statetrace import plugins
 from statetrace.config.stages import INHERITED, Stage
 from statetrace.errors import StatetraceError
 from statetrace.training.objectives.documents import control, topic
-from statetrace.training.objectives.objective import Objective, Source, measure
+from statetrace.training.objectives.objective import Objective, Source, evaluate_objective
 from statetrace.training.objectives.quotient import quotient
 from statetrace.training.objectives.state import state
 from statetrace.training.objectives.text import text
@@ -22,64 +21,87 @@ from statetrace.training.objectives.text import text
 if TYPE_CHECKING:
     from statetrace.training.setup import TrainingPlan
 
-__all__ = ["OBJECTIVES", "Objective", "Source", "kind", "make_objective", "measure"]
+__all__ = [
+    "OBJECTIVES",
+    "Objective",
+    "ObjectiveKind",
+    "Source",
+    "evaluate_objective",
+    "make_objective",
+    "objective_kind",
+]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """How an objective is made, which settings of a stage are its own, and whose tokens a model
-    reads in it: stages with the same words hand on their embedding and head too."""
+class ObjectiveKind:
+    """Attributes:
+    build: makes the objective of a stage.
+    settings: the settings of a stage that belong to this objective.
+    vocabulary: what tokens stand for; successive stages with the same share embedding and head.
+    """
 
-    make: Callable[[TrainingPlan, Stage, torch.device | str], Objective]
+    build: Callable[[TrainingPlan, Stage], Objective]
     settings: tuple[str, ...] = ()
-    words: str = "elements"
+    vocabulary: str = "elements"
 
 
-OBJECTIVES: dict[str, Kind] = {
-    "state": Kind(state, ("auxiliary", "auxiliary_layer", "auxiliary_weight")),
-    "topic": Kind(topic, ("table", "topics", "mixture", "concentration")),
-    "control": Kind(control),
-    "text": Kind(text, ("file",), words="bytes"),
+BUILTIN = {
+    "state": ObjectiveKind(state, ("auxiliary", "auxiliary_layer", "auxiliary_weight")),
+    "topic": ObjectiveKind(topic, ("table", "topics", "mixture", "concentration")),
+    "control": ObjectiveKind(control),
+    "text": ObjectiveKind(text, ("file",), vocabulary="bytes"),
 }
 
-QUOTIENT = Kind(quotient)
+OBJECTIVES: Mapping[str, ObjectiveKind] = plugins.Registry("objective", BUILTIN)
+"""The built-in objectives, then registered ones."""
+
+QUOTIENT = ObjectiveKind(quotient)
 
 
-def kind(name: str) -> Kind:
-    """The named objective; any other name is taken for a quotient's, which `make` checks."""
+def is_builtin(name: str) -> bool:
+    return name in BUILTIN
+
+
+def check_plugin(name: str, thing: Any) -> ObjectiveKind:
+    """An ObjectiveKind, or the function that builds the objective."""
+    kind = ObjectiveKind(thing) if callable(thing) else thing
+    if not isinstance(kind, ObjectiveKind):
+        raise StatetraceError(
+            f"it is {type(thing).__name__!r}, not an ObjectiveKind or a function that builds one"
+        )
+    return replace(kind, build=plugins.guarded("objective", name, kind.build))
+
+
+def objective_kind(name: str) -> ObjectiveKind:
+    """The named objective; any other name is a quotient's, which `make_objective` checks."""
     return OBJECTIVES.get(name, QUOTIENT)
 
 
-def make_objective(
-    plan: TrainingPlan, stage: Stage, device: torch.device | str = "cpu"
-) -> Objective:
-    """The objective of a stage, or one sentence on why there is none."""
+def make_objective(plan: TrainingPlan, stage: Stage) -> Objective:
+    """The objective of a stage, on the plan's device."""
     try:
-        return _make(plan, stage, device)
+        _check(plan, stage)
+        return objective_kind(stage.settings.objective).build(plan, stage)
     except StatetraceError as error:
         if stage.label is None:
             raise
         raise StatetraceError(f"stage {stage.name}: {error}") from None
 
 
-def _make(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
-    name = stage.wanted.objective
-    made = kind(name)
-    if made is QUOTIENT:
-        _check_quotient(plan, name)
-    for setting in stage.wanted.given().keys() - INHERITED - {"objective", *made.settings}:
-        owners = [other for other, one in OBJECTIVES.items() if setting in one.settings]
+def _check(plan: TrainingPlan, stage: Stage) -> None:
+    """Refuse unknown objectives and settings that belong to another one."""
+    name = stage.settings.objective
+    kind = objective_kind(name)
+    if kind is QUOTIENT:
+        try:
+            plan.task.quotients((name,))
+        except StatetraceError as error:
+            raise StatetraceError(
+                f"objective '{name}' is unknown; use one of {', '.join(OBJECTIVES)}, or a quotient "
+                f"({error})"
+            ) from None
+    for setting in stage.settings.explicit().keys() - INHERITED - {"objective", *kind.settings}:
+        owners = [other for other, k in OBJECTIVES.items() if setting in k.settings]
         raise StatetraceError(
-            f"{setting} means nothing to objective '{name}'; it belongs to {', '.join(owners)}"
+            f"{setting} has no effect on objective '{name}'; it belongs to {', '.join(owners)}"
         )
-    return made.make(plan, stage, device)
-
-
-def _check_quotient(plan: TrainingPlan, name: str) -> None:
-    try:
-        plan.task.quotients((name,))
-    except StatetraceError as error:
-        raise StatetraceError(
-            f"objective '{name}' is unknown; use one of {', '.join(OBJECTIVES)}, or a quotient "
-            f"({error})"
-        ) from None

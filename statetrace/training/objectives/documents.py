@@ -1,6 +1,6 @@
-"""Next-token prediction on documents over the group's elements: topics, or no structure at all.
+"""Next-token prediction on documents over the group's elements: from topics, or without structure.
 
-Held-out documents come from a stream of random numbers that no step of any stage uses.
+Held-out documents come from a random stream that no training step of any stage uses.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from statetrace.config.settings import SEEDS
+from statetrace.config.checks import SEEDS
 from statetrace.config.stages import MOST_STAGES, Stage
 from statetrace.tasks.batch import Batch
 from statetrace.tasks.documents import Documents, Draw
@@ -22,25 +21,25 @@ if TYPE_CHECKING:
     from statetrace.training.setup import TrainingPlan
 
 HELD_OUT = MOST_STAGES * SEEDS
-"""Added to a seed: no stage of any run counts that far."""
+"""Added to a seed: larger than the seed of any stage."""
 
 
-def topic(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
+def topic(plan: TrainingPlan, stage: Stage) -> Objective:
     """Documents from a topic model: the paper's tables, or one drawn with the data seed."""
-    wanted, of = stage.wanted, plan.task.group
-    mixture = MIXTURE if wanted.mixture is None else wanted.mixture
-    if wanted.table is not None:
-        model = TopicModel.paper(wanted.table, of, mixture)
+    settings, group = stage.settings, plan.task.group
+    mixture = MIXTURE if settings.mixture is None else settings.mixture
+    if settings.table is not None:
+        model = TopicModel.paper(settings.table, group, mixture)
     else:
-        topics = TOPICS if wanted.topics is None else wanted.topics
-        concentration = CONCENTRATION if wanted.concentration is None else wanted.concentration
+        topics = TOPICS if settings.topics is None else settings.topics
+        concentration = CONCENTRATION if settings.concentration is None else settings.concentration
         seed = plan.recipe.task.data_seed
-        model = TopicModel.drawn(of.order, seed, topics, concentration, mixture)
-    return _next_token(plan, stage, device, model.draw)
+        model = TopicModel.drawn(group.order, seed, topics, concentration, mixture)
+    return _next_token(plan, stage, model.draw)
 
 
-def control(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
-    """Documents without structure: actions drawn uniformly, so nothing can be predicted."""
+def control(plan: TrainingPlan, stage: Stage) -> Objective:
+    """Documents of uniformly drawn actions, in which nothing can be predicted."""
     task = plan.task
     alphabet = np.asarray(range(task.group.order) if task.actions is None else task.actions)
     alphabet = alphabet.astype(element_dtype(task.group.order))
@@ -48,7 +47,7 @@ def control(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Obj
     def draw(rng: np.random.Generator, n: int, length: int) -> np.ndarray:
         return alphabet[rng.integers(0, len(alphabet), size=(n, length))]
 
-    return _next_token(plan, stage, device, draw)
+    return _next_token(plan, stage, draw)
 
 
 def held_out(source: Source, seed: int, sequences: int) -> tuple[Batch, ...]:
@@ -60,14 +59,12 @@ def held_out(source: Source, seed: int, sequences: int) -> tuple[Batch, ...]:
     )
 
 
-def _next_token(
-    plan: TrainingPlan, stage: Stage, device: torch.device | str, draw: Draw
-) -> Objective:
-    source = Documents(draw, stage.length, plan.task.vocabulary, device)
+def _next_token(plan: TrainingPlan, stage: Stage, draw: Draw) -> Objective:
+    source = Documents(draw, stage.length, plan.task.vocabulary, plan.world.device)
     return Objective(
         source=source,
         vocabulary=plan.task.vocabulary,
-        what="next token",
+        name="next token",
         held_out=held_out(source, stage.seed, stage.evaluation.evaluate_sequences),
         fingerprint=plan.task.vocabulary.fingerprint,
     )

@@ -1,4 +1,4 @@
-"""What one stage teaches: where its batches come from, what is asked, and how it is judged."""
+"""What one stage trains: where its batches come from, its loss, and how it is evaluated."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from statetrace.models.predict import predict
 from statetrace.tasks.batch import Batch
 from statetrace.tasks.vocabulary import Vocabulary
-from statetrace.training.auxiliary import Auxiliary
-from statetrace.training.evaluate import loss, predict
+from statetrace.training.auxiliary import AuxiliaryTask
+from statetrace.training.evaluate import loss
 
 ROWS = 512
 """Sequences per held-out batch."""
@@ -31,8 +32,8 @@ class Source(Protocol):
     ) -> Batch: ...
 
 
-def same_token(answers: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    return answers == targets
+def same_token(predictions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return predictions == targets
 
 
 @dataclass(frozen=True)
@@ -40,36 +41,36 @@ class Objective:
     """Attributes:
     source: its training batches.
     vocabulary: the tokens of its batches.
-    what: what is right or wrong, for logs and people.
+    name: of what is predicted, for logs.
     loss: (logits [B, T, vocab], targets [B, T]) -> mean over the supervised positions.
-    right: (most likely tokens [B, T], targets [B, T]) -> which count as right.
-    held_out: batches that are never trained on, to measure it by; empty for the state task,
-        which every evaluation of a run measures anyway.
-    tracks_state: whether a model of this vocabulary can be asked for states at all.
-    auxiliary: what is read from an early layer besides.
-    fingerprint: of data that lie outside of the run and could change while it rests.
+    correct: (most likely tokens [B, T], targets [B, T]) -> which predictions count as correct.
+    held_out: batches to evaluate on, never trained on; empty for the state task, which every
+        evaluation of a run covers anyway.
+    tracks_state: whether states can be evaluated with this vocabulary.
+    auxiliary: what a classifier predicts from an early layer, if there is one.
+    fingerprint: of data outside the run, which could change before it is resumed.
     """
 
     source: Source
     vocabulary: Vocabulary
-    what: str
+    name: str
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = loss
-    right: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = same_token
+    correct: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = same_token
     held_out: tuple[Batch, ...] = ()
     tracks_state: bool = True
-    auxiliary: Auxiliary | None = None
+    auxiliary: AuxiliaryTask | None = None
     fingerprint: str | None = None
 
 
 @torch.no_grad()
-def measure(
+def evaluate_objective(
     model: nn.Module,
     objective: Objective,
     batches: Iterable[Batch],
     autocast: AbstractContextManager[Any] | None = None,
 ) -> tuple[float, float]:
-    """(loss, share of right answers) over the supervised positions of some batches."""
-    asked, right, total = 0, 0.0, 0.0
+    """(loss, accuracy) over the supervised positions of some batches."""
+    supervised, correct, total = 0, 0.0, 0.0
     was_training = model.training
     model.eval()
     try:
@@ -77,10 +78,10 @@ def measure(
             with autocast or nullcontext():
                 logits = predict(model, batch.tokens)
             count = int(batch.mask.sum())
-            hits = objective.right(logits.argmax(-1), batch.targets) & batch.mask
+            hits = objective.correct(logits.argmax(-1), batch.targets) & batch.mask
             total += float(objective.loss(logits, batch.targets)) * count
-            right += int(hits.sum())
-            asked += count
+            correct += int(hits.sum())
+            supervised += count
     finally:
         model.train(was_training)
-    return total / asked, right / asked
+    return total / supervised, correct / supervised

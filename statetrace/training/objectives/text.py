@@ -1,18 +1,16 @@
-"""Next-byte prediction on a text file: a "pretrained" start without any download.
+"""Next-byte prediction on a text file: a "pretrained" start that needs no download.
 
-Bytes are no actions, so this stage has a vocabulary of its own (256 bytes and the start marker) and
-the state cannot be measured in it. What is handed on are the blocks, norms and positions; the next
-stage gets a new embedding and a new head, drawn with the mean and covariance of the old rows, so
-that the blocks meet vectors of the size they know and no token means anything yet. This is the road
-that weights from a hub or a folder take as well, but there the new rows start all but equal.
+Bytes are not actions, so this stage has its own vocabulary (256 bytes and the start marker), and
+the state cannot be evaluated in it. The next stage keeps blocks, norms and positions and gets a new
+embedding and head, drawn with the mean and covariance of the old rows, so that the blocks read
+vectors of a familiar size in which no token has a meaning yet. Weights from a hub or a folder are
+adapted in the same way, except that their new rows start almost equal.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
-
-import torch
 
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
@@ -26,26 +24,26 @@ if TYPE_CHECKING:
     from statetrace.training.setup import TrainingPlan
 
 
-def text(plan: TrainingPlan, stage: Stage, device: torch.device | str) -> Objective:
+def text(plan: TrainingPlan, stage: Stage) -> Objective:
     """Documents are pieces of the file, as long as the stage's sequences."""
-    if stage.wanted.file is None:
-        raise StatetraceError("no file was given; objective 'text' needs one: file = \"book.txt\"")
+    if stage.settings.file is None:
+        raise StatetraceError("objective 'text' needs a file, such as file = \"book.txt\"")
     if stage.last:
         raise StatetraceError(
-            "objective 'text' cannot be the last stage, as its model would not know the task's "
-            "tokens; let a state stage follow, if only of one step"
+            "objective 'text' cannot be the last stage, because its model has no tokens of the "
+            "task; add a state stage after it, if only of one step"
         )
-    found = ByteText.read(stage.wanted.file, stage.length)
+    data = ByteText.read(stage.settings.file, stage.length)
     vocabulary = Vocabulary.plain(BYTES, plan.task.vocabulary.marker is not None)
     training, rest = (
-        Documents(partial(windows, data), stage.length, vocabulary, device)
-        for data in (found.training, found.held_out)
+        Documents(partial(windows, part), stage.length, vocabulary, plan.world.device)
+        for part in (data.training, data.held_out)
     )
     return Objective(
         source=training,
         vocabulary=vocabulary,
-        what="next byte",
+        name="next byte",
         tracks_state=False,
-        fingerprint=found.digest,
+        fingerprint=data.digest,
         held_out=held_out(rest, stage.seed, stage.evaluation.evaluate_sequences),
     )

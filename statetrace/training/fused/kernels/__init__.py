@@ -1,12 +1,12 @@
-"""The operations of the program as Triton kernels: one pass over memory each.
+"""The operations of the fused training step as Triton kernels: one pass over memory each.
 
-A residual stream of 128 x 101 positions is read in microseconds on a large GPU; what costs is
-reading it ten times. Attention holds one head of one sequence at once, which is what short
-sequences allow: nothing is streamed, and the way back computes the weights anew. Sums over rows
-(gradients of biases and norms) are taken in a fixed order: partial sums, then their sum.
+A large GPU reads a residual stream of 128 x 101 positions in microseconds; the cost is in reading
+it ten times. Attention holds one head of one sequence at once, which short sequences allow: nothing
+is streamed, and the backward pass recomputes the weights. Sums over rows (gradients of biases and
+norms) have a fixed order: partial sums, then their sum.
 
-Caveat: attention takes at most `LONGEST` positions and heads `WIDEST` wide (`fits`); `plain` takes
-over beyond, which costs memory.
+Caveat: attention supports at most `LONGEST` positions and heads `WIDEST` wide (`fits`); beyond that
+`plain` is used, which takes more memory.
 """
 
 from statetrace.training.fused.kernels.adam import adam, norms
@@ -15,9 +15,9 @@ from statetrace.training.fused.kernels.dropout import dropped
 from statetrace.training.fused.kernels.gelu import gelu, gelu_back
 from statetrace.training.fused.kernels.loss import cross_entropy
 from statetrace.training.fused.kernels.norm import add_norm, add_norm_back
-from statetrace.training.fused.kernels.sums import columns, settle
+from statetrace.training.fused.kernels.sums import columns, finish_sums
 from statetrace.training.fused.kernels.tokens import by_token
-from statetrace.training.fused.kernels.transposed import turned
+from statetrace.training.fused.kernels.transposed import transposed
 
 __all__ = [
     "adam",
@@ -29,10 +29,10 @@ __all__ = [
     "columns",
     "cross_entropy",
     "dropped",
+    "finish_sums",
     "fits",
     "gelu",
     "gelu_back",
     "norms",
-    "settle",
-    "turned",
+    "transposed",
 ]

@@ -1,5 +1,4 @@
-"""AdamW over one buffer of parameters, gradients clipped on the way; and the norm they are clipped
-by."""
+"""AdamW over one buffer of parameters, with gradient clipping; and the gradient norm it uses."""
 
 from __future__ import annotations
 
@@ -15,16 +14,16 @@ from statetrace.training.fused.kernels.sums import PROGRAMS
 
 @triton.jit
 def _adam_kernel(
-    value, work, grad, first, second, norms, told, size, most, decay, beta1, beta2, eps,
+    value, work, grad, first, second, norms, schedule, size, most, decay, beta1, beta2, eps,
     CLIP: tl.constexpr, COPY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(1)
     index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = index < size
     at = seed.to(tl.int64) * size + index
-    rate = tl.load(told)
-    rise1 = tl.load(told + 1)
-    rise2 = tl.load(told + 2)
+    rate = tl.load(schedule)
+    correction1 = tl.load(schedule + 1)
+    correction2 = tl.load(schedule + 2)
     g = tl.load(grad + at, mask=inside, other=0.0).to(tl.float32)
     if CLIP:
         g *= tl.minimum(1.0, most / (tl.load(norms + seed) + 1e-6))
@@ -33,7 +32,8 @@ def _adam_kernel(
     v = tl.load(second + at, mask=inside, other=0.0)
     m += (1.0 - beta1) * (g - m)
     v = beta2 * v + (1.0 - beta2) * g * g
-    w = w * (1.0 - rate * decay) - (rate / rise1) * m / (tl.sqrt(v) / tl.sqrt(rise2) + eps)
+    scale = tl.sqrt(v) / tl.sqrt(correction2) + eps
+    w = w * (1.0 - rate * decay) - (rate / correction1) * m / scale
     tl.store(value + at, w, mask=inside)
     tl.store(first + at, m, mask=inside)
     tl.store(second + at, v, mask=inside)
@@ -47,15 +47,15 @@ def adam(
     grad: Tensor,
     moments: tuple[Tensor, Tensor],
     norms: Tensor,
-    told: Tensor,
+    schedule: Tensor,
     most: float,
     decay: float,
     betas: tuple[float, float],
     eps: float,
 ) -> None:
-    """One step of AdamW on [S, n] with gradients clipped to the norm `most` (0: not at all).
+    """One step of AdamW on [S, n] with gradients clipped to the norm `most` (0: no clipping).
 
-    `norms` [S] are those of the gradients; `told` is (learning rate, 1 - beta1^t, 1 - beta2^t).
+    `norms` [S] are those of the gradients; `schedule` is (rate, 1 - beta1^t, 1 - beta2^t).
     """
     seeds, size = value.shape
     _adam_kernel[triton.cdiv(size, 1024), seeds](
@@ -64,7 +64,7 @@ def adam(
         grad,
         *moments,
         norms,
-        told,
+        schedule,
         size,
         most,
         decay,
@@ -79,7 +79,7 @@ def adam(
 
 @triton.jit
 def _norm_kernel(x, out, size, out_stride, programs, BLOCK: tl.constexpr):
-    """Of the numbers that one program takes."""
+    """The norm of the elements that one program reads."""
     seed = tl.program_id(1)
     program = tl.program_id(0)
     total = tl.zeros([BLOCK], dtype=tl.float32)
@@ -92,15 +92,15 @@ def _norm_kernel(x, out, size, out_stride, programs, BLOCK: tl.constexpr):
 
 
 def norms(grads: Sequence[Tensor], block: int = 2048) -> Tensor:
-    """As `plain.norms`, of [S, n] each."""
+    """As `plain.norms`, for gradients [S, n] each."""
     seeds = len(grads[0])
     each = [min(triton.cdiv(grad.shape[1], block), 4 * PROGRAMS) for grad in grads]
-    found = torch.empty(seeds, sum(each), device=grads[0].device)
+    partial = torch.empty(seeds, sum(each), device=grads[0].device)
     start = 0
     for grad, programs in zip(grads, each, strict=True):
         _norm_kernel[programs, seeds](
             grad,
-            found[:, start:],
+            partial[:, start:],
             grad.shape[1],
             sum(each),
             programs,
@@ -108,4 +108,4 @@ def norms(grads: Sequence[Tensor], block: int = 2048) -> Tensor:
             num_warps=4,
         )
         start += programs
-    return torch.linalg.vector_norm(found, dim=1)
+    return torch.linalg.vector_norm(partial, dim=1)

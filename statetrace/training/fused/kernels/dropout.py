@@ -1,4 +1,4 @@
-"""Dropout: masks that are a function of (key, salt, index), as `plain.kept` makes them."""
+"""Dropout masks as a function of (key, salt, index), equal to those of `plain.keep_mask`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.fused.operations import Drop
+from statetrace.training.fused.operations import Dropout
 
 
 @triton.jit
@@ -18,8 +18,8 @@ def _mix(x):
 
 
 @triton.jit
-def kept(index, keys, seed, salt, bound):
-    """`plain.kept` without its scale, element by element."""
+def keep_mask(index, keys, seed, salt, bound):
+    """`plain.keep_mask` without its scale, element by element."""
     key = _mix((tl.load(keys + seed) + salt).to(tl.uint32))
     return _mix(_mix(index.to(tl.uint32)) + key) >= bound.to(tl.uint32)
 
@@ -30,11 +30,11 @@ def _drop_kernel(x, out, keys, salt, bound, scale, size, BLOCK: tl.constexpr):
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = index < size
     value = tl.load(x + seed.to(tl.int64) * size + index, mask=inside, other=0.0)
-    value = tl.where(kept(index, keys, seed, salt, bound), value * scale, 0.0)
+    value = tl.where(keep_mask(index, keys, seed, salt, bound), value * scale, 0.0)
     tl.store(out + seed.to(tl.int64) * size + index, value, mask=inside)
 
 
-def dropped(values: Tensor, drop: Drop | None) -> Tensor:
+def dropped(values: Tensor, drop: Dropout | None) -> Tensor:
     if drop is None:
         return values
     out, size = torch.empty_like(values), values[0].numel()

@@ -1,4 +1,4 @@
-"""GELU of a product and its bias; and the way back, with the sums that are the bias's gradient."""
+"""GELU of a product and its bias; and the backward pass, with the gradient of the bias."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.fused.kernels.sums import PROGRAMS, STAGES, Now
-from statetrace.training.fused.operations import Later
+from statetrace.training.fused.kernels.sums import PROGRAMS, STAGES, ImmediateSums
+from statetrace.training.fused.operations import DeferredSums
 
 
 @triton.jit
 def _gelu_parts(h, TANH: tl.constexpr):
-    """(Phi(h), h * Phi'(h)) of the two usual approximations of the normal distribution's Phi.
+    """(Phi(h), h * Phi'(h)) for two approximations of the normal distribution function Phi.
 
-    The exact one by formula 7.1.26 of Abramowitz and Stegun, off by 1e-7 at most, since the
-    exponential in it is the one its derivative needs. One over x is taken as the square of one over
-    its root: the root is a single instruction, a division is many, and they are what takes time.
+    Without TANH it is formula 7.1.26 of Abramowitz and Stegun, with an error of at most 1e-7, whose
+    exponential the derivative needs too. 1 / x is computed as rsqrt(x) squared: rsqrt is a single
+    instruction, and a division takes many.
     """
     if TANH:
         square = h * h
@@ -52,11 +52,11 @@ def _gelu_kernel(
 
 
 def gelu(
-    h: Tensor, bias: Tensor, approximate: str, room: Tensor | None = None
+    h: Tensor, bias: Tensor, approximate: str, slot: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """As `plain.gelu`; what is kept is h without its bias."""
+    """As `plain.gelu`; saves h without its bias."""
     seeds, rows, width = h.shape
-    a = torch.empty_like(h) if room is None else room
+    a = torch.empty_like(h) if slot is None else slot
     columns = min(1024, triton.next_power_of_2(width))
     lines = max(1, 4096 // columns)
     grid = (triton.cdiv(rows, lines), triton.cdiv(width, columns), seeds)
@@ -83,12 +83,12 @@ def _gelu_back_kernel(
     seed = tl.program_id(2)
     program = tl.program_id(0)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    there = column < width
-    shift = tl.load(bias + seed.to(tl.int64) * b_stride + column, mask=there, other=0.0)
-    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)  # summed up once: that takes a barrier
+    valid = column < width
+    shift = tl.load(bias + seed.to(tl.int64) * b_stride + column, mask=valid, other=0.0)
+    total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)  # reduced once, which takes a barrier
     for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
-        inside = (row < rows)[:, None] & there[None, :]
+        inside = (row < rows)[:, None] & valid[None, :]
         at = seed.to(tl.int64) * rows * width + row[:, None] * width + column[None, :]
         value = tl.load(h + at, mask=inside, other=0.0).to(tl.float32) + shift[None, :]
         share, slope = _gelu_parts(value, TANH)
@@ -96,7 +96,7 @@ def _gelu_back_kernel(
         tl.store(dh + at, grad.to(dh.dtype.element_ty), mask=inside)
         total += grad
     out = sums + (seed * programs + program).to(tl.int64) * width + column
-    tl.store(out, tl.sum(total, axis=0), mask=there)
+    tl.store(out, tl.sum(total, axis=0), mask=valid)
 
 
 def gelu_back(
@@ -105,8 +105,8 @@ def gelu_back(
     bias: Tensor,
     approximate: str,
     dbias: Tensor,
-    room: Tensor | None = None,
-    later: Later | None = None,
+    slot: Tensor | None = None,
+    deferred: DeferredSums | None = None,
 ) -> Tensor:
     """As `plain.gelu_back`."""
     seeds, rows, width = da.shape
@@ -114,9 +114,9 @@ def gelu_back(
     lines = max(1, 2048 // columns)
     blocks = triton.cdiv(width, columns)
     programs = max(1, min(triton.cdiv(rows, lines), 4 * PROGRAMS // (seeds * blocks)))
-    dh = torch.empty_like(da) if room is None else room
-    later = later or Now(da.device)
-    sums = later.room(seeds, programs, 1, width)
+    dh = torch.empty_like(da) if slot is None else slot
+    deferred = deferred or ImmediateSums(da.device)
+    sums = deferred.allocate(seeds, programs, 1, width)
     _gelu_back_kernel[programs, blocks, seeds](
         da,
         saved,
@@ -133,5 +133,5 @@ def gelu_back(
         STAGES=STAGES,
         num_warps=4,
     )
-    later.into([dbias], [0])
+    deferred.add_to([dbias], [0])
     return dh

@@ -1,4 +1,4 @@
-"""The residual stream: what is added to it, and its norms, in one pass; and the way back."""
+"""Additions to the residual stream and its norms in one pass; and the backward pass."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from statetrace.training.fused.kernels.dropout import kept
-from statetrace.training.fused.kernels.sums import PROGRAMS, STAGES, Now
-from statetrace.training.fused.operations import Add, Later
-from statetrace.training.fused.plain import Rooms
+from statetrace.training.fused.kernels.dropout import keep_mask
+from statetrace.training.fused.kernels.sums import PROGRAMS, STAGES, ImmediateSums
+from statetrace.training.fused.operations import DeferredSums, Residual
+from statetrace.training.fused.plain import Slots
 
 Pair = tuple[Tensor, Tensor]
 
@@ -30,23 +30,23 @@ def _add_norm_kernel(
     seed = tl.program_id(1)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, WIDTH)
-    there = column < width
-    inside = (row < rows)[:, None] & there[None, :]
+    valid = column < width
+    inside = (row < rows)[:, None] & valid[None, :]
     local = row[:, None] * width + column[None, :]
     at = seed.to(tl.int64) * rows * width + local
     vector = seed.to(tl.int64) * w_stride + column
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     if ADDS > 0:
         more = tl.load(d1 + at, mask=inside, other=0.0).to(tl.float32)
-        more += tl.load(c1 + vector, mask=there, other=0.0)[None, :]
+        more += tl.load(c1 + vector, mask=valid, other=0.0)[None, :]
         if DROP:
-            more = tl.where(kept(local, keys, seed, salt1, bound), more * keep_scale, 0.0)
+            more = tl.where(keep_mask(local, keys, seed, salt1, bound), more * keep_scale, 0.0)
         value += more
     if ADDS > 1:
         more = tl.load(d2 + at, mask=inside, other=0.0).to(tl.float32)
-        more += tl.load(c2 + vector, mask=there, other=0.0)[None, :]
+        more += tl.load(c2 + vector, mask=valid, other=0.0)[None, :]
         if DROP:
-            more = tl.where(kept(local, keys, seed, salt2, bound), more * keep_scale, 0.0)
+            more = tl.where(keep_mask(local, keys, seed, salt2, bound), more * keep_scale, 0.0)
         value += more
     if ADDS > 0:
         tl.store(x_out + at, value, mask=inside)
@@ -56,12 +56,12 @@ def _add_norm_kernel(
     scale = tl.rsqrt(tl.sum(centred * centred, axis=1) / width + eps)
     unit = centred * scale[:, None]
     kind = n1.dtype.element_ty
-    weight = tl.load(w1 + vector, mask=there, other=0.0)
-    bias = tl.load(b1 + vector, mask=there, other=0.0)
+    weight = tl.load(w1 + vector, mask=valid, other=0.0)
+    bias = tl.load(b1 + vector, mask=valid, other=0.0)
     tl.store(n1 + at, (unit * weight[None, :] + bias[None, :]).to(kind), mask=inside)
     if NORMS > 1:
-        weight = tl.load(w2 + vector, mask=there, other=0.0)
-        bias = tl.load(b2 + vector, mask=there, other=0.0)
+        weight = tl.load(w2 + vector, mask=valid, other=0.0)
+        bias = tl.load(b2 + vector, mask=valid, other=0.0)
         tl.store(n2 + at, (unit * weight[None, :] + bias[None, :]).to(kind), mask=inside)
     tl.store(mean_out + seed.to(tl.int64) * rows + row, mean, mask=row < rows)
     tl.store(scale_out + seed.to(tl.int64) * rows + row, scale, mask=row < rows)
@@ -69,17 +69,17 @@ def _add_norm_kernel(
 
 def add_norm(
     x: Tensor,
-    adds: Sequence[Add],
+    adds: Sequence[Residual],
     norms: Sequence[Pair],
     eps: float,
     dtype: torch.dtype,
-    rooms: Rooms = (),
+    slots: Slots = (),
 ) -> tuple[Tensor, list[Tensor], Any]:
     """As `plain.add_norm`."""
     seeds, rows, width = x.shape
-    x = x.contiguous()  # a table of tokens is a part of what it is stored with
+    x = x.contiguous()  # a token table is part of a larger buffer
     out = torch.empty_like(x) if adds else x
-    normed = [_room(rooms, number, x, dtype) for number in range(len(norms))]
+    normed = [_slot(slots, number, x, dtype) for number in range(len(norms))]
     mean = torch.empty(seeds, rows, device=x.device)
     scale = torch.empty_like(mean)
     first, second = adds[0] if adds else None, adds[1] if len(adds) > 1 else None
@@ -113,8 +113,8 @@ def add_norm(
     return out, normed, (out, mean, scale)
 
 
-def _drops(adds: Sequence[Add], other: Tensor) -> tuple[Any, ...]:
-    """(keys, salts of both, bound, scale) as the kernels want them."""
+def _drops(adds: Sequence[Residual], other: Tensor) -> tuple[Any, ...]:
+    """(keys, salts of both, bound, scale) as the kernels take them."""
     drops = [add.drop for add in adds]
     if not drops or drops[0] is None:
         return other, 0, 0, 0, 1.0
@@ -140,15 +140,15 @@ def _add_norm_back_kernel(
     seed = tl.program_id(1)
     program = tl.program_id(0)
     column = tl.arange(0, WIDTH)
-    there = column < width
+    valid = column < width
     vector = seed.to(tl.int64) * w_stride + column
-    weight1 = tl.load(w1 + vector, mask=there, other=0.0)
-    weight2 = tl.load(w2 + vector, mask=there, other=0.0)
+    weight1 = tl.load(w1 + vector, mask=valid, other=0.0)
+    weight2 = tl.load(w2 + vector, mask=valid, other=0.0)
     zero = tl.zeros([WIDTH], dtype=tl.float32)
     dw1, db1, dw2, db2, dc1, dc2 = zero, zero, zero, zero, zero, zero
     for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
-        inside = (row < rows)[:, None] & there[None, :]
+        inside = (row < rows)[:, None] & valid[None, :]
         local = row[:, None] * width + column[None, :]
         at = seed.to(tl.int64) * rows * width + local
         mean = tl.load(mean_in + seed.to(tl.int64) * rows + row, mask=row < rows, other=0.0)
@@ -174,22 +174,22 @@ def _add_norm_back_kernel(
         if ADDS > 0:
             kind = delta1.dtype.element_ty
             if DROP:
-                delta = tl.where(kept(local, keys, seed, salt1, bound), g * keep_scale, 0.0)
+                delta = tl.where(keep_mask(local, keys, seed, salt1, bound), g * keep_scale, 0.0)
             else:
                 delta = g
             tl.store(delta1 + at, delta.to(kind), mask=inside)
             dc1 += tl.sum(delta, axis=0)
             if DROP and ADDS > 1:
-                delta = tl.where(kept(local, keys, seed, salt2, bound), g * keep_scale, 0.0)
+                delta = tl.where(keep_mask(local, keys, seed, salt2, bound), g * keep_scale, 0.0)
                 tl.store(delta2 + at, delta.to(kind), mask=inside)
                 dc2 += tl.sum(delta, axis=0)
     out = sums + ((seed * programs + program) * 6).to(tl.int64) * width + column
-    tl.store(out, dw1, mask=there)
-    tl.store(out + width, db1, mask=there)
-    tl.store(out + 2 * width, dw2, mask=there)
-    tl.store(out + 3 * width, db2, mask=there)
-    tl.store(out + 4 * width, dc1, mask=there)
-    tl.store(out + 5 * width, dc2, mask=there)
+    tl.store(out, dw1, mask=valid)
+    tl.store(out + width, db1, mask=valid)
+    tl.store(out + 2 * width, dw2, mask=valid)
+    tl.store(out + 3 * width, db2, mask=valid)
+    tl.store(out + 4 * width, dc1, mask=valid)
+    tl.store(out + 5 * width, dc2, mask=valid)
 
 
 def add_norm_back(
@@ -198,10 +198,10 @@ def add_norm_back(
     douts: Sequence[Tensor],
     norms: Sequence[Pair],
     norm_grads: Sequence[Pair],
-    adds: Sequence[Add],
+    adds: Sequence[Residual],
     bias_grads: Sequence[Tensor],
-    rooms: Rooms = (),
-    later: Later | None = None,
+    slots: Slots = (),
+    deferred: DeferredSums | None = None,
 ) -> tuple[Tensor, list[Tensor]]:
     """As `plain.add_norm_back`."""
     x, mean, scale = saved
@@ -209,11 +209,11 @@ def add_norm_back(
     tile = _tile(width)
     programs = max(1, min(triton.cdiv(rows, tile[0]), PROGRAMS // 2 // seeds))
     g = torch.empty_like(x)
-    later = later or Now(x.device)
-    sums = later.room(seeds, programs, 6, width)
+    deferred = deferred or ImmediateSums(x.device)
+    sums = deferred.allocate(seeds, programs, 6, width)
     drop = adds[0].drop if adds else None
     different = 2 if drop is not None and len(adds) > 1 else min(1, len(adds))
-    deltas = [_room(rooms, number, x, adds[0].delta.dtype) for number in range(different)]
+    deltas = [_slot(slots, number, x, adds[0].delta.dtype) for number in range(different)]
     _add_norm_back_kernel[programs, seeds](
         x,
         mean,
@@ -242,14 +242,14 @@ def add_norm_back(
         num_warps=4,
     )
     targets = [grad for pair in norm_grads for grad in pair]
-    later.into(
+    deferred.add_to(
         [*targets, *bias_grads],
         [*range(len(targets)), *(4 + min(n, different - 1) for n in range(len(bias_grads)))],
     )
     return g, [deltas[min(number, different - 1)] for number in range(len(adds))]
 
 
-def _room(rooms: Rooms, number: int, like: Tensor, dtype: torch.dtype) -> Tensor:
-    """Where to write, by what was asked for."""
-    room = rooms[number] if number < len(rooms) else None
-    return torch.empty_like(like, dtype=dtype) if room is None else room
+def _slot(slots: Slots, number: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+    """The given slot, or new memory."""
+    slot = slots[number] if number < len(slots) else None
+    return torch.empty_like(like, dtype=dtype) if slot is None else slot

@@ -1,5 +1,5 @@
-"""Sums over rows, and partial sums added up, into gradients of biases and norms; of one layer or of
-several at once, since a call takes longer than what it does. And how loops over rows are shared."""
+"""Sums over rows and of partial sums, into gradients of biases and norms; for one layer or several
+at once, since a launch takes longer than the work. Also how loops over rows are divided."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import triton.language as tl
 from torch import Tensor
 
 MOST = 6
-"""Vectors of one layer that are settled together."""
+"""Vectors of one layer that are summed together."""
 
 PROGRAMS = 528
 """Programs that share the rows of a backward pass: four for each processor of the largest GPUs."""
 
 STAGES = 4
-"""Tiles of a loop over rows that are on their way from memory at once."""
+"""Tiles of a loop over rows that are loaded ahead."""
 
 
 @triton.jit
-def _settle_kernel(
+def _finish_sums_kernel(
     sums, t0, t1, t2, t3, t4, t5, s0, s1, s2, s3, s4, s5,
     programs, vectors, width, stride, seeds, apart,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """One of the vectors t of a layer, the sum over programs of vector number s of each."""
+    """One of the vectors t of a layer: the sum of vector number s over programs."""
     which = tl.program_id(1)
     layer = tl.program_id(2) // seeds
     seed = tl.program_id(2) % seeds
@@ -49,19 +49,19 @@ def _settle_kernel(
         target = t5
         source = s5
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-    there = column < width
+    valid = column < width
     total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     for start in range(0, programs, ROWS):
         program = start + tl.arange(0, ROWS)
         row = (tl.program_id(2).to(tl.int64) * programs + program) * vectors + source
-        inside = (program < programs)[:, None] & there[None, :]
+        inside = (program < programs)[:, None] & valid[None, :]
         total += tl.load(sums + row[:, None] * width + column[None, :], mask=inside, other=0.0)
     at = layer.to(tl.int64) * apart + seed.to(tl.int64) * stride + column
-    tl.store(target + at, tl.sum(total, axis=0), mask=there)
+    tl.store(target + at, tl.sum(total, axis=0), mask=valid)
 
 
-def settle(sums: Tensor, targets: Sequence[Sequence[Tensor]], sources: Sequence[int]) -> None:
-    """Partial sums [layers, S, programs, vectors, D]: vector `source` of every layer, added up over
+def finish_sums(sums: Tensor, targets: Sequence[Sequence[Tensor]], sources: Sequence[int]) -> None:
+    """Partial sums [layers, S, programs, vectors, D]: vector `source` of every layer, summed over
     programs, into that layer's target [S, D]. Targets of layers lie at equal distances."""
     layers, seeds, programs, vectors, width = sums.shape
     first = targets[0]
@@ -69,7 +69,7 @@ def settle(sums: Tensor, targets: Sequence[Sequence[Tensor]], sources: Sequence[
     assert apart is not None
     assert all(target.stride() == (stride, 1) for target in first)
     more = MOST - len(first)
-    _settle_kernel[triton.cdiv(width, 32), len(first), layers * seeds](
+    _finish_sums_kernel[triton.cdiv(width, 32), len(first), layers * seeds](
         sums,
         *first,
         *[first[0]] * more,
@@ -89,26 +89,26 @@ def settle(sums: Tensor, targets: Sequence[Sequence[Tensor]], sources: Sequence[
 
 @triton.jit
 def _columns_kernel(
-    x, still, sums, rows, width, apart, programs,
+    x, zero_columns, sums, rows, width, apart, programs,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Some rows of one matrix. Columns that stand `still` add up to nothing and are not read."""
+    """Sum some rows of one matrix. The `zero_columns` sum to zero and are not read."""
     program = tl.program_id(0)
     which = tl.program_id(2).to(tl.int64)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    asked = tl.load(still + column, mask=column < width, other=1) == 0
+    nonzero = tl.load(zero_columns + column, mask=column < width, other=1) == 0
     total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
     for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
-        inside = (row < rows)[:, None] & asked[None, :]
+        inside = (row < rows)[:, None] & nonzero[None, :]
         at = which * apart + row.to(tl.int64)[:, None] * width + column[None, :]
         total += tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     out = sums + (which * programs + program) * width + column
     tl.store(out, tl.sum(total, axis=0), mask=column < width)
 
 
-def columns(x: Tensor, still: Tensor, out: Tensor) -> None:
-    """As `plain.columns`, of matrices at equal distances."""
+def columns(x: Tensor, zero_columns: Tensor, out: Tensor) -> None:
+    """As `plain.columns`, for matrices at equal distances."""
     matrices, rows, width = x.shape
     assert x.stride()[1:] == (width, 1)
     blocks = triton.cdiv(width, 64)
@@ -116,7 +116,7 @@ def columns(x: Tensor, still: Tensor, out: Tensor) -> None:
     sums = torch.empty(matrices, programs, width, device=x.device)
     _columns_kernel[programs, blocks, matrices](
         x,
-        still,
+        zero_columns,
         sums,
         rows,
         width,
@@ -131,7 +131,7 @@ def columns(x: Tensor, still: Tensor, out: Tensor) -> None:
 
 
 def distance(targets: Sequence[Sequence[Tensor]]) -> int | None:
-    """Numbers from a layer's targets to the next layer's, if all are equally far apart."""
+    """Elements from a layer's targets to the next layer's; None if distances differ."""
     starts = [[target.data_ptr() for target in layer] for layer in targets]
     steps = {
         b - a for one, two in itertools.pairwise(starts) for a, b in zip(one, two, strict=True)
@@ -141,15 +141,15 @@ def distance(targets: Sequence[Sequence[Tensor]]) -> int | None:
     return steps.pop() // targets[0][0].element_size() if steps else 0
 
 
-class Now:
-    """Sums that are taken at once."""
+class ImmediateSums:
+    """Sums that are finished at once."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
-    def room(self, *shape: int) -> Tensor:
+    def allocate(self, *shape: int) -> Tensor:
         self._sums = torch.empty(shape, device=self._device)
         return self._sums
 
-    def into(self, targets: Sequence[Tensor], sources: Sequence[int]) -> None:
-        settle(self._sums[None], [targets], sources)
+    def add_to(self, targets: Sequence[Tensor], sources: Sequence[int]) -> None:
+        finish_sums(self._sums[None], [targets], sources)

@@ -1,4 +1,4 @@
-"""Matrices the other way round in memory."""
+"""Transposed copies of matrices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 @triton.jit
-def _turned_kernel(x, out, rows, columns, apart, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _transpose_kernel(x, out, rows, columns, apart, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     which = tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -20,11 +20,11 @@ def _turned_kernel(x, out, rows, columns, apart, ROWS: tl.constexpr, COLUMNS: tl
     tl.store(out + at, value, mask=inside)
 
 
-def turned(x: Tensor) -> Tensor:
-    """As `plain.turned`, of matrices at equal distances."""
+def transposed(x: Tensor) -> Tensor:
+    """As `plain.transposed`, of matrices at equal distances."""
     matrices, rows, columns = x.shape
     assert x.stride()[1:] == (columns, 1)
     out = x.new_empty(matrices, columns, rows)
     grid = (triton.cdiv(rows, 64), triton.cdiv(columns, 64), matrices)
-    _turned_kernel[grid](x, out, rows, columns, x.stride(0), ROWS=64, COLUMNS=64, num_warps=4)
+    _transpose_kernel[grid](x, out, rows, columns, x.stride(0), ROWS=64, COLUMNS=64, num_warps=4)
     return out

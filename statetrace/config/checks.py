@@ -1,0 +1,41 @@
+"""Checks of settings: each error quotes the bad value and says what would work."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from statetrace.errors import StatetraceError
+
+SEEDS = 2**20
+"""Seeds are combined with step numbers into one 64-bit seed, so they must leave room for those."""
+
+
+def need(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise StatetraceError(sentence)
+
+
+def one_of(name: str, value: str, accepted: tuple[str, ...]) -> None:
+    need(value in accepted, f"{name} '{value}' is unknown; use one of {', '.join(accepted)}")
+
+
+def at_least(name: str, value: float | None, least: float) -> None:
+    need(value is None or value >= least, f"{name} {value} is too small; use {least} or more")
+
+
+def check_seed(name: str, value: int | None) -> None:
+    need(
+        value is None or 0 <= value < SEEDS,
+        f"{name} {value} is not a valid seed; use a whole number from 0 to {SEEDS - 1:,}",
+    )
+
+
+def known(name: str, accepted: Iterable[str], what: str, where: str) -> None:
+    """Refuse a name that is not among the accepted ones, and suggest the closest."""
+    names = list(accepted)
+    if name in names:
+        return
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(names)}"
+    raise StatetraceError(f"unknown {what} '{name}' in {where}; {hint}")

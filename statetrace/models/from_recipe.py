@@ -1,0 +1,95 @@
+"""From a recipe to its task, its sequences and its model spec."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from statetrace.config.recipe import Recipe
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group
+from statetrace.models.build import positions
+from statetrace.models.checkpoint import locate_tokenizer
+from statetrace.models.spec import ModelSpec
+from statetrace.tasks import tokenizer
+from statetrace.tasks.sentences import sentences
+from statetrace.tasks.sequences import Sequences
+from statetrace.tasks.word_problem import WordProblem, word_problem
+
+POSITION_FACTOR = 2
+"""A model gets positions for this many training lengths, so that longer inputs can be tested."""
+
+
+def make_task(
+    recipe: Recipe, checkpoint: Path | None = None, states: Group | None = None
+) -> WordProblem:
+    """The task of a recipe. For text, the tokenizer of a `checkpoint` folder takes precedence.
+    `states` is the group if the recipe has only its name."""
+    settings = recipe.task
+    task = word_problem(
+        states or settings.group,
+        settings.length,
+        settings.actions,
+        settings.start_marker,
+        settings.notation,
+    )
+    if settings.form == "tokens":
+        return task
+    source = settings.tokenizer or recipe.model.pretrained
+    file = None if source is None else locate_tokenizer(source)
+    if checkpoint is not None and (checkpoint / "tokenizer.json").is_file():
+        file = checkpoint / "tokenizer.json"
+    read = None if file is None else tokenizer.read(file)
+    vocabulary = sentences(task.group, settings.paraphrases, settings.start_marker, read)
+    return replace(task, vocabulary=vocabulary)
+
+
+def make_splits(recipe: Recipe, task: WordProblem) -> tuple[Sequences, Sequences]:
+    """Training and analysis sequences."""
+    return task.splits(*_split_arguments(recipe))
+
+
+def make_analysis_split(recipe: Recipe, task: WordProblem) -> Sequences:
+    """The second of `make_splits` alone, which is cheaper."""
+    return task.analysis_split(*_split_arguments(recipe))
+
+
+def _split_arguments(recipe: Recipe) -> tuple[int | None, float, int, Path | None]:
+    settings = recipe.task
+    folder = None if settings.data is None else Path(settings.data)
+    return settings.sequences, settings.analysis_fraction, settings.data_seed, folder
+
+
+def model_spec(recipe: Recipe) -> ModelSpec:
+    settings = recipe.model
+    return ModelSpec(
+        name=settings.name,
+        layers=settings.layers,
+        width=settings.width,
+        heads=settings.heads,
+        dropout=settings.dropout,
+        init_std=settings.init_std,
+        pretrained=settings.pretrained,
+    )
+
+
+def keeps_vocabulary(recipe: Recipe) -> bool:
+    """Whether the task is written in the tokens of the pretrained model."""
+    source, pretrained = recipe.task.tokenizer, recipe.model.pretrained
+    return recipe.task.form == "text" and pretrained is not None and source in (None, pretrained)
+
+
+def max_length(recipe: Recipe, task: WordProblem) -> int:
+    """Tokens a model of this task needs positions for: `POSITION_FACTOR` training lengths, or as
+    many as a pretrained model has, if those cover one training length."""
+    desired, required = (task.vocabulary.tokens(n * task.length) for n in (POSITION_FACTOR, 1))
+    available = positions(model_spec(recipe))
+    if available is None:
+        return desired
+    if available < required:
+        raise StatetraceError(
+            f"length {task.length} takes {required} tokens, but {recipe.model.pretrained!r} has "
+            f"{available} positions; use length {task.vocabulary.fitting(available)} or less, or a "
+            "model with more positions"
+        )
+    return min(desired, available)
