@@ -18,7 +18,8 @@
 
 Optional: `small = true` marks a test of smaller models (with the label of another test they share a
 row), `needed = true` one without which the claim stays open even where results/ has no such model,
-`shown = false` one that is not on the page. `why` says why a claim is untested. A claim without tests
+`aside = "by accuracy alone"` one that does not decide but is quoted beside the claim, `shown = false` one that is not in its
+section. `why` says why a claim is untested. A claim without tests
 needs a `status`, and may have a `finding`.
 """
 
@@ -63,6 +64,7 @@ class Check:
     args: dict[str, Any] = field(default_factory=dict)
     small: bool = False
     needed: bool = False
+    aside: str = ""
     shown: bool = True
 
     def __post_init__(self) -> None:
@@ -193,7 +195,11 @@ def answer(claim: Claim, selection: Selection) -> Answer:
     if claim.status:
         return Answer(claim, claim.status, "", outcomes)
     large, small = (
-        {o.decision for o in outcomes if o.test.small == kind and (o.numbers or o.test.needed)}
+        {
+            o.decision
+            for o in outcomes
+            if o.test.small == kind and not o.test.aside and (o.numbers or o.test.needed)
+        }
         for kind in (False, True)
     )
     verdict = ""

@@ -23,8 +23,8 @@ from reproduction.measures import attention, geometry, patching, probing
 from reproduction.model_selection import Selection
 from reproduction.statistics import wilson
 from reproduction.tables import Missing, Row
-from statetrace.report.figures.attention import tree_panel
-from statetrace.report.figures.chart import (
+from statetrace.reports.figures.attention import tree_panel
+from statetrace.reports.figures.chart import (
     Bars, Chart, Cloud, Dots, Heat, Line, Panel, Path3, ReferenceLine, numbers,
 )  # fmt: skip
 
@@ -260,7 +260,7 @@ def figure_6(selection: Selection) -> Chart:
                  tuple(_per_model(selection, "dynamics", panels, each=3)))  # fmt: skip
 
 
-def _bars(groups: Sequence[tuple[str, list[Row]]], title: str) -> Panel:
+def mechanism_bars(groups: Sequence[tuple[str, list[Row]]], title: str) -> Panel:
     """For each group of models, a bar per mechanism, with Wilson's intervals."""
     groups = [(name, rows) for name, rows in groups if rows]
     found = {row["verdict"] for _, rows in groups for row in rows}
@@ -294,8 +294,8 @@ def figures_7_17(selection: Selection) -> Chart:
             group = [row for row in rows if int(row["width"]) == width]
             small.append((f"{name}\n{width}", group))
     panels = (
-        _bars(_families(selection, size="paper", regime="scratch"), "the paper's size"),
-        _bars(small, "small models, by width"),
+        mechanism_bars(_families(selection, size="paper", regime="scratch"), "the paper's size"),
+        mechanism_bars(small, "small models, by width"),
     )
     return Chart("figures-7-17", "Mechanisms of models trained from scratch", panels)
 
@@ -317,7 +317,7 @@ def figure_18(selection: Selection) -> Chart:
             for model in sorted({row["model"] for row in mine}):
                 name = f"{NAMES[model]}\n{regime}" if "size" in where else regime
                 groups.append((name, [row for row in mine if row["model"] == model]))
-        panels.append(_bars(groups, title))
+        panels.append(mechanism_bars(groups, title))
     return Chart("figure-18", "Mechanisms after other training", tuple(panels))
 
 

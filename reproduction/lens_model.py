@@ -1,7 +1,8 @@
-"""A model with lens results: results/NAME."""
+"""A model with lens results: results/NAME, results/zoo/NAME or results/STUDY/lenses/CELL."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +23,9 @@ class LensModel:
 
     @cached_property
     def recipe(self) -> Row:
-        recipe = self.tables.json(f"{self.folder}/run.json").get("recipe")
+        study, _, cell = self.folder.partition("/lenses/")
+        file = f"{study}/runs/{cell}.json" if cell else f"{self.folder}/run.json"
+        recipe = self.tables.json(file).get("recipe")
         return recipe if isinstance(recipe, dict) else {}
 
     def table(self, lens: str) -> list[Row]:
@@ -41,13 +44,19 @@ class LensModel:
         return dict(self.tables.json(f"{self.folder}/drawn.json"))
 
     @cached_property
+    def study_row(self) -> Row:
+        """A study's model in its study's table; {} for others."""
+        study, _, cell = self.folder.partition("/lenses/")
+        rows = self.tables.csv(f"{study}/results.csv") if cell else []
+        return next((row for row in rows if row["cell"] == cell), {})
+
+    @cached_property
     def step(self) -> int | None:
+        steps = [self.study_row.get("step")]
         for lens in LENSES:
             if self.tables.exists(f"{self.folder}/{lens}.json"):
-                step = self.about(lens).get("subject", {}).get("step")
-                if step is not None:
-                    return int(step)
-        return None
+                steps.append(self.about(lens).get("subject", {}).get("step"))
+        return next((int(step) for step in steps if step is not None), None)
 
     @cached_property
     def analysed_length(self) -> int | None:
@@ -61,7 +70,9 @@ class LensModel:
 
     @property
     def mechanism(self) -> str:
-        """The verdict that the folder is named after."""
+        """The verdict in the study's table, or the one that the folder is named after."""
+        if self.study_row:
+            return str(self.study_row["verdict"])
         name = self.folder.removesuffix("-wide").removesuffix("-loose")
         if name in ("zoo/s3-no-marker", "zoo/s3-rotary"):
             return PAA
@@ -80,9 +91,7 @@ class LensModel:
     @property
     def run(self) -> str:
         """Equal for folders that show one run at several steps."""
-        if not self.recipe:
-            return self.folder
-        return f"{self.recipe['model']['name']} {self.recipe['training']['seed']} {self.taught}"
+        return json.dumps(self.recipe) if self.recipe else self.folder
 
     @property
     def taught(self) -> str:
@@ -94,4 +103,8 @@ class LensModel:
         if not self.recipe:
             return self.folder.replace("zoo/", "zoo:")
         model = self.recipe["model"]["name"]
-        return f"{NAMES.get(model, model)}, step {self.step:,}" if self.step else self.folder
+        if not self.step:
+            return self.folder
+        regime = self.study_row.get("regime")
+        stage = f" after {regime}" if regime else ""
+        return f"{NAMES.get(model, model)}{stage}, step {self.step:,}"

@@ -65,7 +65,7 @@ class Selection:
         if where:
             raise Missing(f"lens models cannot be selected by {sorted(where)}")
         chosen: dict[str, LensModel] = {}
-        for folder in self.tables.single_models():
+        for folder in self.tables.lens_folders():
             model = LensModel(self.tables, folder)
             if folder.endswith(("-wide", "-loose")) and folder not in _list(folders):
                 continue

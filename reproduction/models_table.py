@@ -47,18 +47,20 @@ WHOLE = {"layers", "width", "parameters", "length", "seed", "init_seed", "step",
 
 def model_rows(tables: Tables) -> list[Row]:
     """All models, in a fixed order. Rows of one run share a `run_key`; later ones are flagged as
-    duplicates. A run whose patching was analysed on its own lends that label to its other rows."""
+    duplicates. A run that was analysed on its own lends what its study's table lacks: patching label,
+    lead of parity and head scores."""
     rows = [*_calibration(tables)]
     for study in tables.studies():
         rows += _study(tables, study)
     rows += _single(tables)
-    labels = {row["run_key"]: row["patching_label"] for row in rows if row["study"] == "single"}
+    single = {row["run_key"]: row for row in rows if row["study"] == "single"}
     seen: set[str] = set()
     for row in rows:
         row["duplicate"] = row["run_key"] in seen
         seen.add(row["run_key"])
-        if row.get("patching_label") is None:
-            row["patching_label"] = labels.get(row["run_key"])
+        for name in ("patching_label", "parity_lead", "head_score", "head_score_by_chance"):
+            if row.get(name) is None:
+                row[name] = single.get(row["run_key"], {}).get(name)
     return [{name: row.get(name) for name in COLUMNS} for row in rows]
 
 

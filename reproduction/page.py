@@ -21,7 +21,7 @@ from reproduction.statistics import Number
 from statetrace.errors import StatetraceError
 
 HERE = Path(__file__).parent
-MOST_ROWS = 5
+MOST_ROWS, MOST_TALLIES = 5, 3
 MARKS = {AGREES: "✅ agrees", DIFFERS: "❌ differs at the paper's size", UNTESTED: "⬜ untested"}
 ORDER = {"differ": FAIL, "agree": PASS, "do not decide": OPEN}
 GUIDE = """\
@@ -71,10 +71,11 @@ def _summary(answers: list[Answer], anchors: dict[str, str]) -> list[str]:
     counts = Counter(answer.status for answer in answers)
     small = Counter(answer.small for answer in answers if answer.status == SMALL)
     differing = ", ".join(_link(a, anchors) for a in answers if a.status == DIFFERS)
+    verb = "differs" if counts[DIFFERS] == 1 else "differ"
     return [
         f"**Holds:** {counts[AGREES]} of {len(answers)} claims of *(How) Do Language Models Track State?* (Li, Guo and Andreas, "
         "2025) agree with models of the paper's size.",
-        f"**Does not hold, or not yet:** {counts[DIFFERS]} differs there ({differing or 'none'}), and {counts[SMALL]} rest on small "
+        f"**Does not hold, or not yet:** {counts[DIFFERS]} {verb} there ({differing or 'none'}), and {counts[SMALL]} rest on small "
         f"models, which agree with {small['agree']} ({claims(SMALL, 'agree')}), differ from {small['differ']} "
         f"({claims(SMALL, 'differ')}) and do not decide {small['do not decide']} ({claims(SMALL, 'do not decide')}).",
         f"**Cannot be tested here:** {counts[UNTESTED]} ({claims(UNTESTED)}), since weights pretrained on the Pile, more AA models "
@@ -111,15 +112,26 @@ def evidence(answer: Answer) -> str:
     claim = answer.claim
     if not answer.outcomes:
         return claim.finding or claim.why
-    large = [o for o in answer.outcomes if not o.test.small and o.numbers]
-    small = [o for o in answer.outcomes if o.test.small and o.numbers]
+    large, small = (
+        [o for o in answer.outcomes if o.test.small == kind and o.numbers and not o.test.aside]
+        for kind in (False, True)
+    )
     if answer.status == UNTESTED:
-        return claim.why or "too few models"
-    if answer.status != SMALL:
-        return f"{_tally(large)}; {size_text(large)}"
-    chosen = [o for o in small if o.decision == ORDER[answer.small]] or small
-    text = f"{_tally(chosen[:1])}; {size_text(chosen[:1])}"
-    return f"{text}; paper's size: {_tally(large)}" if large else text
+        tallies = ", ".join(_tally([outcome]) for outcome in large)
+        return f"{claim.why}: {tallies}" if 0 < len(large) <= MOST_TALLIES else claim.why
+    chosen = ([o for o in small if o.decision == ORDER.get(answer.small)] or small)[:1]
+    if answer.status == SMALL:
+        text = f"{_tally(chosen)}; {size_text(chosen)}"
+        text += f"; paper's size: {_tally(large)}" if large else ""
+    else:
+        text = f"{_tally(large)}; {size_text(large)}"
+        if answer.small == {AGREES: "differ", DIFFERS: "agree"}[answer.status]:
+            text += f"; small models {answer.small} ({_tally(chosen)})"
+    asides: dict[str, list[Outcome]] = {}
+    for outcome in answer.outcomes:
+        if outcome.test.aside and outcome.numbers and not outcome.test.small:
+            asides.setdefault(outcome.test.aside, []).append(outcome)
+    return text + "".join(f"; {name} {_tally(found)}" for name, found in asides.items())
 
 
 def _tally(outcomes: list[Outcome]) -> str:

@@ -4,7 +4,8 @@
     { near = [0.5, 0.1] }                    the whole interval within 0.1 of 0.5
     { contains = 0.333 }                     the interval contains 0.333 (optional: widest = 0.5)
     { most = 0.95 }                          a share of models: at least 0.95 of three or more;
-                                             refuted where the interval lies below 0.95
+                                             refuted where three or more do not belong to it
+                                             and the interval lies below 0.95
     { equal = 0.5 }                          a difference: its interval contains 0 and lies within
                                              0.5 of it; refuted where it excludes 0
 
@@ -22,6 +23,8 @@ from statetrace.errors import StatetraceError
 
 KINDS = ("at_least", "at_most", "near", "contains", "most", "equal")
 SLACK = 1e-9
+FEW = 3
+"""Models that it takes to support or refute what is said of all."""
 
 
 def check_rule(rule: dict[str, Any]) -> str:
@@ -54,7 +57,8 @@ def supports(rule: dict[str, Any], number: Number) -> bool | None:
         return _decide(inside and high - low <= rule.get("widest", 0.5), not inside)
     if kind == "equal":
         return _decide(inside and max(-low, high) <= bound, not inside)
-    return _decide(number.value >= bound and number.n >= 3, high < bound)
+    others = round((1 - number.value) * number.n)
+    return _decide(number.value >= bound and number.n >= FEW, others >= FEW and high < bound)
 
 
 def _decide(yes: bool, no: bool) -> bool | None:

@@ -1,7 +1,8 @@
 """Reads results/: tables of studies, lens results of single models, JSON files.
 
     results/STUDY/results.csv      a row per trained model
-    results/NAME/LENS.csv, .json   a lens's table, and its settings and summary (NAME may be zoo/NAME)
+    results/NAME/LENS.csv, .json   a lens's table, and its settings and summary; NAME may be zoo/NAME
+                                   or STUDY/lenses/CELL
 
 Cost: each file is read once. Needs no torch.
 """
@@ -53,9 +54,14 @@ class Tables:
         return sorted(path.parent.name for path in self.folder.glob("*/results.csv"))
 
     def single_models(self) -> list[str]:
-        """Folders with lens results of one model."""
+        """Folders with lens results of one model that belongs to no study."""
         files = [*self.folder.glob("*/run.json"), *self.folder.glob("zoo/*/run.json")]
         return sorted(file.parent.relative_to(self.folder).as_posix() for file in files)
+
+    def lens_folders(self) -> list[str]:
+        """Folders with lens results of one model, those of studies' models included."""
+        cells = sorted(self.folder.glob("*/lenses/*"))
+        return self.single_models() + [cell.relative_to(self.folder).as_posix() for cell in cells]
 
     def _once(self, path: str, parse: Callable[[str], Any]) -> Any:
         if path not in self._read:

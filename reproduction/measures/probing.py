@@ -131,6 +131,8 @@ def length_bend(model: LensModel) -> Number:
     halfway = float(np.interp((start + layers[-1]) / 2, layers, known))
     steps, doubling = (first + last) / 2, (first * last) ** 0.5
     apart = max(np.diff(sorted({row["length"] for row in rows})))
+    if apart > (steps - doubling) / 2:
+        raise Missing(f"'{model.folder}' was probed at too few lengths to tell")
     value, low, high = (
         float((steps - halfway - by) / (steps - doubling)) for by in (0, apart, -apart)
     )
