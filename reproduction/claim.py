@@ -129,7 +129,9 @@ class Answer:
     @property
     def after(self) -> bool:
         """Whether a rule that decides was fixed after its numbers were seen."""
-        deciding = [o for o in self.outcomes if o.test.small == (self.status == SMALL) and o.numbers]
+        deciding = [
+            o for o in self.outcomes if o.test.small == (self.status == SMALL) and o.numbers
+        ]
         return any(outcome.test.fixed == "after" for outcome in deciding)
 
 

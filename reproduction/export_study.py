@@ -82,8 +82,7 @@ def _stages(study: Path, cells: list[dict[str, Any]]) -> Iterator[Row]:
         if len({stage.length for stage in stages}) == 1:
             continue
         ends = {
-            line["stage"]: line["accuracy_by_length"]
-            for line in _evaluations(study, cell["name"])
+            line["stage"]: line["accuracy_by_length"] for line in _evaluations(study, cell["name"])
         }
         for stage, later in itertools.pairwise(stages):
             if stage.label in ends:

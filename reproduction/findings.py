@@ -44,7 +44,9 @@ def models(selection: Selection) -> list[Row]:
 def counts(rows: list[Row], column: str) -> dict[str, Count]:
     """Associative models by regime, and after both topic models together."""
     groups = {name: (name,) for name in REGIMES} | {"topic": REGIMES[2:]}
-    shares = {name: [r[column] == AA for r in rows if r["regime"] in g] for name, g in groups.items()}
+    shares = {
+        name: [r[column] == AA for r in rows if r["regime"] in g] for name, g in groups.items()
+    }
     return {name: Count(sum(mine), len(mine)) for name, mine in shares.items()}
 
 

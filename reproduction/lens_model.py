@@ -99,12 +99,13 @@ class LensModel:
 
     @property
     def name(self) -> str:
-        """For the page: "GPT-2, step 20,000"."""
+        """For the page: "GPT-2, step 20,000" or "GPT-2 after topic-1, seed 0"."""
         if not self.recipe:
             return self.folder.replace("zoo/", "zoo:")
         model = self.recipe["model"]["name"]
         if not self.step:
             return self.folder
-        regime = self.study_row.get("regime")
-        stage = f" after {regime}" if regime else ""
-        return f"{NAMES.get(model, model)}{stage}, step {self.step:,}"
+        name, row = NAMES.get(model, model), self.study_row
+        if row:
+            return f"{name} after {row.get('regime') or 'nothing'}, seed {row['seed']}"
+        return f"{name}, step {self.step:,}"

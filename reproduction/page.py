@@ -17,6 +17,7 @@ from reproduction.claim import (
 )  # fmt: skip
 from reproduction.figures import FOLDER, charts
 from reproduction.model_selection import Selection
+from reproduction.rules import supports
 from reproduction.statistics import Number
 from statetrace.errors import StatetraceError
 
@@ -157,16 +158,16 @@ def _is_count(number: Number) -> bool:
     return number.detail == f"{round(number.value * number.n)} of {number.n}"
 
 
-def _section(
-    section: dict[str, Any], answers: list[Answer], drawn: dict[str, Any]
-) -> list[str]:
+def _section(section: dict[str, Any], answers: list[Answer], drawn: dict[str, Any]) -> list[str]:
     lines = [f"## {section['title']}", ""]
     for name in section.get("pictures", ()):
         if name in drawn:
             lines += [f"![{drawn[name].title}]({FOLDER}/{name}.png)", ""]
     rows = section_rows(answers)
     if len(rows) > MOST_ROWS:
-        raise StatetraceError(f"section '{section['id']}' has {len(rows)} rows, at most {MOST_ROWS}")
+        raise StatetraceError(
+            f"section '{section['id']}' has {len(rows)} rows, at most {MOST_ROWS}"
+        )
     if rows:
         lines += ["| | measured | paper | paper's size | small models |", "|--:|---|---|---|---|"]
         lines += [
@@ -190,7 +191,9 @@ def section_rows(
                 rows.setdefault((answer.claim.id, outcome.test.label), []).append(outcome)
     result = []
     for (number, _), outcomes in rows.items():
-        pair = [next((o for o in outcomes if o.test.small == small), None) for small in (False, True)]
+        pair = [
+            next((o for o in outcomes if o.test.small == small), None) for small in (False, True)
+        ]
         result.append((number, outcomes[0].test, pair[0], pair[1]))
     return result
 
@@ -222,7 +225,7 @@ def _settings() -> list[str]:
 
 COLUMNS = ("id", "band", "claim", "where", "status", "small_models", "test", "measure", "arguments",
            "models", "rule", "bound", "fixed", "scale", "decision", "model", "value", "low", "high",
-           "n", "of", "unit", "detail")  # fmt: skip
+           "n", "of", "unit", "supports", "detail")  # fmt: skip
 
 
 def claims_csv(answers: list[Answer]) -> str:
@@ -249,7 +252,8 @@ def claims_csv(answers: list[Answer]) -> str:
             for name, number in outcome.numbers:
                 values = {key: getattr(number, key) for key in ("n", "of", "unit", "detail")}
                 ends = {key: _rounded(getattr(number, key)) for key in ("value", "low", "high")}
-                writer.writerow(about | values | ends | {"model": name})
+                decision = {True: "yes", False: "no", None: "open"}[supports(test.rule, number)]
+                writer.writerow(about | values | ends | {"model": name, "supports": decision})
     return stream.getvalue()
 
 

@@ -40,7 +40,9 @@ class Number:
             return f"{self.format(self.value)}{unit}"
         if math.isinf(self.low) and math.isinf(self.high):
             return f"{self.format(self.value)}{unit} (no interval)"
-        return f"{self.format(self.value)}{unit} ({self.format(self.low)} to {self.format(self.high)})"
+        return (
+            f"{self.format(self.value)}{unit} ({self.format(self.low)} to {self.format(self.high)})"
+        )
 
     def format(self, value: float) -> str:
         if self.unit == "share":
@@ -129,7 +131,9 @@ def exact_p(tables: Sequence[Counts]) -> float:
     observed = sum(a for a, _, _, _ in tables)
     chance = [1.0]
     for a, m, b, n in tables:
-        ways = [math.comb(m, k) * math.comb(n, a + b - k) if k <= a + b else 0 for k in range(m + 1)]
+        ways = [
+            math.comb(m, k) * math.comb(n, a + b - k) if k <= a + b else 0 for k in range(m + 1)
+        ]
         longer = [0.0] * (len(chance) + m)
         for (i, before), (k, way) in product(enumerate(chance), enumerate(ways)):
             longer[i + k] += before * way / math.comb(m + n, a + b)

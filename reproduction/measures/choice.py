@@ -37,7 +37,11 @@ def mechanism_share(
 def lenses_agree(models: list[Row]) -> Number:
     """Of AA and PAA models, the share to which patching alone and probes alone assign the same
     mechanism, without those that one of the two cannot tell apart."""
-    told = [r for r in models if r["verdict"] in (AA, PAA) and r["patching_label"] and r["probing_label"]]
+    told = [
+        r
+        for r in models
+        if r["verdict"] in (AA, PAA) and r["patching_label"] and r["probing_label"]
+    ]
     if not told:
         raise Missing("no such model has distances of both lenses")
     return share(sum(r["patching_label"] == r["probing_label"] for r in told), len(told))
@@ -141,7 +145,9 @@ def width_effect(models: list[Row]) -> Number:
         mine = [row for row in models if row["study"] == study and row["width"] is not None]
         widths = sorted({int(row["width"]) for row in mine})
         if len(widths) > 1:
-            ends = [[r for r in mine if int(r["width"]) == width] for width in (widths[-1], widths[0])]
+            ends = [
+                [r for r in mine if int(r["width"]) == width] for width in (widths[-1], widths[0])
+            ]
             tables.append(_counts(ends[0], ends[1], PAA))
     if not tables:
         raise Missing("no study has models of several widths")

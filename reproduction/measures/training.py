@@ -79,7 +79,9 @@ def early_reading(models: list[Row]) -> Number:
         raise Missing("no such model was trained on after an early reading")
     early, final = ([str(r[name]) for r in models] for name in ("early_verdict", "verdict"))
     equal = sum(a == b for a, b in zip(early, final, strict=True))
-    return Number(*_ordered(kappa(early, final), len(models)), detail=f"{equal} of {len(models)} equal")
+    return Number(
+        *_ordered(kappa(early, final), len(models)), detail=f"{equal} of {len(models)} equal"
+    )
 
 
 def _ordered(values: tuple[float, float, float], n: int) -> tuple[float, int, str, float, float]:

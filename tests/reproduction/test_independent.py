@@ -12,8 +12,13 @@ from collections import defaultdict
 import pytest
 
 PAA_MODELS = ("pythia-160m-parity-associative", "gpt2-parity-associative",
-              "pythia-160m-second-parity-associative")  # fmt: skip
-AA_MODEL = "gpt2-associative"
+              "pythia-160m-second-parity-associative",
+              "topics-pythia-160m/lenses/pythia-160m_control_seed-2",
+              "topics-pythia-160m/lenses/pythia-160m_control_seed-3")  # fmt: skip
+AA_MODELS = ("gpt2-associative", "topics-gpt2/lenses/gpt2_topic-1_seed-0",
+             *(f"topics-pythia-160m/lenses/pythia-160m_{cell}"
+               for cell in ("topic-1_seed-1", "topic-1_seed-2", "topic-1_seed-3",
+                            "topic-2_seed-3")))  # fmt: skip
 S3_STUDIES = ("small", "small-regimes", "tiny", "tiny-regimes", "tiny-control", "tiny-orders",
               "tiny-split", "tiny-split-regimes", "tiny-pythia")  # fmt: skip
 
@@ -76,13 +81,13 @@ def share_text(count, n):
 
 
 def test_claim_2_prefixes_of_the_aa_model(results, page):
-    same, opposite = (
-        prefix_map(results, AA_MODEL, f"{kind} parity") for kind in ("same", "opposite")
-    )
-    balanced = [[(a + b) / 2 for a, b in zip(x, y, strict=True)]
-                for x, y in zip(same, opposite, strict=True)]  # fmt: skip
-    value = halfway_bend(restored_prefixes(balanced))
-    assert cells(page, "AA: growth of the prefix")[0].split()[0] == f"{value:.3g}"
+    values = []
+    for model in AA_MODELS:
+        maps = [prefix_map(results, model, f"{kind} parity") for kind in ("same", "opposite")]
+        balanced = [[(a + b) / 2 for a, b in zip(x, y, strict=True)]
+                    for x, y in zip(*maps, strict=True)]  # fmt: skip
+        values.append(f"{halfway_bend(restored_prefixes(balanced)):.3g}")
+    assert cells(page, "AA: growth of the prefix")[0].split(":")[0] == ", ".join(values)
 
 
 def test_claim_4_half_restored_region(results, page):
@@ -112,7 +117,7 @@ def test_claim_6_depth_at_which_parity_is_settled(results, page):
 
 def test_claim_8_single_actions_of_paa_models(results, page):
     values = []
-    for model in PAA_MODELS:
+    for model in PAA_MODELS[:3]:  # deletions were not measured in the topic studies
         counts = defaultdict(int)
         found = [r for r in rows(results / model / "patching.csv")
                  if (r["where"], r["split"], r["metric"]) == ("window", "all", "nld")]  # fmt: skip
@@ -134,9 +139,12 @@ def probe(results, model, target, position, metric="accuracy"):
 
 
 def test_claim_12_parity_over_all_positions(results, page):
-    curve = probe(results, AA_MODEL, "parity", "any")
-    best = max(value for layer, value in curve.items() if layer < max(curve))
-    assert cells(page, "AA: the same over all positions")[0].split()[0] == f"{100 * best:.0f}%"
+    values = []
+    for model in AA_MODELS:
+        curve = probe(results, model, "parity", "any")
+        best = max(value for layer, value in curve.items() if layer < max(curve))
+        values.append(f"{100 * best:.0f}%")
+    assert cells(page, "AA: the same over all positions")[0].split(":")[0] == ", ".join(values)
 
 
 def test_claim_15_probability_of_a_third(results, page):
@@ -188,7 +196,7 @@ def test_claim_25_equal_cutoffs_of_small_aa_models(results, page):
             total += 1
             parity = int(r["parity_cutoff"]) if r["parity_cutoff"] else math.inf
             passed += abs(parity - int(r["cutoff"])) <= 0.05 * int(r["cutoff"])
-    assert cells(page, "AA by patching alone")[1] == share_text(passed, total)
+    assert cells(page, "AA by patching alone: cutoffs")[1] == share_text(passed, total)
 
 
 def test_claim_26_mean_cutoffs(results, page):
@@ -203,13 +211,16 @@ def test_claim_26_mean_cutoffs(results, page):
 
 
 def test_claim_31_lockstep_of_small_aa_models(results, page):
-    models = [(r["verdict"], r["lenses"]["dynamics"].get("parity lead"), r["run"])
-              for r in study_rows(results, S3_STUDIES)]  # fmt: skip
+    models = [(label(r["lenses"]["patching"]), r["lenses"]["dynamics"].get("parity lead"), r["run"])
+              for r in study_rows(results, S3_STUDIES)
+              if "patching" in r["lenses"]
+              and r["verdict"] in ("associative", "parity-associative")]  # fmt: skip
     for line in (results / "calibration" / "trained.jsonl").read_text().splitlines():
         r = json.loads(line)
         run = results / "calibration" / "runs" / f"{r['name']}.json"
         if r["measures"] and run.is_file():
-            models.append((r["label"], r["measures"].get("dynamics"), json.loads(run.read_text())))
+            found = label(r["measures"]["patching"])
+            models.append((found, r["measures"].get("dynamics"), json.loads(run.read_text())))
     leads = [
         lead
         for verdict, lead, run in models
@@ -217,7 +228,9 @@ def test_claim_31_lockstep_of_small_aa_models(results, page):
         and not any(s.get("objective") == "parity" or s.get("auxiliary")
                     for s in run["recipe"].get("stage") or ())
     ]  # fmt: skip
-    assert cells(page, "AA: lead of parity")[1] == share_text(sum(x < 0.1 for x in leads), len(leads))
+    assert cells(page, "AA by patching alone: parity leads")[1] == share_text(
+        sum(x < 0.1 for x in leads), len(leads)
+    )
 
 
 def test_claim_36_pythias_from_scratch(results, page):
@@ -227,12 +240,12 @@ def test_claim_36_pythias_from_scratch(results, page):
     assert cells(page, "Pythia from scratch: PAA, by")[0] == expected
 
 
-def test_claim_40_small_pythias_after_the_first_topic_table(results, page):
-    studies = ("small-regimes", "tiny-regimes", "tiny-pythia", "tiny-split-regimes")
-    verdicts = [r["verdict"] for r in study_rows(results, studies)
-                if r["model"] == "pythia" and r.get("regime") == "topic-1"]  # fmt: skip
-    expected = share_text(verdicts.count("associative"), len(verdicts))
-    assert cells(page, "Pythia after topic-1: AA")[1] == expected
+def test_claim_40_models_after_the_first_topic_table(results, page):
+    small = ("small-regimes", "tiny-regimes", "tiny-pythia", "tiny-split-regimes")
+    for column, studies in enumerate((("topics-gpt2", "topics-pythia-160m"), small)):
+        verdicts = [r["verdict"] for r in study_rows(results, studies) if r["regime"] == "topic-1"]
+        expected = share_text(verdicts.count("associative"), len(verdicts))
+        assert cells(page, "after topic-1: AA by all lenses")[column] == expected
 
 
 def test_nothing_is_imported_from_reproduction():

@@ -31,7 +31,9 @@ def test_prefixes_of_a_doubling_model(project):
 
 
 def test_regions_weigh_both_kinds_of_pairs_equally(project):
-    add_patching(project, "zoo/made-parity-associative", [1, 1, 2, 4, 8], [1, 8, 8, 8, 8], n=(20, 80))
+    add_patching(
+        project, "zoo/made-parity-associative", [1, 1, 2, 4, 8], [1, 8, 8, 8, 8], n=(20, 80)
+    )
     model = LensModel(Tables(project), "zoo/made-parity-associative")
     assert patching.plateau(model, "half").value == pytest.approx(0.5)
     assert patching.settled_depth(model, "opposite parity").value == pytest.approx(1 / 4)
@@ -77,7 +79,12 @@ def test_leads_leave_out_models_that_were_taught_parity():
 
 
 def test_early_readings_count_models_that_were_trained_on():
-    models = [row(), row(early_verdict=PAA), row(verdict=PAA, early_verdict=PAA), row(early_step=100)]
+    models = [
+        row(),
+        row(early_verdict=PAA),
+        row(verdict=PAA, early_verdict=PAA),
+        row(early_step=100),
+    ]
     measured = training.early_reading(models)
     assert (measured.n, measured.detail) == (3, "2 of 3 equal")
 
@@ -123,16 +130,25 @@ def test_selected_rows_count_each_run_once(selection):
 
 
 def test_lens_models_show_each_run_at_its_latest(selection):
-    folders = [m.folder for m in selection.lens_models({"mechanism": "PAA", "size": "paper"}, "patching")]
-    assert folders == ["pythia-160m-parity-associative", "gpt2-parity-associative",
+    folders = [
+        m.folder for m in selection.lens_models({"mechanism": "PAA", "size": "paper"}, "patching")
+    ]
+    assert folders[:3] == ["pythia-160m-parity-associative", "gpt2-parity-associative",
                        "pythia-160m-second-parity-associative"]  # fmt: skip
     geometry = selection.lens_models({"mechanism": "PAA", "size": "paper"}, "geometry")
     assert geometry[0].folder == "pythia-160m-earlier-parity-associative"
-    by_map = selection.lens_models({"mechanism": "AA", "by": "patching", "size": "paper"}, "patching")
-    assert [m.folder for m in by_map] == ["gpt2-associative"]
+    by_map = selection.lens_models(
+        {"mechanism": "AA", "by": "patching", "size": "paper"}, "patching"
+    )
+    assert [m.name for m in by_map] == [
+        "GPT-2, step 20,000", "GPT-2 after topic-1, seed 0", "Pythia-160M after topic-1, seed 1",
+        "Pythia-160M after topic-2, seed 3",
+    ]  # fmt: skip
 
 
 def test_a_new_model_arrives_as_a_folder(project):
     add_patching(project, "zoo/new-parity-associative", [1, 1, 2, 4, 8], [1, 8, 8, 8, 8])
-    chosen = Selection(Tables(project)).lens_models({"mechanism": "PAA", "size": "small"}, "patching")
+    chosen = Selection(Tables(project)).lens_models(
+        {"mechanism": "PAA", "size": "small"}, "patching"
+    )
     assert "zoo/new-parity-associative" in [m.folder for m in chosen]
