@@ -16,11 +16,11 @@
     bound = "paper"                           # or "ours": can support a claim, not refute it
     fixed = "before"                          # or "after" the numbers were seen
 
-Optional: `small = true` marks a test of smaller models (with the label of another test they share a
-row), `needed = true` one without which the claim stays open even where results/ has no such model,
-`aside = "by accuracy alone"` one that does not decide but is quoted beside the claim, `shown = false` one that is not in its
-section. `why` says why a claim is untested. A claim without tests
-needs a `status`, and may have a `finding`.
+Optional keys of a test: `small = true` for smaller models (with the label of another test they
+share a row); `needed = true` for one without which the claim stays open even where results/ has no
+such model; `aside = "by accuracy alone"` for one that is quoted beside the claim but does not
+decide; `shown = false` for one that is not in its section. `why` says why a claim is untested. A
+claim without tests needs a `status`, and may have a `finding`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _over(test: Check, number: Number, subjects: tuple[Any, ...]) -> Outcome:
 
 
 def _each(test: Check, measured: list[tuple[LensModel, Number]]) -> Outcome:
-    """Most models decide; a refutation at the paper's size takes three, and a bound of the paper's."""
+    """Most models decide; at the paper's size a refutation takes three and the paper's bound."""
     if not measured:
         return Outcome(test, (), 0, ABSENT)
     results = [supports(test.rule, number) for _, number in measured]
@@ -233,8 +233,13 @@ def about_subject(subject: LensModel | Row) -> Row:
     if isinstance(subject, dict):
         return subject
     model, task = subject.recipe.get("model", {}), subject.recipe.get("task", {})
-    return {"model": model.get("name"), "width": model.get("width"), "length": task.get("length"),
-            "step": subject.step, "size": "paper" if subject.at_paper_size else "small"}  # fmt: skip
+    return {
+        "model": model.get("name"),
+        "width": model.get("width"),
+        "length": task.get("length"),
+        "step": subject.step,
+        "size": "paper" if subject.at_paper_size else "small",
+    }
 
 
 def _span(values: list[int]) -> str:

@@ -6,8 +6,8 @@
 A run: run.json without machine paths, LENS.json (settings, summary, notes) and LENS.csv (the tidy
 table) per lens, drawn.json (arrays that figures need). A study: export_study.py. No weights.
 
-Cost: a second; 180 KB per run, a megabyte at length 100. Caveat: patching keeps the NLD per cell, not
-per pair; probing keeps the model's own probes, not those of the controls.
+Cost: a second; 180 KB per run, a megabyte at length 100. Caveat: patching keeps the NLD per cell,
+not per pair; probing keeps the model's own probes, not those of the controls.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def _exported(lens: str, row: dict[str, Any]) -> bool:
 
 
 def _arrays(result: LensResult) -> dict[str, Any]:
-    """Arrays that figures need: maps of the top heads, the fullest attention tree, the clearest prism
-    and the points of the last layer."""
+    """Arrays that figures need: maps of the top heads, the fullest attention tree, the clearest
+    prism and the points of the last layer."""
     drawn: dict[str, Any] = {}
     if result.lens == "attention":
         names = {"top_maps": "maps", "top_maps_odd": "odd", "top_maps_heads": "heads"}

@@ -3,8 +3,8 @@
 A picture is a function from the selection to a Chart; PICTURES names them. draw_all writes the PNGs
 whose numbers changed, told by a fingerprint of the chart.
 
-Cost: half a second per changed picture. Caveat: single models are kept as tables, not as full lens
-results, so that report figures which need arrays (probes of controls, per-pair values) cannot be used.
+Cost: half a second per changed picture. Caveat: results/ has tables of single models, not full lens
+results, so that report figures which need arrays (controls, per-pair values) cannot be used.
 """
 
 from __future__ import annotations
@@ -12,28 +12,32 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from reproduction.lens_model import AA, NAMES, PAA, LensModel
+from reproduction.lens_model import LensModel
 from reproduction.measures import attention, geometry, patching, probing
 from reproduction.model_selection import Selection
-from reproduction.statistics import wilson
-from reproduction.tables import Missing, Row
+from reproduction.study_figures import figure_18, figures_7_17
+from reproduction.tables import Missing
 from statetrace.reports.figures.attention import tree_panel
 from statetrace.reports.figures.chart import (
-    Bars, Chart, Cloud, Dots, Heat, Line, Panel, Path3, ReferenceLine, numbers,
+    Bars,
+    Chart,
+    Cloud,
+    Dots,
+    Heat,
+    Line,
+    Panel,
+    Path3,
+    ReferenceLine,
+    numbers,
 )  # fmt: skip
 
 FOLDER = "docs/reproduction"
-STYLES = {
-    AA: ("state", "circle"), PAA: ("parity", "square"), "parallel": ("third", "triangle-up"),
-    "sequential": ("fourth", "diamond"), "mixed": ("grey", "triangle-down"),
-}  # fmt: skip
-SHORT = {AA: "AA", PAA: "PAA"}
 TABLE_2 = {"PAA": (90.1, 86.4, 67.1), "AA": (3.3, 3.0, 2.0)}
 Panels = Callable[[LensModel, str], list[Panel]]
 
@@ -258,67 +262,6 @@ def figure_6(selection: Selection) -> Chart:
 
     return Chart("figure-6", "Training steps until 90% are correct, by length",
                  tuple(_per_model(selection, "dynamics", panels, each=3)))  # fmt: skip
-
-
-def mechanism_bars(groups: Sequence[tuple[str, list[Row]]], title: str) -> Panel:
-    """For each group of models, a bar per mechanism, with Wilson's intervals."""
-    groups = [(name, rows) for name, rows in groups if rows]
-    found = {row["verdict"] for _, rows in groups for row in rows}
-    mechanisms = [name for name in STYLES if name in found]
-    width = 0.8 / max(1, len(mechanisms))
-    marks = []
-    for number, mechanism in enumerate(mechanisms):
-        counts = [sum(row["verdict"] == mechanism for row in rows) for _, rows in groups]
-        sizes = [len(rows) for _, rows in groups]
-        x = [i + width * (number - (len(mechanisms) - 1) / 2) for i in range(len(groups))]
-        ends = [wilson(count, n) for count, n in zip(counts, sizes, strict=True)]
-        shares = [count / n for count, n in zip(counts, sizes, strict=True)]
-        texts = [f"{count} of {n}" for count, n in zip(counts, sizes, strict=True)]
-        low, high = ([end[i] for end in ends] for i in (0, 1))
-        marks.append(Bars(mechanism, x, shares, low, high, texts, STYLES[mechanism][0], width))
-    ticks = tuple((float(i), f"{name}\nn = {len(rows)}") for i, (name, rows) in enumerate(groups))
-    return Panel("", "share of models", tuple(marks), title, x_range=(-0.6, len(groups) - 0.4),
-                 y_range=(0, 1.02), ticks=ticks, bare=True)  # fmt: skip
-
-
-def _families(selection: Selection, **where: Any) -> list[tuple[str, list[Row]]]:
-    rows = selection.rows({"group": "S3", "form": "tokens"} | where)
-    models = sorted({row["model"] for row in rows if row["model"] != "mamba"})
-    return [(NAMES[name], [row for row in rows if row["model"] == name]) for name in models]
-
-
-def figures_7_17(selection: Selection) -> Chart:
-    small = []
-    for name, rows in _families(selection, study=["small"]):
-        for width in sorted({int(row["width"]) for row in rows}):
-            group = [row for row in rows if int(row["width"]) == width]
-            small.append((f"{name}\n{width}", group))
-    panels = (
-        mechanism_bars(_families(selection, size="paper", regime="scratch"), "the paper's size"),
-        mechanism_bars(small, "small models, by width"),
-    )
-    return Chart("figures-7-17", "Mechanisms of models trained from scratch", panels)
-
-
-def figure_18(selection: Selection) -> Chart:
-    regimes = ("scratch", "control", "topic-1", "topic-2", "parity")
-    panels = []
-    for title, where in (
-        ("the paper's size", {"size": "paper"}),
-        ("GPT-2, width 256", {"study": ["small", "small-regimes"], "model": "gpt2", "width": 256}),
-        ("GPT-2, width 32", {"study": ["tiny", "tiny-control", "tiny-regimes"], "model": "gpt2",
-                             "width": 32}),
-        ("Pythia, width 16, one start", {"study": ["tiny-split", "tiny-split-regimes"]}),
-    ):  # fmt: skip
-        rows = selection.rows({"group": "S3", "form": "tokens"} | where)
-        groups = []
-        for regime in regimes:
-            mine = [row for row in rows if row["regime"] == regime]
-            for model in sorted({row["model"] for row in mine}):
-                name = f"{NAMES[model]}\n{regime}" if "size" in where else regime
-                groups.append((name, [row for row in mine if row["model"] == model]))
-        panels.append(mechanism_bars(groups, title))
-    return Chart("figure-18", "Mechanisms after other training", tuple(panels))
 
 
 PICTURES: dict[str, Callable[[Selection], Chart]] = {

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reproduction.figures import STYLES, mechanism_bars
 from reproduction.lens_model import AA
 from reproduction.model_selection import Selection
 from reproduction.statistics import exact_p
+from reproduction.study_figures import STYLES, mechanism_bars
 from reproduction.tables import Row, Tables
 from statetrace.reports.figures.chart import Chart, Dots, Panel
 

@@ -1,7 +1,7 @@
 """Which models of results/ a test is about.
 
-A test's `models` table in TOML filters either single models with lens results, or rows of the models
-table (models_table.py):
+A test's `models` table in TOML filters either models with lens results, or rows of the models table
+(models_table.py):
 
     models = { mechanism = "AA", size = "paper" }                lens results, one model per run
     models = { study = ["small", "tiny"], label = "PAA" }        rows; label = the verdict
@@ -58,7 +58,7 @@ class Selection:
         """Single models with a lens's results, of each run the one trained longest."""
         where = dict(where)
         folders = where.pop("folder", None)
-        mechanism = MECHANISMS.get(where.pop("mechanism", ""), None)
+        mechanism = MECHANISMS.get(where.pop("mechanism", ""))
         by_patching = where.pop("by", "verdict") == "patching"
         size, group = where.pop("size", None), where.pop("group", None)
         untaught = where.pop("untaught", False)

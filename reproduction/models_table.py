@@ -1,7 +1,7 @@
 """results/models.parquet: one row per model over all studies, and the manifest of checksums.
 
-Rows come from results/STUDY (results.csv, evidence.csv, losses.csv, runs/), results/calibration, and
-the folders of single models. results/README.md explains the columns.
+Rows come from results/STUDY (results.csv, evidence.csv, losses.csv, runs/), results/calibration and
+folders of single models. results/README.md explains the columns.
 
 Cost: a second. Caveat: `verdict` of a single model is the one its folder is named after.
 """
@@ -39,16 +39,18 @@ COLUMNS = (
     "head_score", "head_score_by_chance", "parity_lost_without_head", "run_key", "duplicate",
 )  # fmt: skip
 TEXT = {"study", "cell", "state", "model", "family", "size", "regime", "group", "form", "verdict",
-        "early_verdict", "cutoff_verdict", "patching_label", "probing_label", "run_key"}  # fmt: skip
+        "early_verdict", "cutoff_verdict", "patching_label", "probing_label",
+        "run_key"}  # fmt: skip
 FLAGS = {"taught_parity", "duplicate"}
 WHOLE = {"layers", "width", "parameters", "length", "seed", "init_seed", "step", "steps", "cutoff",
-         "parity_cutoff", "longest", "early_step", "early_cutoff", "early_parity_cutoff"}  # fmt: skip
+         "parity_cutoff", "longest", "early_step", "early_cutoff",
+         "early_parity_cutoff"}  # fmt: skip
 
 
 def model_rows(tables: Tables) -> list[Row]:
     """All models, in a fixed order. Rows of one run share a `run_key`; later ones are flagged as
-    duplicates. A run that was analysed on its own lends what its study's table lacks: patching label,
-    lead of parity and head scores."""
+    duplicates. A run that was analysed on its own lends what its study's table lacks: patching
+    label, lead of parity and head scores."""
     rows = [*_calibration(tables)]
     for study in tables.studies():
         rows += _study(tables, study)

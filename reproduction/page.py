@@ -7,13 +7,23 @@ import io
 import json
 import re
 import tomllib
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from reproduction.claim import (
-    ABSENT, AGREES, DIFFERS, FAIL, OPEN, PASS, SMALL, UNTESTED, Answer, Outcome, Check,
-    about_subject, size_text,
+    ABSENT,
+    AGREES,
+    DIFFERS,
+    FAIL,
+    OPEN,
+    PASS,
+    SMALL,
+    UNTESTED,
+    Answer,
+    Check,
+    Outcome,
+    about_subject,
+    size_text,
 )  # fmt: skip
 from reproduction.figures import FOLDER, charts
 from reproduction.model_selection import Selection
@@ -25,22 +35,16 @@ HERE = Path(__file__).parent
 MOST_ROWS, MOST_TALLIES = 5, 3
 MARKS = {AGREES: "✅ agrees", DIFFERS: "❌ differs at the paper's size", UNTESTED: "⬜ untested"}
 ORDER = {"differ": FAIL, "agree": PASS, "do not decide": OPEN}
-GUIDE = """\
-AA is the associative mechanism, PAA the parity-associative one. *Agrees* and *differs* are decided by models of the paper's
-size (GPT-2, Pythia-160M; from scratch, {steps} of 140,625 steps); most models of a kind must pass, and a difference takes three
-that fail a number of the paper's own. Where they do not decide, *small models* speak. Intervals are 95%. † marks rules fixed
-after their numbers were seen; all are in [`reproduction/claims/`](reproduction/claims), every number in
-[`claims.csv`](docs/reproduction/claims.csv). [How it is built, and how to add to it](docs/reproduction/README.md).
-"""
 
 
 def page(answers: list[Answer], selection: Selection) -> str:
-    sections = tomllib.loads((HERE / "sections.toml").read_text())["section"]
+    words = tomllib.loads((HERE / "sections.toml").read_text())
+    sections = words["section"]
     check_sections(answers, sections)
     anchors = {section["id"]: slug(section["title"]) for section in sections}
     drawn = charts(selection)
-    lines = ["# Does the paper reproduce?", "", *_summary(answers, anchors), "",
-             GUIDE.format(steps=_steps(answers)), *_claims(answers, anchors)]  # fmt: skip
+    lines = ["# Does the paper reproduce?", "", *_summary(answers, anchors, words["summary"]), "",
+             words["guide"].format(steps=_steps(answers)), *_claims(answers, anchors)]  # fmt: skip
     for section in sections:
         lines += _section(section, [a for a in answers if a.claim.section == section["id"]], drawn)
     return "\n".join([*lines, *_settings()]).rstrip() + "\n"
@@ -62,26 +66,27 @@ def _link(answer: Answer, anchors: dict[str, str]) -> str:
     return f"[{answer.claim.id}](#{anchors[answer.claim.section]})"
 
 
-def _summary(answers: list[Answer], anchors: dict[str, str]) -> list[str]:
+def _summary(
+    answers: list[Answer], anchors: dict[str, str], templates: dict[str, str]
+) -> list[str]:
     """Three sentences: what holds, what does not, what cannot be tested here."""
 
-    def claims(status: str, small: str = "") -> str:
-        ids = [a.claim.id for a in answers if a.status == status and small in ("", a.small)]
-        return ", ".join(map(str, ids))
+    def listed(status: str, small: str = "") -> str:
+        chosen = [a for a in answers if a.status == status and small in ("", a.small)]
+        ids = [_link(a, anchors) if status == DIFFERS else str(a.claim.id) for a in chosen]
+        return f"{len(chosen)} ({', '.join(ids)})" if chosen else "0"
 
-    counts = Counter(answer.status for answer in answers)
-    small = Counter(answer.small for answer in answers if answer.status == SMALL)
-    differing = ", ".join(_link(a, anchors) for a in answers if a.status == DIFFERS)
-    verb = "differs" if counts[DIFFERS] == 1 else "differ"
-    return [
-        f"**Holds:** {counts[AGREES]} of {len(answers)} claims of *(How) Do Language Models Track State?* (Li, Guo and Andreas, "
-        "2025) agree with models of the paper's size.",
-        f"**Does not hold, or not yet:** {counts[DIFFERS]} {verb} there ({differing or 'none'}), and {counts[SMALL]} rest on small "
-        f"models, which agree with {small['agree']} ({claims(SMALL, 'agree')}), differ from {small['differ']} "
-        f"({claims(SMALL, 'differ')}) and do not decide {small['do not decide']} ({claims(SMALL, 'do not decide')}).",
-        f"**Cannot be tested here:** {counts[UNTESTED]} ({claims(UNTESTED)}), since weights pretrained on the Pile, more AA models "
-        "of this size and some activations were not available.",
-    ]  # fmt: skip
+    values = {
+        "agrees": sum(a.status == AGREES for a in answers),
+        "all": len(answers),
+        "differs": listed(DIFFERS),
+        "small": sum(a.status == SMALL for a in answers),
+        "small_agree": listed(SMALL, "agree"),
+        "small_differ": listed(SMALL, "differ"),
+        "small_open": listed(SMALL, "do not decide"),
+        "untested": listed(UNTESTED),
+    }
+    return [templates[name].format(**values) for name in ("holds", "open", "untested")]
 
 
 def _steps(answers: list[Answer]) -> str:
@@ -102,9 +107,8 @@ def _claims(answers: list[Answer], anchors: dict[str, str]) -> list[str]:
             lines.append(f"| | **{band}** | | |")
         status = MARKS.get(answer.status) or f"🔹 small models only: {answer.small}"
         mark = " †" if answer.after and answer.status != UNTESTED else ""
-        lines.append(
-            f"| {_link(answer, anchors)} | {answer.claim.says} | {status}{mark} | {evidence(answer)} |"
-        )
+        cells = (_link(answer, anchors), answer.claim.says, status + mark, evidence(answer))
+        lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
 

@@ -1,8 +1,8 @@
 """Reads results/: tables of studies, lens results of single models, JSON files.
 
     results/STUDY/results.csv      a row per trained model
-    results/NAME/LENS.csv, .json   a lens's table, and its settings and summary; NAME may be zoo/NAME
-                                   or STUDY/lenses/CELL
+    results/NAME/LENS.csv, .json   a lens's table, and its settings and summary; NAME may be
+                                   zoo/NAME or STUDY/lenses/CELL
 
 Cost: each file is read once. Needs no torch.
 """

@@ -44,7 +44,7 @@ def above_chance(model: LensModel) -> Number:
 
 @each("attention")
 def early_heads(model: LensModel) -> Number:
-    """The share of the depth that contains two heads whose score, with its interval, exceeds 50%."""
+    """The share of the depth that contains two heads whose whole interval exceeds 50%."""
     scores = heads(model)
     above = sorted(row["layer"] for row in scores if row["low"] > 50)
     if len(above) < 2:

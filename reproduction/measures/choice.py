@@ -90,9 +90,9 @@ def _regime_tables(
     """AA after a regime and in its comparison: within pairs of studies [comparison, regime], or
     over all of them, among models of the same name and width."""
     tables = []
-    for plain_study, study in pairs or [(None, None)]:
-        after = [r for r in models if study in (None, r["study"]) and r["regime"] == regime]
-        plain = [r for r in models if plain_study in (None, r["study"]) and r["regime"] == against]
+    for plain_study, study in pairs or [["", ""]]:
+        after = [r for r in models if study in ("", r["study"]) and r["regime"] == regime]
+        plain = [r for r in models if plain_study in ("", r["study"]) and r["regime"] == against]
         if pairs:
             kinds = {(r["model"], r["width"]) for r in after}
             strata = [(after, [r for r in plain if (r["model"], r["width"]) in kinds])]

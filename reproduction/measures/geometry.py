@@ -14,7 +14,7 @@ STATES = ("123", "132", "213", "231", "312", "321")
 """The states of S3 by number."""
 ODD = {"132", "213", "321"}
 CLEAR, RARE = 0.5, 0.05
-"""A prism scores at least the first, and permuted states reach its score less often than the second."""
+"""A prism has at least this score, and permuted states reach it less often than this."""
 
 
 def prism(model: LensModel) -> Row:

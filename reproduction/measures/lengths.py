@@ -1,4 +1,4 @@
-"""Generalisation by length (section 4.4): cutoffs at 98%, and what comes after the training length."""
+"""Generalisation by length (section 4.4): cutoffs at 98%, accuracy beyond the training length."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def grid(
 ) -> tuple[Array, int]:
     """A map of the normalised logit difference [layers, positions], and its number of pairs."""
     if split == "balanced":
-        maps, counts = zip(*(grid(model, where, part, column) for part in PARITIES), strict=True)
-        return sum(maps) / 2, sum(counts)
+        (same, n), (opposite, m) = (grid(model, where, part, column) for part in PARITIES)
+        return (same + opposite) / 2, n + m
     rows = [
         row
         for row in model.table("patching")

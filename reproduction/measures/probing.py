@@ -1,6 +1,6 @@
 """Probes (section 4.3, appendix C): what a linear classifier reads, layer by layer.
 
-Position "last" is the last action of a sequence; "any" pools all positions, as the released code does.
+Position "last" is the last action of a sequence; "any" pools all positions, as the released code.
 """
 
 from __future__ import annotations
@@ -146,8 +146,9 @@ def largest_deviation(model: LensModel, target: str, square: bool = False) -> Nu
     values, _ = curve(model, target, column="std")
     n = int(model.summary("probing")["subsets"])
     power = 2 if square else 1
-    ends = [end**power for end in (values.max(), *deviation_interval(float(values.max()), n))]
-    return Number(float(ends[0]), n, "subsets", *map(float, ends[1:]))
+    value = float(values.max())
+    low, high = (end**power for end in deviation_interval(value, n))
+    return Number(value**power, n, "subsets", low, high)
 
 
 @each("probing")

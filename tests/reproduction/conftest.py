@@ -36,7 +36,7 @@ def write_csv(file, rows):
 
 
 def add_study(project, name, cells, like="scratch"):
-    """A study of cells {(model, regime, seed): changed columns}, in the layout of results/scratch."""
+    """A study of cells {(model, regime, seed): changed columns}, laid out as results/scratch."""
     folder = project / "results" / name
     template = Tables(project).csv(f"{like}/results.csv")
     rows = []

@@ -10,8 +10,8 @@ from reproduction.claim import (
     SMALL,
     STATUSES,
     UNTESTED,
-    Claim,
     Check,
+    Claim,
     answer,
     load_claims,
     run_test,
@@ -143,8 +143,14 @@ def test_adding_a_claim_is_a_block_of_toml(tmp_path, selection):
 
 
 def test_how_tests_combine(selection):
-    large = {"label": "l", "measure": "patching.settled_depth", "args": {"split": "opposite parity"},
-             "models": {"mechanism": "PAA", "size": "paper"}, "paper": "p", "fixed": "after"}  # fmt: skip
+    large = {
+        "label": "l",
+        "measure": "patching.settled_depth",
+        "args": {"split": "opposite parity"},
+        "models": {"mechanism": "PAA", "size": "paper"},
+        "paper": "p",
+        "fixed": "after",
+    }
     passing, failing = {"at_most": 1.0}, {"at_most": 0.1}
 
     def status(*tests, **about):

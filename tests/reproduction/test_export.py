@@ -71,9 +71,8 @@ def test_a_run_with_lens_results(tmp_path):
               "--set", "probing.lengths=4", "--set", "probing.controls=", "--set",
               "probing.train=200", "--set", "probing.test=100", "--set",
               "generalization.sequences=50", "--at-length", "6"]  # fmt: skip
-    statetrace = [sys.executable, "-m", "statetrace"]
-    subprocess.run([*statetrace, "analyze", "zoo:s3-rotary", "--out", str(run), *lenses], check=True,
-                   timeout=300, capture_output=True)  # fmt: skip
+    analyze = [sys.executable, "-m", "statetrace", "analyze", "zoo:s3-rotary", "--out", str(run)]
+    subprocess.run([*analyze, *lenses], check=True, timeout=300, capture_output=True)
     out = tmp_path / "results" / "zoo" / "s3-new-parity-associative"
     subprocess.run([*COMMAND, run, "--out", out, "--length", "6"], check=True, timeout=120)
     assert str(tmp_path) not in "".join(file.read_text() for file in out.iterdir())

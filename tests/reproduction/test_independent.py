@@ -4,10 +4,12 @@ Nothing here imports reproduction/: the numbers agree to the digits that the pag
 """
 
 import csv
+import itertools
 import json
 import math
 import re
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -125,7 +127,7 @@ def test_claim_8_single_actions_of_paa_models(results, page):
         for r in found:
             counts[int(r["layer"])] += int(r["position"]) < last and abs(float(r["mean"])) >= 0.5
         line = [counts[layer] for layer in sorted(counts)]
-        values.append(str(sum(0 < b < a for a, b in zip(line, line[1:], strict=False))))
+        values.append(str(sum(0 < b < a for a, b in itertools.pairwise(line))))
     assert cells(page, "PAA: layers over which")[0].split(" layers")[0] == ", ".join(values)
 
 
@@ -249,5 +251,5 @@ def test_claim_40_models_after_the_first_topic_table(results, page):
 
 
 def test_nothing_is_imported_from_reproduction():
-    source = open(__file__).read()  # noqa: PTH123, SIM115
+    source = Path(__file__).read_text()
     assert not re.search(r"^\s*(from|import) reproduction", source, re.M)

@@ -70,7 +70,7 @@ def known_lengths(algorithm, target="state", length=32):
 
 
 def plateau(opposite_too, pairs=1000):
-    """Mean restoration of the parity-associative algorithm, both kinds of pairs counted half each."""
+    """Mean restoration of the parity-associative algorithm; both kinds of pairs count half each."""
     made = predicted("parity-associative", 32, pairs)
     same, opposite = (made.patching["prefix", split] for split in ("same", "opposite"))
     here = (same >= 0.5) & ((opposite >= 0.5) == opposite_too)
