@@ -184,17 +184,9 @@ def study(
         retry_failed: try cells again that failed for good.
         on_update: receives the state of every cell, again and again.
     """
-    from statetrace.studies.cell import check_cells
-    from statetrace.studies.engines import make_pool
-    from statetrace.studies.folder import Study
-    from statetrace.studies.grid import read_study
-    from statetrace.studies.supervise import supervise
+    from statetrace.studies.run import prepare_study, run_study
 
-    prepared = Study.prepare(Path(out), read_study(Path(file)))
-    check_cells(prepared)
-    if retry_failed:
-        for name in prepared.forget_failed():
-            on_message(f"{name}: will be tried again")
-    pool = make_pool(engine, prepared, jobs, gpus_per_run, address)
-    supervise(prepared, pool, on_update or (lambda states: None), on_message)
+    prepared = prepare_study(Path(file), Path(out), retry_failed, on_message)
+    watch = on_update or (lambda states: None)
+    run_study(prepared, engine, jobs, gpus_per_run, address, watch, on_message)
     return StudyResults(prepared)
