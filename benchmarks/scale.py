@@ -22,7 +22,7 @@ MEASURED = 0.0137
 """Seconds per step, measured."""
 
 WORDS = 8
-"""Tokens of an action of S3 told in words."""
+"""Tokens of an action of S3 in natural language."""
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 

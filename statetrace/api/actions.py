@@ -141,22 +141,14 @@ def signatures(
     [8, 4, 2, 1]
     """
     from statetrace.config.checks import check_seed
-    from statetrace.groups import group as named
-    from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
-    from statetrace.mechanisms.signatures import signature
+    from statetrace.groups import group as resolve_group
+    from statetrace.mechanisms.signatures import predict_all
 
-    states = group if isinstance(group, Group) else named(group)
     check_seed("seed", seed)
-    if quotient is not None:
-        states.quotient(quotient)  # a misspelt one is an error, not a missing algorithm
-    predicted, unavailable = {}, {}
-    for name in ALGORITHMS:
-        try:
-            program = algorithm(name, states, quotient if name == "parity-associative" else None)
-        except StatetraceError as reason:
-            unavailable[name] = str(reason)
-            continue
-        predicted[program.name] = signature(program, states, length, pairs=pairs, seed=seed)
+    states = resolve_group(group)
+    predictions = predict_all(states, length, pairs, seed, quotient)
+    predicted = {name: p[1] for name, p in predictions.items() if not isinstance(p, str)}
+    unavailable = {name: p for name, p in predictions.items() if isinstance(p, str)}
     return Signatures(states, length, predicted, unavailable)
 
 
@@ -169,7 +161,7 @@ def study(
     gpus_per_run: float | None = None,
     address: str | None = None,
     retry_failed: bool = False,
-    on_update: Callable[[tuple[CellState, ...]], None] | None = None,
+    on_update: Callable[[tuple[CellState, ...]], None] = lambda states: None,
     on_message: OnMessage = no_message,
 ) -> StudyResults:
     """Train and judge every cell of a study. Can be killed at any moment: the same call continues.
@@ -184,17 +176,8 @@ def study(
         retry_failed: try cells again that failed for good.
         on_update: receives the state of every cell, again and again.
     """
-    from statetrace.studies.cell import check_cells
-    from statetrace.studies.engines import make_pool
-    from statetrace.studies.folder import Study
-    from statetrace.studies.grid import read_study
-    from statetrace.studies.supervise import supervise
+    from statetrace.studies.run import prepare_study, run_study
 
-    prepared = Study.prepare(Path(out), read_study(Path(file)))
-    check_cells(prepared)
-    if retry_failed:
-        for name in prepared.forget_failed():
-            on_message(f"{name}: will be tried again")
-    pool = make_pool(engine, prepared, jobs, gpus_per_run, address)
-    supervise(prepared, pool, on_update or (lambda states: None), on_message)
+    prepared = prepare_study(Path(file), Path(out), retry_failed, on_message)
+    run_study(prepared, engine, jobs, gpus_per_run, address, on_update, on_message)
     return StudyResults(prepared)

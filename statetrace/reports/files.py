@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
-from statetrace.reports.figures.catalogue import CATALOGUE, STUDY, predictions
+from statetrace.reports.figures.catalogue import STUDY, Entry, all_figures, predictions
 from statetrace.reports.figures.chart import Chart
 from statetrace.reports.figures.matplotlib_renderer import FORMATS
 from statetrace.reports.run_results import RunResults, newest
@@ -26,11 +26,11 @@ def write_figures(
     if kind.lower() not in FORMATS:
         raise StatetraceError(f"there is no format '{kind}'; use one of {', '.join(FORMATS)}")
     study = (run / "study.json").is_file()
-    names = [entry.name for entry in STUDY] if study else [*_ENTRIES, PREDICTED]
+    results = None if study else newest(run)
+    names = [entry.name for entry in STUDY] if results is None else [*_entries(results), PREDICTED]
     for name in only or ():
         if name not in names:
             raise StatetraceError(f"there is no figure '{name}'; use one of {', '.join(names)}")
-    results = None if study else newest(run)
     if only is None and results is not None:
         names = _applicable(results)
     elif only is None:
@@ -54,20 +54,21 @@ def write_figures(
     return written, missing
 
 
-_ENTRIES = {entry.name: entry for entry in CATALOGUE}
+def _entries(results: RunResults) -> dict[str, Entry]:
+    return {entry.name: entry for entry in all_figures([results])}
 
 
 def _applicable(results: RunResults) -> list[str]:
     """The figures that the run can have. Without any lens result these are those of the log:
     predictions alone could be mistaken for results."""
-    entries = [entry for entry in CATALOGUE if entry.applies(results)]
-    if any(entry.lens and results.lens(entry.lens) for entry in CATALOGUE):
+    entries = [entry for entry in _entries(results).values() if entry.applies(results)]
+    if any(entry.lens and results.lens(entry.lens) for entry in entries):
         return [*(entry.name for entry in entries), PREDICTED]
     return [entry.name for entry in entries if not entry.lens]
 
 
 def _charts(results: RunResults, name: str) -> Iterator[tuple[str, Chart]]:
-    return predictions(results) if name == PREDICTED else _ENTRIES[name].papers(results)
+    return predictions(results) if name == PREDICTED else _entries(results)[name].papers(results)
 
 
 def _study_charts(study: Path, name: str) -> Iterator[tuple[str, Chart]]:

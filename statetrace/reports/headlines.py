@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from statetrace import plugins
+from statetrace.errors import StatetraceError
+from statetrace.lenses.lens import registered_lens
 from statetrace.lenses.result import LensResult
 
 HALF = 0.5
@@ -13,9 +16,27 @@ HALF = 0.5
 
 
 def headline(result: LensResult) -> str:
-    """The main numbers of a result; "" if it has none or the lens has no headline."""
+    """The main numbers of a result; "" if it has none. A registered lens has its own headline, or
+    one that lists its summary."""
     write = _WRITERS.get(result.lens)
-    return write(result) if write else ""
+    if write is not None:
+        return write(result)
+    lens = registered_lens(result.lens)
+    if lens is not None and lens.headline is not None:
+        try:
+            return str(lens.headline(result))
+        except StatetraceError as error:
+            plugins.warn(str(error))
+    return "; ".join(filter(None, (_listed(*item) for item in result.summary.items())))
+
+
+def _listed(name: str, value: object) -> str:
+    """ "drift 0.12", or "by layer 0.1 0.2 0.3"; nothing for what is too long for a sentence."""
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if len(values) > 12 or not all(isinstance(each, int | float | str) for each in values):
+        return ""
+    shown = [f"{each:.3g}" if isinstance(each, float) else str(each) for each in values]
+    return f"{name.replace('_', ' ')} {' '.join(shown)}"
 
 
 def _generalization(result: LensResult) -> str:

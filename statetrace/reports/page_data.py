@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.reports.figures.catalogue import CATALOGUE, STUDY, Entry
+from statetrace.reports.figures.catalogue import STUDY, Entry, all_figures
 from statetrace.reports.figures.chart import Chart, Heat, Panel
 from statetrace.reports.figures.plotly_renderer import picture
 from statetrace.reports.run_results import RunResults
@@ -134,7 +134,7 @@ def _panel(panel: Panel, pool: TracePool) -> dict[str, Any]:
 def run_figures(runs: Sequence[Sequence[RunResults]], names: Sequence[str]) -> list[PageFigure]:
     """Every figure of the catalogue, a column per run."""
     figures = []
-    for entry in CATALOGUE:
+    for entry in all_figures(results for checkpoints in runs for results in checkpoints):
         if not any(entry.applies(checkpoints[-1]) for checkpoints in runs):
             continue
         controls: dict[str, list[str]] = {}

@@ -144,7 +144,7 @@ class FolderResults(RunResults):
         """Lenses whose results are of other weights than the current ones; they are ignored."""
         files = _result_files(self.folder)
         stems = {file.stem for file in files if differ(_subject(file).get("weights"), self.weights)}
-        return [name for name in NAMES if name in stems]
+        return [name for name in dict.fromkeys([*NAMES, *sorted(stems)]) if name in stems]
 
     def _location(self, name: str) -> tuple[int | None, Path | None]:
         """The length of the result of a lens (None: full length) and its folder. Results of a newer
@@ -177,7 +177,7 @@ class FolderResults(RunResults):
     @cached_property
     def shorter_length(self) -> int | None:
         """The longest length below the training length to which lenses were restricted."""
-        return max((n for name in NAMES if (n := self._location(name)[0])), default=None)
+        return max((n for name in self._names() if (n := self._location(name)[0])), default=None)
 
     @cached_property
     def group(self) -> Group:  # type: ignore[override]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from statetrace.plugins import temporary_registrations
+from statetrace import plugins
 from statetrace.reports.figures.chart import Chart
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -82,14 +82,17 @@ def test_your_own_checkpoint(tmp_path):
 
 def test_patching_your_own_pairs(tmp_path):
     names, _, _ = run("patch_pairs.py", tmp_path)
-    # parity is computed separately: in the upper layers only the rest depends on a prefix
-    assert names["opposite"].mean()[3, 3] > 0.9
-    assert names["same"].mean()[0, 3] < 0.1
+    # parity is settled in the first layer: after it, a short prefix restores only what is left
+    assert names["same"].mean()[2, 3] > 0.6
+    assert names["opposite"].mean()[2, 3] < 0.3
 
 
 def test_a_group_and_a_lens_of_your_own(tmp_path):
-    with temporary_registrations():
+    try:
         names, _, _ = run("own_group_and_lens.py", tmp_path)
+    finally:
+        plugins.unregister("group", "Q8")
+        plugins.unregister("lens", "confidence")
     assert names["q8"].order == 8
     assert not names["q8"].is_abelian()
     assert names["results"]["confidence"].summary["last"] > 0.9

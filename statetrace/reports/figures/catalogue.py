@@ -5,7 +5,7 @@ To add a figure, write a function that returns a Chart and list it here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -19,6 +19,7 @@ from statetrace.reports.figures import (
     dynamics,
     generalization,
     geometry,
+    own_lens,
     patching,
     predicted,
     probing,
@@ -179,7 +180,18 @@ CATALOGUE: tuple[Entry, ...] = (
 
 def figures_of(lens: str) -> list[Entry]:
     """The figures that draw the result of a lens, the main one first."""
-    return [entry for entry in CATALOGUE if entry.lens == lens]
+    entries = [entry for entry in CATALOGUE if entry.lens == lens]
+    if entries:
+        return entries
+    tables: dict[str, Callable[[RunResults], Table]] = {"Table": partial(own_lens.table, name=lens)}
+    return [Entry(lens, lens, "", lens, partial(own_lens.draw, name=lens), tables=tables)]
+
+
+def all_figures(runs: Iterable[RunResults]) -> list[Entry]:
+    """The catalogue, then the figures of registered lenses that have results in these runs."""
+    builtin = {entry.lens for entry in CATALOGUE}
+    names = dict.fromkeys(name for run in runs for name in run.all() if name not in builtin)
+    return [*CATALOGUE, *(entry for name in names for entry in figures_of(name))]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec
 from statetrace.groups import group as named_group
-from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm, algorithm_names
+from statetrace.mechanisms.algorithms import algorithm, algorithm_names
 from statetrace.mechanisms.layers_needed import layers_needed
 from statetrace.mechanisms.signatures import Signature, signature
 from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers
@@ -23,7 +23,7 @@ LONGEST = 128
 
 SPLITS = {"all": "all", "same parity": "same", "opposite parity": "opposite"}
 
-__all__ = ["ALGORITHMS", "Predicted", "depth", "patching", "probes", "signatures"]
+__all__ = ["Predicted", "depth", "patching", "probes", "signatures"]
 
 
 class Predicted:
@@ -52,12 +52,11 @@ class Predicted:
         return self._signatures[name]
 
     def layers_needed(self, name: str, lengths: tuple[int, ...]) -> dict[str, list[float | None]]:
-        """split -> for each length the layers that its answer needs, counted as the depth lens
-        does."""
+        """split -> the layers needed at each length, counted as in the depth lens."""
         program = algorithm(name, self.group)
         needed = layers_needed(program, lengths, PAIRS, self.group.parity)
-        called = {split: name for name, split in SPLITS.items()}
-        return {called[split]: values for split, values in needed.items()}
+        named = {split: name for name, split in SPLITS.items()}
+        return {named[split]: layers for split, layers in needed.items()}
 
 
 @lru_cache(maxsize=8)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.mechanisms.algorithms import algorithm_names
 from statetrace.reports.figures.chart import TURNS, Chart, Heat, Line, Panel, grid, numbers
-from statetrace.reports.figures.predicted import ALGORITHMS, Predicted
+from statetrace.reports.figures.predicted import Predicted
 from statetrace.reports.run_results import RunResults
 
 READ = {"any length": "any", "whole length": "last"}
@@ -59,7 +60,7 @@ def probes(
     targets = list(dict.fromkeys(row["target"] for row in rows))
     layers = 1 + max(row["layer"] for row in rows)
     marks: list[Any] = []
-    if predicted_by in ALGORITHMS:
+    if predicted_by in algorithm_names():
         marks += _prediction(results, predicted_by, layers, sequences_of)
     colours = iter(TURNS * 9)
     for target in targets:
