@@ -223,7 +223,7 @@ def signatures(
 
     >>> import statetrace as st
     >>> st.signatures("S3", length=8)["associative"].restores()
-    [8, 4, 2, 1]
+    [1, 2, 4, 8]
     """
     from statetrace.config.checks import check_seed
     from statetrace.groups import group as resolve_group

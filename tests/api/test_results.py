@@ -74,7 +74,7 @@ def test_results_are_computed_once(model, monkeypatch):
         raise AssertionError("computed again")
 
     monkeypatch.setitem(
-        registry.LENSES, "depth", type(lens)(lens.spec, refuse, *list(vars(lens).values())[2:])
+        registry.BUILTIN, "depth", type(lens)(lens.spec, refuse, *list(vars(lens).values())[2:])
     )
     again = model.analyze("depth", pairs=20)["depth"]
     assert dict(again.columns) == dict(first.columns)
