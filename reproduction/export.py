@@ -25,7 +25,7 @@ from reproduction.export_study import keep_study
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.intervals import median_interval
 from statetrace.lenses.result import NAMES, LensResult
-from statetrace.report.figures.attention import tree_layers, trees
+from statetrace.reports.figures.attention import tree_layers, trees
 from statetrace.runs import Run, write_json
 from statetrace.zoo import catalogue
 

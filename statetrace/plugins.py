@@ -24,7 +24,7 @@ from statetrace.errors import StatetraceError
 
 OWNERS = {
     "group": "statetrace.groups.resolve",
-    "lens": "statetrace.lenses.registry",
+    "lens": "statetrace.lenses.lens",
     "family": "statetrace.models.families",
     "algorithm": "statetrace.mechanisms.algorithms",
     "objective": "statetrace.training.objectives",

@@ -13,7 +13,7 @@ from statetrace.cli import analyze, app
 from statetrace.config.recipe import Recipe
 from statetrace.lenses.registry import chosen, make_spec
 from statetrace.models import ModelSpec, build
-from statetrace.report.figures.catalogue import CATALOGUE
+from statetrace.reports.figures.catalogue import CATALOGUE
 from statetrace.runs import Run
 from statetrace.studies.cell import check_cells
 from statetrace.studies.folder import Study

@@ -9,8 +9,8 @@ from reproduction.predicted import predicted
 from reproduction.results import Missing, Results
 from statetrace.groups import group
 from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
-from statetrace.report.figures.chart import Chart, Dots, Heat, Line, Panel, grid, numbers
-from statetrace.report.figures.study_shares import style
+from statetrace.reports.figures.chart import Chart, Dots, Heat, Line, Panel, grid, numbers
+from statetrace.reports.figures.study_shares import style
 
 LENGTH = 32
 """As in the rows."""

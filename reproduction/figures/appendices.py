@@ -28,9 +28,9 @@ from reproduction.measures.probing import (
 from reproduction.model_selection import PAA_ZOO, A, first, group_of, looked_at, zoo
 from reproduction.results import Missing, Results, lens_file
 from statetrace.groups import group
-from statetrace.report.figures.attention import tree_panel
-from statetrace.report.figures.chart import Chart, Cloud, Dots, Heat, Panel, ReferenceLine, numbers
-from statetrace.report.figures.depth import by_split
+from statetrace.reports.figures.attention import tree_panel
+from statetrace.reports.figures.chart import Chart, Cloud, Dots, Heat, Panel, ReferenceLine, numbers
+from statetrace.reports.figures.depth import by_split
 
 
 def patching_zoo(found: Results) -> Chart:

@@ -45,7 +45,7 @@ from reproduction.figures.spread import losses, s5_shape, sparse
 from reproduction.figures.stages import orders, pushes, stages, start, topics
 from reproduction.figures.studies import cutoffs, regimes, shares, sizes
 from reproduction.results import Missing, Results
-from statetrace.report.figures.chart import Chart
+from statetrace.reports.figures.chart import Chart
 
 FOLDER = Path("docs/reproduction")
 

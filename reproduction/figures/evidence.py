@@ -11,8 +11,8 @@ from reproduction.measures.studies import AA, PAA
 from reproduction.model_selection import A, P, short
 from reproduction.results import Missing, Results
 from statetrace.mechanisms.distances import HEAD, LOST
-from statetrace.report.figures.chart import TURNS, Chart, Dots, Line, Panel, ReferenceLine, numbers
-from statetrace.report.figures.study_shares import style
+from statetrace.reports.figures.chart import TURNS, Chart, Dots, Line, Panel, ReferenceLine, numbers
+from statetrace.reports.figures.study_shares import style
 
 CALLED = {AA: "AA", PAA: "PAA"}
 TIES = "as near to either by one lens"

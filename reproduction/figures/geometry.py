@@ -9,7 +9,7 @@ from reproduction.measures.prisms import CLEAR, of_aa, of_paa
 from reproduction.measures.probing import called
 from reproduction.model_selection import PAA_ZOO, S5_P, first
 from reproduction.results import Missing, Results, lens_file
-from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, ReferenceLine, numbers
+from statetrace.reports.figures.chart import Bars, Chart, Dots, Line, Panel, ReferenceLine, numbers
 
 OFF = 10.0
 """Degrees from 60 that the row of the spokes allows; the bound is ours."""

@@ -12,7 +12,7 @@ from reproduction.measures.theory import LARGEST
 from reproduction.results import Results
 from statetrace.groups import Group, arrange, group
 from statetrace.groups.notation import NOTATIONS
-from statetrace.report.figures.chart import Chart, Dots, Heat, Line, Panel, numbers
+from statetrace.reports.figures.chart import Chart, Dots, Heat, Line, Panel, numbers
 
 COLOURS = ("state", "parity", "third", "fourth", "fifth")
 CLUSTERS = (("123", "213"), ("312", "132"), ("231", "321"))

@@ -17,7 +17,7 @@ from reproduction.measures.deviations import FACTOR, TABLE_1, cells, widest
 from reproduction.measures.probing import curve
 from reproduction.model_selection import S5_A, S5_P, A, P, first, short
 from reproduction.results import Missing, Results, lens_file
-from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel, ReferenceLine, numbers
+from statetrace.reports.figures.chart import Bars, Chart, Dots, Line, Panel, ReferenceLine, numbers
 
 STYLES = {
     (P, "state"): ("state", "circle"), (P, "parity"): ("parity", "square"),

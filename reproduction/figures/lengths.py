@@ -14,8 +14,8 @@ from reproduction.measured import Measure, resampled
 from reproduction.measures.studies import AA, PAA, ahead, judged, so_far
 from reproduction.model_selection import need_converged
 from reproduction.results import Missing, Results, Row, lens_file
-from statetrace.report.figures.chart import Chart, Dots, Line, Panel, ReferenceLine
-from statetrace.report.figures.study_shares import order, style
+from statetrace.reports.figures.chart import Chart, Dots, Line, Panel, ReferenceLine
+from statetrace.reports.figures.study_shares import order, style
 
 BEYOND = 1.25
 """Training lengths at which rows ask how many states are still right."""

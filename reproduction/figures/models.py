@@ -14,7 +14,7 @@ from reproduction.measures.probing import curve
 from reproduction.model_selection import S5_A, S5_P, TEXT, A, P, first, short
 from reproduction.results import Missing, Results, lens_file
 from statetrace.groups import group
-from statetrace.report.figures.chart import (
+from statetrace.reports.figures.chart import (
     Chart,
     Cloud,
     Dots,

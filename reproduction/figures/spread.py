@@ -11,7 +11,7 @@ from reproduction.measures.geometry import cluster_distances, from_the_middle, m
 from reproduction.measures.studies import judged
 from reproduction.model_selection import S5_P, A, first, looked_at
 from reproduction.results import Missing, Results, lens_file
-from statetrace.report.figures.chart import Chart, Dots, Line, Panel, ReferenceLine, numbers
+from statetrace.reports.figures.chart import Chart, Dots, Line, Panel, ReferenceLine, numbers
 
 APART, HELD, SHARED = 0.5, 0.9, 0.75
 """What the rows of S5's states ask for; the bounds are ours."""

@@ -10,8 +10,8 @@ from reproduction.figures.studies import bars, lines
 from reproduction.measures.regime_effects import SCRATCH, beside
 from reproduction.measures.studies import EARLY, judged, sizes
 from reproduction.results import Missing, Results, Row
-from statetrace.report.figures.chart import Chart, Dots, Heat, Panel, ReferenceLine
-from statetrace.report.figures.study_shares import order
+from statetrace.reports.figures.chart import Chart, Dots, Heat, Panel, ReferenceLine
+from statetrace.reports.figures.study_shares import order
 from statetrace.studies.folder import FINISHED
 
 RIGHT = 0.98

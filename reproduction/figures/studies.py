@@ -7,8 +7,8 @@ from typing import Any
 from reproduction.claims.names import BOTH, SCRATCH
 from reproduction.measures.studies import judged, so_far
 from reproduction.results import Missing, Results, Row
-from statetrace.report.figures.chart import Bars, Chart, Dots, Line, Panel
-from statetrace.report.figures.study_shares import order, style
+from statetrace.reports.figures.chart import Bars, Chart, Dots, Line, Panel
+from statetrace.reports.figures.study_shares import order, style
 from statetrace.studies.proportions import proportions
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from typing import Any
 
 import typer
 
@@ -21,8 +23,9 @@ from statetrace.cli import (
     train,
     verdict,
 )
-from statetrace.cli.console import complain
+from statetrace.cli.console import complain, note
 from statetrace.errors import StatetraceError
+from statetrace.plugins import PluginWarning
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -60,8 +63,20 @@ app.command("signatures")(signatures.signatures)
 app.add_typer(study.app, name="study")
 
 
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    """Problems with plug-ins as one sentence each, other warnings as usual."""
+    if issubclass(category, PluginWarning):
+        note(str(message))
+    else:
+        _usual_warning(message, category, *where)
+
+
+_usual_warning = warnings.showwarning
+
+
 def main() -> None:
     """Run the command line; an error meant for people becomes one sentence and exit status 1."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
         app()
     except StatetraceError as error:

@@ -33,8 +33,8 @@ def figures(
 ) -> None:
     """Draw every figure as a file of text width with embedded fonts, with its table as CSV."""
     from statetrace.cli.sources import folder_of
-    from statetrace.report.files import write_figures
-    from statetrace.report.page import is_study
+    from statetrace.reports.files import write_figures
+    from statetrace.reports.page import is_study
 
     source = folder_of(run)
     folder = target or source / "figures"

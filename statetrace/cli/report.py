@@ -33,7 +33,7 @@ def report(
     computes them.
     """
     from statetrace.cli.sources import folder_of
-    from statetrace.report.page import write_report
+    from statetrace.reports.page import write_report
 
     folders = [folder_of(run) for run in runs]
     target = target or folders[0] / "report.html"

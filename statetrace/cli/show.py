@@ -21,7 +21,7 @@ def show(
 
     Also writes the numbers to accuracy.csv and a figure to accuracy.png in the run folder.
     """
-    from statetrace.report.accuracy import AccuracyTable
+    from statetrace.reports.accuracy import AccuracyTable
 
     measured = AccuracyTable.of(Run.existing(run))
     out.print(

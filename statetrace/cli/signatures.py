@@ -61,10 +61,9 @@ def signatures(
     """
     from statetrace.config.checks import check_seed
     from statetrace.groups import group as named
-    from statetrace.mechanisms.algorithms import ALGORITHMS, algorithm
     from statetrace.mechanisms.dependencies import dependencies
-    from statetrace.mechanisms.signatures import signature
-    from statetrace.report.signatures import SignaturesFigure
+    from statetrace.mechanisms.signatures import predict_all
+    from statetrace.reports.signatures import SignaturesFigure
 
     task_group = named(group)
     check_seed("seed", seed)
@@ -76,22 +75,14 @@ def signatures(
         )
     if not picture.absolute().parent.is_dir():
         raise StatetraceError(f"cannot write '{picture}'; '{picture.parent}' is not a folder")
-    if quotient is not None:
-        task_group.quotient(quotient)  # an unknown quotient is an error
 
-    by_algorithm: dict[str, Signature | str] = {}
-    diagrams = {}
-    for name in ALGORITHMS:
-        try:
-            program = algorithm(
-                name, task_group, quotient if name == "parity-associative" else None
-            )
-        except StatetraceError as reason:
-            by_algorithm[name] = str(reason)
-            continue
-        predicted = signature(program, task_group, length, pairs=pairs, seed=seed)
-        by_algorithm[program.name] = predicted
-        diagrams[program.name] = dependencies(program, min(DRAWN, length))
+    predictions = predict_all(task_group, length, pairs, seed, quotient)
+    by_algorithm = {n: p if isinstance(p, str) else p[1] for n, p in predictions.items()}
+    diagrams = {
+        name: dependencies(prediction[0], min(DRAWN, length))
+        for name, prediction in predictions.items()
+        if not isinstance(prediction, str)
+    }
 
     title = f"Predicted signatures: {task_group.name}, length {length}"
     figure = SignaturesFigure(title, by_algorithm, diagrams)

@@ -32,7 +32,7 @@ def tracked_model(
 
 def folder_of(name: str) -> Path:
     """The folder of a run, of a study, or of a bundled model's results."""
-    from statetrace.report.page import is_study
+    from statetrace.reports.page import is_study
 
     path = Path(name)
     if is_study(path):

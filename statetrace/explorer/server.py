@@ -218,7 +218,7 @@ async def _failed(request: HttpRequest, error: Exception) -> Response:
 
 def _assets() -> Mapping[str, bytes]:
     """By name; the report's style is the base of the explorer's."""
-    assets = {"page.css": files("statetrace.report").joinpath("assets", "page.css").read_bytes()}
+    assets = {"page.css": files("statetrace.reports").joinpath("assets", "page.css").read_bytes()}
     for file in files("statetrace.explorer").joinpath("assets").iterdir():
         if file.name.rsplit(".", 1)[-1] in TYPES:
             assets[file.name] = file.read_bytes()

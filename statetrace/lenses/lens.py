@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from statetrace import plugins
 from statetrace.errors import StatetraceError
-from statetrace.lenses.result import LensResult
+from statetrace.lenses.result import NAMES, LensResult
 
 if TYPE_CHECKING:
-    from statetrace.report.figures.chart import Chart
+    from statetrace.reports.figures.chart import Chart
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,21 @@ class Lens:
     figure: Callable[[LensResult], Chart] | None = None
 
 
-def checked(name: str, lens: Any) -> Lens:
-    """A plug-in lens whose failures are sentences that name it."""
+def registered_lens(name: str) -> Lens | None:
+    """The plug-in of that name, None where it is not installed or broken, with a warning."""
+    try:
+        return plugins.find("lens", name)
+    except StatetraceError as error:
+        plugins.warn(str(error))
+        return None
+
+
+def is_builtin(name: str) -> bool:
+    return name in NAMES
+
+
+def check_plugin(name: str, lens: Any) -> Lens:
+    """A Lens whose failures are sentences that name it."""
     if not isinstance(lens, Lens):
         raise StatetraceError(f"it is {type(lens).__name__!r}, not a Lens")
     if not (isinstance(lens.spec, type) and dataclasses.is_dataclass(lens.spec)):
@@ -57,4 +70,9 @@ def checked(name: str, lens: Any) -> Lens:
             )
         return result
 
-    return dataclasses.replace(lens, look=look)
+    shown: dict[str, Any] = {
+        part: plugins.guarded("lens", name, function)
+        for part in ("headline", "figure")
+        if (function := getattr(lens, part)) is not None
+    }
+    return dataclasses.replace(lens, look=look, **shown)

@@ -16,7 +16,7 @@ from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.dynamics import DynamicsSpec, dynamics
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
 from statetrace.lenses.geometry import GeometrySpec, geometry
-from statetrace.lenses.lens import Lens, checked
+from statetrace.lenses.lens import Lens
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.probing import ProbingSpec, probing
 
@@ -32,14 +32,6 @@ BUILTIN = {
 
 LENSES: Mapping[str, Lens] = plugins.Registry("lens", BUILTIN)
 """The built-in lenses, then registered ones."""
-
-
-def is_builtin(name: str) -> bool:
-    return name in BUILTIN
-
-
-def check_plugin(name: str, thing: Any) -> Lens:
-    return checked(name, thing)
 
 
 def chosen(names: str | None) -> list[str]:

@@ -32,10 +32,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from statetrace import plugins
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec, Quotient
 from statetrace.groups import group as resolve_group
-from statetrace.mechanisms.algorithms import Program, algorithm
+from statetrace.mechanisms.algorithms import (
+    Program,
+    algorithm,
+    algorithm_names,
+    is_builtin,
+)
 from statetrace.mechanisms.algorithms.program import check_layers
 from statetrace.mechanisms.dependencies import dependencies
 from statetrace.tasks.sequences import scan, unique_sequences
@@ -123,7 +129,7 @@ class Signature:
 
 
 def signature(
-    algorithm: str | Program,
+    program: str | Program,
     group: GroupSpec,
     length: int,
     layers: int | None = None,
@@ -140,7 +146,7 @@ def signature(
         by: the quotient that takes the place of parity in splits and probes.
     """
     of = resolve_group(group)
-    program = _program(algorithm, of, quotient)
+    program = _program(program, of, quotient)
     classes = of.parity if by is None else by.map
     if length < 2:
         raise StatetraceError(f"length {length} is too short for a signature: use 2 or more")
@@ -173,6 +179,35 @@ def signature(
         None if classes is None else _parity_probe(program, layers, length, classes),
         {split: int(chosen.sum()) for split, chosen in splits.items()},
     )
+
+
+def predict_all(
+    group: GroupSpec,
+    length: int,
+    pairs: int = 200,
+    seed: int = 0,
+    quotient: str | None = None,
+) -> dict[str, tuple[Program, Signature] | str]:
+    """Every algorithm, registered ones included -> its program and signature, or why the group has
+    none."""
+    of = resolve_group(group)
+    if quotient is not None:
+        of.quotient(quotient)  # a misspelt one is an error, not a missing algorithm
+    predicted: dict[str, tuple[Program, Signature] | str] = {}
+    for name in algorithm_names():
+        try:
+            program = algorithm(name, of, quotient if name == "parity-associative" else None)
+        except StatetraceError as reason:
+            predicted[name] = str(reason)
+            continue
+        make = signature if is_builtin(name) else plugins.guarded("algorithm", name, signature)
+        try:
+            predicted[program.name] = program, make(program, of, length, pairs=pairs, seed=seed)
+        except StatetraceError as reason:
+            if is_builtin(name):
+                raise  # the length or the number of pairs
+            predicted[name] = str(reason)
+    return predicted
 
 
 def _program(name: str | Program, of: Group, quotient: Quotient | str | None) -> Program:

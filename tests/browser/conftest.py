@@ -10,11 +10,11 @@ import warnings
 
 import pytest
 
-from statetrace.report.page import write_report
+from statetrace.reports.page import write_report
 from tests.browser.visiting import Visit
 from tests.explorer.serving import serving
 from tests.inspection.cases import zoo
-from tests.report.made import make
+from tests.reports.made import make
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (

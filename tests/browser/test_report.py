@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from statetrace.report.page import write_report
+from statetrace.reports.page import write_report
 from tests.browser.conftest import Opened
-from tests.report.test_geometry import seen
+from tests.reports.test_geometry import seen
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,8 @@ from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import save_compiled
 from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import compile_model
-from statetrace.report.page import report
-from statetrace.report.run_results import newest
+from statetrace.reports.page import report
+from statetrace.reports.run_results import newest
 
 READ = "generalization,probing,patching,depth,attention"
 

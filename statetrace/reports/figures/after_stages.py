@@ -1,0 +1,153 @@
+"""Accuracy by length after each stage of a curriculum, as the paper shows for its length curriculum
+of 10, 25, 50 and 100 actions (appendix H), and over training.
+
+Drawn from the log: every evaluation covers all lengths of the task, also while a stage trains on
+shorter ones. Cost: reading metrics.jsonl. Caveat: evaluations use fewer sequences than the
+generalization lens and end at the length of the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Panel, ReferenceLine, numbers
+from statetrace.reports.run_results import RunResults, stage_length, stage_names
+from statetrace.runs import Run
+
+NAME = "stages"
+TITLE = "After each stage of the curriculum"
+ABOUT = (
+    "Accuracy by length at the end of each stage, and over all steps with a dashed line where a "
+    "stage begins. Shading: lengths beyond the training length of the stage. A cutoff (dotted) is "
+    "the first length below 98%. In the length curriculum the paper's associative models "
+    "generalize from 25 to 50 actions without further training, its parity-associative models do "
+    "not."
+)
+THRESHOLD = 0.98
+MOST_POINTS = 200
+
+
+@dataclass(frozen=True)
+class StageEnd:
+    """The end of a stage.
+
+    Attributes:
+        name: what distinguishes the stage from the others ("25 actions", "topic").
+        length: of its sequences.
+        accuracy: "state", "parity", ... -> accuracy at each length of the task.
+    """
+
+    name: str
+    length: int
+    accuracy: dict[str, list[float]]
+
+    def cutoff(self, what: str) -> int | None:
+        """The first length below the threshold."""
+        below = (n for n, share in enumerate(self.accuracy[what], 1) if share < THRESHOLD)
+        return next(below, None)
+
+    def cutoff_text(self, what: str) -> str:
+        return str(self.cutoff(what) or f"beyond {len(self.accuracy[what])}")
+
+
+def staged(results: RunResults) -> bool:
+    """Whether the run has several stages."""
+    return results.log is not None and len(results.log.recipe.get("stage") or ()) > 1
+
+
+def stage_ends(run: Run, recipe: dict[str, Any]) -> list[StageEnd]:
+    """The evaluated stages, in order."""
+    last = {record.get("stage"): record for record in run.metrics("evaluation")}
+    chain, longest = recipe.get("stage") or (), recipe["task"]["length"]
+    keys = [f"{n}-{stage.get('objective')}" for n, stage in enumerate(chain, start=1)]
+    return [
+        StageEnd(name, stage_length(stage, longest), last[key]["accuracy_by_length"])
+        for key, name, stage in zip(keys, stage_names(chain, longest), chain, strict=True)
+        if key in last
+    ]
+
+
+def stages(results: RunResults) -> Chart:
+    """A panel for each stage, and one over all steps."""
+    if results.log is None:
+        raise StatetraceError(f"'{results.location}' was not trained here and has no stages")
+    if not staged(results):
+        raise StatetraceError(f"'{results.location}' was trained in one stage")
+    ends = stage_ends(results.log, results.log.recipe)
+    if not ends:
+        raise StatetraceError(f"the log of '{results.location}' has no evaluations")
+    panels = [_after(stage) for stage in ends]
+    return Chart(NAME, "Accuracy after each stage", (*panels, _steps(results.log)), ABOUT)
+
+
+def _after(stage: StageEnd) -> Panel:
+    marks: list[Any] = beyond(stage.length, len(next(iter(stage.accuracy.values()))))
+    colours = iter(TURNS * 9)
+    for what, shares in stage.accuracy.items():
+        colour, mark = style(what, colours)
+        x = list(range(1, len(shares) + 1))
+        marks.append(Line(what, x, numbers(shares), colour, mark=mark))
+        end = stage.cutoff(what)
+        if end is not None:
+            marks.append(ReferenceLine("x", end, "", colour, "dot"))
+    return by_length(marks, f"after {stage.name}", len(x))
+
+
+def style(what: str, colours: Any) -> tuple[str, str]:
+    known = {"state": ("state", "circle"), "parity": ("parity", "square")}
+    return known[what] if what in known else (next(colours), "diamond")
+
+
+def beyond(trained: int, longest: int) -> list[Any]:
+    """Shading of the lengths beyond training, unlabelled because panels are small."""
+    return [Band(trained + 0.5, longest + 0.5)] if longest > trained else []
+
+
+def by_length(marks: Sequence[Any], title: str, longest: int) -> Panel:
+    return Panel(
+        "length",
+        "accuracy",
+        tuple(marks),
+        title,
+        x_range=(0.5, longest + 0.5),
+        y_range=(0, 1.04),
+        whole="x",
+    )
+
+
+def _steps(run: Run) -> Panel:
+    """Mean accuracy over the steps of all stages, one after the other."""
+    at: list[int] = []
+    begins: list[int] = []
+    offset, stage = 0, None
+    records = run.metrics("evaluation")
+    for record in records:
+        if record.get("stage") != stage:
+            offset, stage = (at[-1] if at else 0), record.get("stage")
+            begins.append(offset)
+        at.append(offset + record["step"])
+    drawn = np.unique(np.linspace(0, len(at) - 1, MOST_POINTS).round().astype(int))
+    colours = iter(TURNS * 9)
+    marks: list[Any] = []
+    for what in records[0]["accuracy"]:
+        shares = [records[i]["accuracy"][what] for i in drawn]
+        colour = style(what, colours)[0]
+        marks.append(Line(what, [at[i] for i in drawn], numbers(shares), colour, mark=None))
+    marks += [ReferenceLine("x", start, str(n)) for n, start in enumerate(begins, start=1) if n > 1]
+    return Panel("step", "mean accuracy", tuple(marks), "over all stages",
+                 y_range=(0, 1.04))  # fmt: skip
+
+
+def cutoff_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
+    """The cutoffs after each stage."""
+    ends = stage_ends(results.log, results.log.recipe) if results.log is not None else []
+    if not ends:
+        return [], []
+    targets = list(ends[0].accuracy)
+    table = [[stage.name, *(stage.cutoff_text(what) for what in targets)] for stage in ends]
+    return ["after", *(f"{what} below 98% from" for what in targets)], table

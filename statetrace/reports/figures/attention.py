@@ -1,0 +1,198 @@
+"""Parity heads: scores (Table 2) and attention maps with odd actions marked (Figure 15); attention
+trees (Figure 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.lenses.result import LensResult
+from statetrace.reports.figures.chart import Chart, Dots, Edges, Heat, Panel, grid
+from statetrace.reports.run_results import RunResults
+
+MAPS = "attention-maps"
+MAPS_TITLE = "Parity heads"
+MAPS_ABOUT = (
+    "Attention of the best-scoring heads on one example: rows are queries, columns are keys. "
+    "Triangles mark odd actions (those outside the kernel of the quotient). A parity head attends "
+    "to odd actions and to little else. The brightest colour stands for the strongest 3% of the "
+    "weights. Scores are those of the paper, which can slightly exceed 100%: a sum over lengths 5 "
+    "to L is divided by L - 5."
+)
+TREE = "attention-tree"
+TREE_TITLE = "Attention tree"
+TREE_ABOUT = (
+    "The strongest attention edges (weight above 0.95, among the strongest of both of their ends) "
+    "along which actions reach the last answer. Windows that double with every layer form a tree. "
+    "An empty figure means that attention is not sharp, not that no information flows."
+)
+
+BRIGHT = 0.97
+"""Quantile of the weights that gets the brightest colour: otherwise early rows, which have few
+keys, would leave the rest dark."""
+NAMED = 14
+"""The most actions that are labelled by name on the axis of a narrow panel; more are numbered."""
+
+
+def _scored(results: RunResults) -> LensResult:
+    result = results.need("attention")
+    if "top_maps" not in result.arrays:
+        reason = result.notes[0] if result.notes else "no head was scored"
+        raise StatetraceError(f"no heads to show: {reason}")
+    return result
+
+
+def attention_maps(results: RunResults) -> Chart:
+    """The maps of the best heads, and the scores of all heads."""
+    result = _scored(results)
+    arrays = result.arrays
+    length = arrays["top_maps"].shape[-1]
+    label = results.group.labels
+    actions = [label[int(a)] for a in arrays["top_maps_actions"]]
+    odd = np.flatnonzero(arrays["top_maps_odd"])
+    name = result.summary["quotient"]
+    marked = "odd actions" if name == "parity" else f"actions that change {name}"
+    at = list(range(1, length + 1))
+    causal = np.tril(np.ones((length, length), dtype=bool))
+    strongest = max(0.05, float(np.quantile(arrays["top_maps"][:, causal], BRIGHT)))
+    ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if length <= NAMED else ()
+    panels = []
+    for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
+        shown = np.where(causal, weights, np.nan)
+        texts = [f"action {i + 1}: {actions[i]}" for i in odd]
+        x, y = (odd + 1).tolist(), [0.0] * len(odd)
+        triangles = Dots(marked, x, y, texts, colour="parity", mark="triangle-down", size=8)
+        panels.append(
+            Panel(
+                "key",
+                "query",
+                (Heat(at, at, grid(shown), "attention", high=strongest), triangles),
+                title=f"layer {layer}, head {head}",
+                x_range=(0.4, length + 0.6),
+                y_range=(-0.6, length + 0.6),
+                down=True,
+                whole="xy",
+                ticks=ticks,
+                tall=1.15,
+            )
+        )
+    scores = arrays["scores"].mean(-1)
+    heads = Heat(
+        list(range(scores.shape[1])),
+        list(range(1, len(scores) + 1)),
+        grid(scores),
+        "score",
+        high=float(result.summary.get("score_ceiling", 100.0)),
+    )
+    panels.append(
+        Panel("head", "layer", (heads,), f"{name} head scores, %", down=True, whole="xy", tall=1.15)
+    )
+    return Chart(MAPS, f"The best {name} heads", tuple(panels), MAPS_ABOUT)
+
+
+def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
+    """Table 2 for this model: the scores of the best heads, and the best score by chance."""
+    summary = _scored(results).summary
+    chance = summary.get("top_score_by_chance")
+    ceiling = float(summary.get("score_ceiling", 100.0))
+    score = f"{summary['quotient']} head score" + (f" (of {ceiling:.0f}%)" if ceiling > 100 else "")
+    head = ["layer", "head", score, "deviation", "best by chance"]
+    table = [
+        [
+            entry["layer"],
+            entry["head"],
+            f"{entry['score']:.1f}%",
+            "" if entry["std"] is None else f"± {entry['std']:.1f}%",
+            "" if chance is None else f"{chance:.1f}%",
+        ]
+        for entry in summary["top_heads"]
+    ]
+    return head, table
+
+
+def ablation_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
+    """Accuracy lost by ablating heads, in points."""
+    ablations = _scored(results).summary.get("ablation", [])
+    names = list(ablations[0]["drop"]) if ablations else []
+    head = ["ablated heads", "replaced by", *(f"{name}: points lost" for name in names)]
+    table = [
+        [entry["heads"], entry["method"], *(f"{100 * entry['drop'][name]:.1f}" for name in names)]
+        for entry in ablations
+    ]
+    return head, table
+
+
+def tree_choices(results: RunResults) -> dict[str, list[str]]:
+    """The saved examples, the one with most edges first."""
+    return {"example": [str(number + 1) for number in trees(results.need("attention"))]}
+
+
+def trees(result: LensResult) -> list[int]:
+    """Numbers of the saved examples, the one with most edges first."""
+    count = sum(name.startswith("tree") and name.endswith("_edges") for name in result.arrays)
+    return sorted(range(count), key=lambda number: -len(result.arrays[f"tree{number}_edges"]))
+
+
+def attention_tree(results: RunResults, example: str | None = None) -> Chart:
+    """The tree of one example, by default the one with most edges."""
+    result = results.need("attention")
+    saved = {str(number + 1): number for number in trees(result)}
+    if not saved:
+        reason = result.notes[0] if result.notes else "no tree was saved"
+        raise StatetraceError(f"no attention tree to draw: {reason}")
+    example = example or next(iter(saved))
+    if example not in saved:
+        known = ", ".join(sorted(saved))
+        raise StatetraceError(f"there is no attention tree '{example}'; use one of {known}")
+    number = saved[example]
+    names = [results.group.labels[int(a)] for a in result.arrays[f"tree{number}_actions"]]
+    edges = result.arrays[f"tree{number}_edges"]
+    weights = result.arrays[f"tree{number}_weights"].tolist()
+    panel = tree_panel(edges, weights, names, tree_layers(result), result.spec.get("weight", 0.95))
+    return Chart(TREE, f"Attention tree, example {example}", (panel,), TREE_ABOUT)
+
+
+def tree_layers(result: LensResult) -> int:
+    """Layers whose attention was analysed."""
+    return int(result.arrays["scores"].shape[0]) if "scores" in result.arrays else 0
+
+
+def tree_panel(
+    edges: np.ndarray, weights: Sequence[float], names: Sequence[str], layers: int, above: float
+) -> Panel:
+    """Edges (layer, from, to) between the actions of one sequence, with their weights."""
+    length = len(names)
+    layers = max(layers, int(edges[:, 0].max(initial=1)))
+    ends = [((int(s) + 1, int(layer) - 1), (int(t) + 1, int(layer))) for layer, s, t in edges]
+    texts = [
+        f"layer {layer}: action {t + 1} ({names[t]}) attends to {s + 1} ({names[s]}), {weight:.3f}"
+        for (layer, s, t), weight in zip(edges.tolist(), weights, strict=True)
+    ]
+    nodes = [(x, y) for y in range(layers + 1) for x in range(1, length + 1)]
+    labels = [f"layer {y}, action {x}: {names[x - 1]}" for x, y in nodes]
+    x, y = zip(*nodes, strict=True)
+    ticks = tuple((float(i + 1), names[i]) for i in range(length)) if length <= 2 * NAMED else ()
+    marks = (
+        Dots("cell", list(x), list(y), labels, colour="faint", size=5 if length <= 40 else 3),
+        Edges("carried along", _carried(edges, length, layers), colour="grey"),
+        Edges(f"attention above {above}", ends, texts),
+        Dots("the answer", [length], [layers], ["the last answer"], colour="parity", size=9),
+    )
+    return Panel("action", "layer", marks, down=True, whole="xy", ticks=ticks, tall=1.2, bare=True)
+
+
+def _carried(
+    edges: np.ndarray, length: int, layers: int
+) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    """The residual connections of the cells that reach the answer."""
+    reached = {length - 1}
+    edges_to_self = []
+    for layer in range(layers, 0, -1):
+        edges_to_self += [
+            ((t + 1.0, layer - 1.0), (t + 1.0, float(layer))) for t in sorted(reached)
+        ]
+        reached |= {int(s) for at, s, t in edges if at == layer and int(t) in reached}
+    return edges_to_self

@@ -1,0 +1,77 @@
+"""Layers needed for the answer, by length and split of the pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers
+from statetrace.reports.run_results import RunResults
+
+NAME = "depth"
+TITLE = "Layers needed by length"
+ABOUT = (
+    "At each layer the last token is reset to the corrupted run while all other tokens stay "
+    "clean. As long as the clean answer is still produced, it is not yet decided at that layer. "
+    "Left: layers needed. Right: restored share of the clean answer, by layer. The parallel "
+    "algorithm needs the same number of layers at every length, the associative one another layer "
+    "per doubling, the sequential one a layer per action."
+)
+STYLES = {
+    "all": ("all pairs", "grey", "dash", "diamond"),
+    "same parity": ("same parity", "state", "solid", "circle"),
+    "opposite parity": ("opposite parity", "parity", "solid", "square"),
+}
+
+
+def choices(results: RunResults) -> dict[str, list[str]]:
+    return {"pairs": list(results.need("depth").summary["layers_needed"])}
+
+
+def by_split(
+    lengths: Sequence[int], needed: Mapping[str, Sequence[float | None]], tall: float = 1.0
+) -> Panel:
+    """Layers needed against length, one line per split of the pairs."""
+    lines = []
+    for split, values in needed.items():
+        label, colour, dash, mark = STYLES.get(split, (split, "third", "solid", "triangle-up"))
+        lines.append(Line(label, list(lengths), numbers(values), colour, dash, mark=mark))
+    top = max((v for values in needed.values() for v in values if v is not None), default=1.0)
+    return Panel(
+        "length",
+        "layers needed",
+        tuple(lines),
+        y_range=(0, max(2.0, 1.1 * top)),
+        log_x=True,
+        whole="x",
+        ticks=tuple((float(n), str(n)) for n in lengths if _has_tick(n, lengths[-1])),
+        tall=tall,
+    )
+
+
+def _has_tick(n: int, longest: int) -> bool:
+    """Powers of two and the longest length: these fit on a phone."""
+    return n == longest or (n & (n - 1) == 0 and n * 1.6 < longest)
+
+
+def depth(results: RunResults, pairs: str = "all") -> Chart:
+    """Layers needed for all splits, and the restored share by layer for one."""
+    result = results.need("depth")
+    lengths = [int(n) for n in result.summary["lengths"]]
+    rows = [row for row in result.rows() if row["split"] == pairs]
+    layers = 1 + max((row["layer"] for row in rows), default=0)
+    values: dict[str, Any] = {
+        key: np.full((layers, len(lengths)), np.nan) for key in ("mean", "std", "n")
+    }
+    for row in rows:
+        for key, cells in values.items():
+            cells[row["layer"], lengths.index(row["length"])] = row[key]
+    more = (("deviation", grid(values["std"])), ("pairs", grid(values["n"])))
+    places = list(range(len(lengths)))
+    heat = Heat(places, list(range(layers)), grid(values["mean"]), "share restored", more=more)
+    ticks = tuple((float(i), str(n)) for i, n in enumerate(lengths))
+    restored = Panel("length", "layer", (heat,), down=True, whole="y", ticks=ticks)
+    lines = by_split(lengths, result.summary["layers_needed"])
+    return Chart(NAME, f"Layers needed by length ({pairs})", (lines, restored), ABOUT)

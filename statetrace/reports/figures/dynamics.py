@@ -1,0 +1,75 @@
+"""Training curves with phases (section 5.1), and when each length was learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.reports.figures.after_stages import staged
+from statetrace.reports.figures.chart import (
+    TURNS,
+    Chart,
+    Heat,
+    Line,
+    Panel,
+    ReferenceLine,
+    grid,
+    numbers,
+)
+from statetrace.reports.run_results import RunResults
+
+NAME = "training"
+TITLE = "Training"
+ABOUT = (
+    "Left: mean accuracy over all lengths at each evaluation; numbered dashed lines mark the "
+    "beginning of a training phase. Middle: the loss. Right: accuracy by length. "
+    "Parity-associative models learn parity at all lengths first and the state later; in "
+    "associative models they rise together."
+)
+MOST_POINTS = 200
+
+
+def _targets(results: RunResults) -> list[str]:
+    arrays = results.need("dynamics").arrays
+    names = [name[len("accuracy_") :] for name in arrays if name.startswith("accuracy_")]
+    return sorted(
+        names,
+        key=lambda name: ("state", "parity").index(name) if name in ("state", "parity") else 9,
+    )
+
+
+def choices(results: RunResults) -> dict[str, list[str]]:
+    return {"lengths for": _targets(results)}
+
+
+def training(results: RunResults, lengths_for: str = "state") -> Chart:
+    result = results.need("dynamics")
+    names = _targets(results)
+    if not names:
+        raise StatetraceError(result.notes[0] if result.notes else "the log has no evaluations")
+    steps = result.arrays["steps"]
+    drawn = np.unique(np.linspace(0, len(steps) - 1, MOST_POINTS).round().astype(int))
+    steps = steps[drawn]
+    phases = [
+        ReferenceLine("x", float(start), str(number))
+        for number, start in enumerate(result.summary.get("phases", []), start=1)
+        if number > 1
+    ]
+    colours = iter(TURNS * 9)
+    curves: list[Any] = []
+    for name in names:
+        colour = name if name in ("state", "parity") else next(colours)
+        mean = result.arrays[f"accuracy_{name}"].mean(1)[drawn]
+        curves.append(Line(name, steps.tolist(), numbers(mean), colour, mark=None))
+    loss = Line("loss", steps.tolist(), numbers(result.arrays["loss"][drawn]), "ink", mark=None)
+    z = result.arrays[f"accuracy_{lengths_for}"][drawn].T
+    by_length = Heat(steps.tolist(), list(range(1, len(z) + 1)), grid(z), "accuracy")
+    stage = ", last stage" if staged(results) else ""  # the only one that the lens reads
+    panels = (
+        Panel("step", "accuracy", (*curves, *phases), f"mean accuracy{stage}", y_range=(0, 1.04)),
+        Panel("step", "loss", (loss, *phases), f"loss{stage}"),
+        Panel("step", "length", (by_length,), f"{lengths_for} by length{stage}", whole="y"),
+    )
+    return Chart(NAME, "Accuracy and loss over training", panels, ABOUT)

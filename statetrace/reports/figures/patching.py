@@ -1,0 +1,158 @@
+"""Patching heat maps: Figure 2, and Figures 8 and 9 of appendix B.
+
+A cell at layer l and action t is the effect of overwriting the activations of a prefix, suffix or
+window at that layer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from statetrace.errors import StatetraceError
+from statetrace.reports.figures.chart import Chart, Heat, Panel, grid
+from statetrace.reports.run_results import RunResults
+
+if TYPE_CHECKING:
+    from statetrace.inspection import PatchTable
+
+NAME = "patching"
+TITLE = "Activation patching"
+ABOUT = (
+    "Each cell shows the effect on the answer of overwriting the activations of a prefix, suffix "
+    "or window of actions at one layer. NLD, the normalized logit difference, is 1 where a "
+    "substitution restores the clean answer (or a deletion destroys it) and 0 where it has no "
+    "effect. In associative models the prefix that restores the answer doubles with every layer; "
+    "in parity-associative models opposite-parity pairs are settled early."
+)
+METRICS = {"NLD": "nld", "probability": "probability"}
+KINDS = ("resid", "attn_out", "mlp_out", "head")
+"""As in interventions/sites.py, which needs torch."""
+PAIRS = 4
+"""Single pairs that can be shown, per split."""
+STATISTICS = {"mean": "mean", "deviation": "std", "low": "low", "high": "high"}
+
+_AXES = {
+    "prefix": "prefix length",
+    "suffix": "from this action on",
+    "window": "action overwritten",
+    "context": "all actions but the last",
+}
+
+
+def choices(results: RunResults) -> dict[str, list[str]]:
+    """Control -> options."""
+    result = results.need("patching")
+    pairs = [f"pair {n + 1}" for n in range(min(PAIRS, int(result.summary["pairs"])))]
+    return {
+        "map": [_title(name) for name in result.spec["grid_names"]],
+        "pairs": [name for name, n in result.summary["pairs_by_split"].items() if n],
+        "show": ["mean", "deviation", *pairs],
+        "measure": list(METRICS),
+    }
+
+
+def patching(
+    results: RunResults, map: str = "", pairs: str = "all", show: str = "mean", measure: str = "NLD"
+) -> Chart:
+    """One heat map. `map` is a title from `choices`, by default the first grid."""
+    result = results.need("patching")
+    names = {_title(name): name for name in result.spec["grid_names"]}
+    name = names.get(map or next(iter(names)))
+    if name is None:
+        raise StatetraceError(f"there is no map '{map}'; use one of {', '.join(names)}")
+    sites = result.arrays[f"{name}.rows"]
+    heads = bool((sites[:, 1] >= 0).any())
+    more: tuple[tuple[str, Any], ...] = ()
+    label, high = measure, 1.0
+    if show.startswith("pair "):
+        values, title = _pair(results, name, METRICS[measure], pairs, int(show[5:]) - 1)
+    else:
+        values, count, more = _statistics(results, name, pairs, METRICS[measure], show)
+        title = f"{show} of {count} pairs"
+        if show == "deviation":
+            label = f"deviation of {measure}"
+            high = max(0.1, float(np.nanmax(values)) if np.isfinite(values).any() else 0.0)
+    heat = Heat(
+        list(range(1, values.shape[1] + 1)),
+        list(range(len(sites))) if heads else sites[:, 0].tolist(),
+        grid(values),
+        label,
+        high=high,
+        more=more,
+    )
+    panel = _panel(name, heat, heads, title)
+    split = "all pairs" if pairs == "all" else f"{pairs} pairs"
+    shown = label if show == "deviation" else f"{show} {measure}"
+    return Chart(NAME, f"{_title(name)}, {split}: {shown}", (panel,), ABOUT)
+
+
+def own_pairs(table: PatchTable, metric: str = "nld") -> Chart:
+    """The heat map of pairs of the caller's own (`model.patch`)."""
+    name, heads = table.spec.name, any(site.head is not None for site in table.sites)
+    values = table.mean(metric)
+    rows = range(len(table.sites)) if heads else [site.layer for site in table.sites]
+    label = "NLD" if metric == "nld" else metric.replace("_", " ")
+    heat = Heat(list(range(1, values.shape[1] + 1)), list(rows), grid(values), label)
+    count = "1 pair" if len(table) == 1 else f"mean of {len(table):,} pairs"
+    return Chart(NAME, f"{_title(name)}: {label}", (_panel(name, heat, heads, count),), ABOUT)
+
+
+def _panel(name: str, heat: Heat, heads: bool, title: str) -> Panel:
+    axis = _AXES[name.split("-")[0].rstrip("0123456789")]
+    rows = "layer and head" if heads else "layer"
+    return Panel(axis, rows, (heat,), title, down=True, whole="xy", tall=1.2)
+
+
+def _title(name: str) -> str:
+    """ "prefix-substitution-resid" -> "prefix substitution"; sites other than resid are named."""
+    where, what, *rows = name.split("-")
+    where = "window" if where == "window1" else where
+    return f"{where} {what}" + (f" of {'-'.join(rows)}" if rows and rows != ["resid"] else "")
+
+
+def _statistics(
+    results: RunResults, name: str, split: str, metric: str, show: str
+) -> tuple[np.ndarray, int, tuple[tuple[str, Any], ...]]:
+    """One statistic over the pairs of a split [sites, T], the number of pairs, and the others."""
+    where, what, kind = name.split("-", 2)
+    selection: dict[str, Any] = {"where": where.rstrip("0123456789"), "what": what}
+    selection["window"] = int(where.lstrip("abcdefghijklmnopqrstuvwxyz") or 0) or None
+    selection |= {"kind": kind} if kind in KINDS else {}  # else sites of any kind, listed by name
+    selection |= {"metric": metric, "split": split}
+    result = results.need("patching")
+    counts = result.grid("n", **selection)
+    if not counts.size:
+        raise StatetraceError(f"the patching table has no rows for '{name}', pairs '{split}'")
+    statistics = {label: result.grid(key, **selection) for label, key in STATISTICS.items()}
+    values = statistics.pop(show)
+    more = tuple((label, grid(cells)) for label, cells in statistics.items())
+    return values, int(np.nanmax(counts)), more
+
+
+def _pair(
+    results: RunResults, name: str, metric: str, split: str, number: int
+) -> tuple[np.ndarray, str]:
+    """The map of a single pair [sites, T], and a title with its first actions and answers."""
+    arrays = results.need("patching").arrays
+    members = np.flatnonzero(_in_split(results, split))
+    if number >= len(members):
+        raise StatetraceError(f"there is no pair {number + 1} among '{split}'")
+    at = int(members[number])
+    runs = []
+    for kind in ("clean", "corrupted"):
+        action, answer = arrays[f"{kind}_actions"][at, 0], arrays[f"{kind}_answer"][at]
+        runs.append(f"{results.group.labels[int(action)]}… → {results.group.labels[int(answer)]}")
+    return arrays[f"{name}.{metric}"][:, :, at].astype(float), ";  ".join(runs)
+
+
+def _in_split(results: RunResults, split: str) -> np.ndarray:
+    arrays = results.need("patching").arrays
+    clean, corrupted = arrays["clean_state"], arrays["corrupted_state"]
+    if split == "all":
+        return np.ones(len(clean), dtype=bool)
+    kind, quotient = split.split(" ", 1)
+    image = results.group.quotient(quotient).map
+    same: np.ndarray = image[clean] == image[corrupted]
+    return same if kind == "same" else ~same

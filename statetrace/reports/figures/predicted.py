@@ -1,0 +1,126 @@
+"""The predictions of each algorithm at the group and length of a run, as charts.
+
+Cost: some tenths of a second per group and length, computed once. Caveat: predictions have as many
+layers as the algorithm needs, which is rarely the number of layers of the model.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, GroupSpec
+from statetrace.groups import group as named_group
+from statetrace.mechanisms.algorithms import algorithm, algorithm_names
+from statetrace.mechanisms.layers_needed import layers_needed
+from statetrace.mechanisms.signatures import Signature, signature
+from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers
+from statetrace.reports.run_results import RunResults
+
+PAIRS = 100
+LONGEST = 128
+"""Longer sequences are predicted at this length; the pattern does not change beyond."""
+
+SPLITS = {"all": "all", "same parity": "same", "opposite parity": "opposite"}
+
+__all__ = ["Predicted", "depth", "patching", "probes", "signatures"]
+
+
+class Predicted:
+    """The predictions for one group and length."""
+
+    def __init__(self, group: Group, length: int) -> None:
+        self.group, self.length = group, max(2, min(length, LONGEST))
+        self._signatures: dict[str, Signature | str] = {}
+
+    @staticmethod
+    def of(results: RunResults, lens: str = "patching") -> Predicted:
+        """At the length at which a lens analysed the model."""
+        return _predicted(results.group, results.length_of(lens))
+
+    def names(self) -> list[str]:
+        """The algorithms that exist for the group, in the paper's order, then registered ones."""
+        return [name for name in algorithm_names() if not isinstance(self.signature(name), str)]
+
+    def signature(self, name: str) -> Signature | str:
+        """The prediction of an algorithm, or a sentence on why there is none."""
+        if name not in self._signatures:
+            try:
+                self._signatures[name] = signature(name, self.group, self.length, pairs=PAIRS)
+            except StatetraceError as reason:
+                self._signatures[name] = str(reason)
+        return self._signatures[name]
+
+    def layers_needed(self, name: str, lengths: tuple[int, ...]) -> dict[str, list[float | None]]:
+        """split -> the layers needed at each length, counted as in the depth lens."""
+        program = algorithm(name, self.group)
+        needed = layers_needed(program, lengths, PAIRS, self.group.parity)
+        named = {split: name for name, split in SPLITS.items()}
+        return {named[split]: layers for split, layers in needed.items()}
+
+
+@lru_cache(maxsize=8)
+def _predicted(group: Group, length: int) -> Predicted:
+    return Predicted(group, length)
+
+
+def patching(results: RunResults, name: str, pairs: str = "all") -> Chart | None:
+    """The prefix patching that an algorithm predicts; None if it predicts nothing."""
+    panel = _map(Predicted.of(results), name, pairs)
+    if panel is None:
+        return None
+    return Chart(f"predicted-patching-{name}", f"{name}: prefix substitution", (panel,))
+
+
+def _map(predicted: Predicted, name: str, pairs: str, title: str = "") -> Panel | None:
+    signature = predicted.signature(name)
+    if isinstance(signature, str) or ("prefix", SPLITS.get(pairs, "")) not in signature.patching:
+        return None
+    z = signature.patching["prefix", SPLITS[pairs]]
+    heat = Heat(list(range(1, z.shape[1] + 1)), list(range(len(z))), grid(z), "NLD")
+    return Panel("prefix length", "layer", (heat,), title, down=True, whole="xy", tall=0.8)
+
+
+def signatures(
+    group: GroupSpec = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
+) -> Chart:
+    """The prefix patching that each algorithm predicts for a group (Figure 1 B)."""
+    if pairs not in SPLITS:
+        raise StatetraceError(f"there are no pairs '{pairs}'; use one of {', '.join(SPLITS)}")
+    states = named_group(group, notation)
+    predicted = _predicted(states, length)
+    panels = [_map(predicted, algorithm, pairs, algorithm) for algorithm in predicted.names()]
+    shown = tuple(panel for panel in panels if panel is not None)
+    if not shown:
+        raise StatetraceError(f"{states.name} has no pairs of '{pairs}': it has no parity")
+    return Chart("signatures", f"Predicted prefix patching on {states.name} ({pairs})", shown)
+
+
+def probes(results: RunResults, name: str) -> Chart | None:
+    """The share of states, over all lengths, that are predicted to be decodable at each layer."""
+    signature = Predicted.of(results, "probing").signature(name)
+    if isinstance(signature, str):
+        return None
+    styles = {
+        "state": ("state", "state", "solid", "circle"),
+        "parity linear": ("parity", "parity", "solid", "square"),
+        "parity hidden": ("parity, if not linear", "third", "dash", "triangle-up"),
+    }
+    lines = []
+    for target, values in signature.probes().items():
+        label, colour, dash, mark = styles[target]
+        x = list(range(signature.rows))
+        lines.append(Line(label, x, numbers(values.mean(1)), colour, dash, mark=mark))
+    panel = Panel("layer", "accuracy", tuple(lines), y_range=(0, 1.04), whole="x", tall=0.8)
+    return Chart(f"predicted-probes-{name}", f"{name}: probes", (panel,))
+
+
+def depth(results: RunResults, name: str, lengths: tuple[int, ...]) -> Chart | None:
+    """The layers that an algorithm predicts to be needed at each length."""
+    from statetrace.reports.figures.depth import by_split
+
+    predicted = Predicted.of(results, "depth")
+    if isinstance(predicted.signature(name), str):
+        return None
+    panel = by_split(lengths, predicted.layers_needed(name, lengths), tall=0.8)
+    return Chart(f"predicted-depth-{name}", f"{name}: layers needed", (panel,))

@@ -1,0 +1,163 @@
+"""Probe accuracy: by layer with predictions (Figure 3), by length (Figure 10), and its deviation
+over training sets (Table 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from statetrace.mechanisms.algorithms import algorithm_names
+from statetrace.reports.figures.chart import TURNS, Chart, Heat, Line, Panel, grid, numbers
+from statetrace.reports.figures.predicted import Predicted
+from statetrace.reports.run_results import RunResults
+
+READ = {"any length": "any", "whole length": "last"}
+METRICS = {"accuracy": "accuracy", "probability": "probability"}
+MARKS = {"state": "circle", "parity": "square"}
+CONTROLS = {"the model": "none", "an untrained model": "untrained", "shuffled labels": "shuffled"}
+
+LAYERS = "probes"
+LAYERS_TITLE = "Probes by layer"
+LAYERS_ABOUT = (
+    "Held-out accuracy of linear probes of the state and of its parity at the last token. Bands: "
+    "one standard deviation over disjoint training sets. Wide pale curves: the prediction of the "
+    "chosen algorithm, stretched to the depth of this model. Parity that is decodable before the "
+    "state indicates a parity-associative model."
+)
+LENGTHS = "probes-by-length"
+LENGTHS_TITLE = "Probes by length"
+LENGTHS_ABOUT = (
+    "A probe for each layer and length. In associative models the decodable length doubles with "
+    "every layer; a band at one third (in S3) means that only parity is known."
+)
+
+
+def layer_choices(results: RunResults) -> dict[str, list[str]]:
+    results.need("probing")
+    return {
+        "sequences of": list(READ),
+        "measure": list(METRICS),
+        "predicted by": ["none", *Predicted.of(results, "probing").names()],
+    }
+
+
+def probes(
+    results: RunResults,
+    sequences_of: str = "any length",
+    measure: str = "accuracy",
+    predicted_by: str = "none",
+) -> Chart:
+    """Probe curves over layers, with controls as thin lines and a prediction in pale."""
+    result = results.need("probing")
+    rows = [
+        row
+        for row in result.rows()
+        if row["position"] == READ[sequences_of]
+        and row["metric"] == METRICS[measure]
+        and row["length"] == result.summary["lengths"][-1]
+    ]
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    layers = 1 + max(row["layer"] for row in rows)
+    marks: list[Any] = []
+    if predicted_by in algorithm_names():
+        marks += _prediction(results, predicted_by, layers, sequences_of)
+    colours = iter(TURNS * 9)
+    for target in targets:
+        colour = target if target in MARKS else next(colours)
+        measured = _series(rows, target, "none")
+        marks.append(
+            Line(
+                target,
+                list(range(layers)),
+                numbers(measured["mean"]),
+                colour,
+                mark=MARKS.get(target, "diamond"),
+                low=numbers(measured["mean"] - measured["std"]),
+                high=numbers(measured["mean"] + measured["std"]),
+            )
+        )
+        for control, dash in (("untrained", "dash"), ("shuffled", "dot")):
+            other = _series(rows, target, control)
+            if len(other["mean"]):
+                name = f"{target}, {control}"
+                x = list(range(len(other["mean"])))
+                marks.append(Line(name, x, numbers(other["mean"]), "grey", dash, mark=None))
+    panel = Panel("layer", measure, tuple(marks), y_range=(0, 1.04), whole="x")
+    return Chart(LAYERS, f"Probes on sequences of {sequences_of}", (panel,), LAYERS_ABOUT)
+
+
+def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, np.ndarray]:
+    series = sorted(
+        (row for row in rows if row["target"] == target and row["control"] == control),
+        key=lambda row: row["layer"],
+    )
+    return {
+        key: np.array([np.nan if row[key] is None else row[key] for row in series])
+        for key in ("mean", "std")
+    }
+
+
+def _prediction(results: RunResults, algorithm: str, layers: int, sequences_of: str) -> list[Line]:
+    signature = Predicted.of(results, "probing").signature(algorithm)
+    if isinstance(signature, str):
+        return []
+    x = np.linspace(0, layers - 1, signature.rows)
+    lines = []
+    for target, by_length in signature.probes().items():
+        if target == "parity hidden":
+            continue
+        values = by_length.mean(1) if sequences_of == "any length" else by_length[:, -1]
+        name = target.split()[0]
+        lines.append(
+            Line(f"{name}, predicted", numbers(x), numbers(values), name, mark=None, behind=True)
+        )
+    return lines
+
+
+def length_choices(results: RunResults) -> dict[str, list[str]]:
+    result = results.need("probing")
+    controls = {row["control"] for row in result.rows()}
+    return {
+        "probe of": list(dict.fromkeys(row["target"] for row in result.rows())),
+        "measure": ["probability", "accuracy"],
+        "in": [name for name, control in CONTROLS.items() if control in controls],
+    }
+
+
+def probes_by_length(
+    results: RunResults,
+    probe_of: str = "state",
+    measure: str = "probability",
+    in_: str = "the model",
+) -> Chart:
+    """Layer x length, as in the paper's Figure 10."""
+    result = results.need("probing")
+    z = result.arrays[f"{probe_of}/{CONTROLS[in_]}/{METRICS[measure]}"]
+    x = [int(n) for n in result.arrays["lengths"]]
+    heat = Heat(x, list(range(len(z))), grid(z), measure)
+    panel = Panel("length", "layer", (heat,), title=f"{probe_of} probe", down=True, whole="xy")
+    return Chart(LENGTHS, f"Probes by length: {probe_of} in {in_}", (panel,), LENGTHS_ABOUT)
+
+
+def scatter_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
+    """Table 1: accuracy and its standard deviation over disjoint training sets, by layer."""
+    result = results.need("probing")
+    rows = [
+        row
+        for row in result.rows()
+        if (row["position"], row["control"], row["metric"]) == ("any", "none", "accuracy")
+    ]
+    targets = list(dict.fromkeys(row["target"] for row in rows))
+    spread = any(row["std"] is not None for row in rows)  # a single training set has none
+    head = ["layer"]
+    for target in targets:
+        head += [f"{target}: accuracy", f"{target}: deviation"] if spread else [target]
+    table: list[list[Any]] = []
+    for layer in sorted({row["layer"] for row in rows}):
+        line: list[Any] = [layer]
+        for target in targets:
+            row = next(r for r in rows if r["layer"] == layer and r["target"] == target)
+            line += [row["mean"], row["std"]] if spread else [row["mean"]]
+        table.append(line)
+    return head, table

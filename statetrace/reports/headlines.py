@@ -1,0 +1,150 @@
+"""One sentence per lens result: its main numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from statetrace import plugins
+from statetrace.errors import StatetraceError
+from statetrace.lenses.lens import registered_lens
+from statetrace.lenses.result import LensResult
+
+HALF = 0.5
+"""A patch restores the answer if it brings back half of the logit difference."""
+
+
+def headline(result: LensResult) -> str:
+    """The main numbers of a result; "" if it has none. A registered lens has its own headline, or
+    one that lists its summary."""
+    write = _WRITERS.get(result.lens)
+    if write is not None:
+        return write(result)
+    lens = registered_lens(result.lens)
+    if lens is not None and lens.headline is not None:
+        try:
+            return str(lens.headline(result))
+        except StatetraceError as error:
+            plugins.warn(str(error))
+    return "; ".join(filter(None, (_listed(*item) for item in result.summary.items())))
+
+
+def _listed(name: str, value: object) -> str:
+    """ "drift 0.12", or "by layer 0.1 0.2 0.3"; nothing for what is too long for a sentence."""
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if len(values) > 12 or not all(isinstance(each, int | float | str) for each in values):
+        return ""
+    shown = [f"{each:.3g}" if isinstance(each, float) else str(each) for each in values]
+    return f"{name.replace('_', ' ')} {' '.join(shown)}"
+
+
+def _generalization(result: LensResult) -> str:
+    """ "state 99.8%, parity 99.9% accurate up to length 24; state below 98% from length 31" """
+    summary = result.summary
+    accuracy = ", ".join(f"{what} {share:.1%}" for what, share in summary["accuracy"].items())
+    threshold = f"{summary['threshold']:.0%}"
+    cutoffs: dict[int | None, list[str]] = {}
+    for what, cutoff in summary["cutoff"].items():
+        cutoffs.setdefault(cutoff["first_below"], []).append(what)
+    parts = [f"{accuracy} accurate up to length {summary['training_length']}"]
+    for length, targets in cutoffs.items():
+        named = f"{' and '.join(targets)} " if len(summary["cutoff"]) > 1 else ""
+        if length is None:
+            parts.append(f"{named}above {threshold} up to length {summary['longest']}")
+        else:
+            parts.append(f"{named}below {threshold} from length {length}")
+    return "; ".join(parts)
+
+
+def _probing(result: LensResult) -> str:
+    curves = result.summary["curves"]["none"]
+    shown = [
+        f"{target} " + " ".join(f"{share:.0%}" for share in curve["accuracy"]["last"])
+        for target, curve in curves.items()
+    ]
+    return "probe accuracy at the last token, by layer: " + "; ".join(shown)
+
+
+def _patching(result: LensResult) -> str:
+    """How many actions a prefix needs to restore the answer, by layer and split."""
+    parts = []
+    for split in dict.fromkeys(result.columns["split"]):
+        nld = result.grid(
+            where="prefix", what="substitution", kind="resid", metric="nld", split=split
+        )
+        restored = nld >= HALF
+        if np.isfinite(nld).any():
+            needed = [str(1 + int(row.argmax())) if row.any() else "-" for row in restored]
+            parts.append(f"{split} {' '.join(needed)}")
+    return "actions needed to restore the answer, by layer: " + "; ".join(parts) if parts else ""
+
+
+def _depth(result: LensResult) -> str:
+    needed = result.summary["layers_needed"]
+    splits = [split for split in needed if split != "all"] or list(needed)
+    shown = [
+        f"{split} "
+        + " ".join("-" if layers is None else f"{layers:.1f}" for layers in needed[split])
+        for split in splits
+    ]
+    lengths = " ".join(map(str, result.summary["lengths"]))
+    return f"layers needed at length {lengths}: " + "; ".join(shown)
+
+
+def _attention(result: LensResult) -> str:
+    summary = result.summary
+    heads = summary.get("top_heads")
+    if not heads:
+        return ""
+    best, quotient = heads[0], summary["quotient"]
+    text = f"best {quotient} head (layer {best['layer']}, head {best['head']}): "
+    text += f"score {best['score']:.0f}%"
+    ceiling = round(summary.get("score_ceiling", 100))
+    text += f" of at most {ceiling}%" if ceiling > 100 else ""
+    chance = summary.get("top_score_by_chance")
+    text += f" (chance {chance:.0f}%)" if chance is not None else ""
+    drops = {(a["heads"], a["method"]): a["drop"] for a in summary.get("ablation", [])}
+    drop = drops.get(("top 1", "mean"), {}).get(quotient)
+    if drop is not None:
+        text += f"; mean-ablating it costs {100 * drop:.0f} points of {quotient} accuracy"
+        control = drops.get(("control 1", "mean"), {}).get(quotient)
+        text += f" (a random head: {100 * control:.0f})" if control is not None else ""
+    return text
+
+
+def _geometry(result: LensResult) -> str:
+    parts = []
+    prism = result.summary.get("prism")
+    if prism and prism.get("score") is not None:
+        parts.append(
+            f"prism score {prism['score']:.2f} at layer {prism['layer']} "
+            f"(permuted states: {prism['null']:.2f})"
+        )
+    shares: Mapping[str, float] = result.summary.get("irrep_share") or {}  # none: states unvisited
+    if shares:
+        listed = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+        parts.append(f"variance between states by irreducible representation: {listed}")
+    return "; ".join(parts)
+
+
+def _dynamics(result: LensResult) -> str:
+    parts = [
+        f"lead of {what} over the state: {lead['share']:.2f} (0: learned together, 1: {what} first)"
+        for what, lead in result.summary.get("lead", {}).items()
+    ]
+    phases = result.summary.get("phases", [])
+    if len(phases) > 1:
+        parts.append("phases begin at step " + ", ".join(f"{step:,}" for step in phases))
+    return "; ".join(parts)
+
+
+_WRITERS: dict[str, Callable[[LensResult], str]] = {
+    "generalization": _generalization,
+    "probing": _probing,
+    "patching": _patching,
+    "depth": _depth,
+    "attention": _attention,
+    "geometry": _geometry,
+    "dynamics": _dynamics,
+}
