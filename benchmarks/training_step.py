@@ -204,7 +204,7 @@ def profile(step: Callable[..., Any], batches: Batches, steps: int = 5) -> None:
 
 
 def curves(options: argparse.Namespace) -> None:
-    """Losses of the first steps, for seeds of the plain compiled loop and of the fused step."""
+    """Losses of the first steps, by seed, of the plain compiled loop and of the fused step."""
     curves_by_variant: dict[str, list[list[float]]] = {}
     mixed = options.device == "cuda"
     for name in options.models:

@@ -16,7 +16,9 @@ def data(
     out: Annotated[
         Path, typer.Option(help="The folder to write.", metavar="DIR", parser=path_named)
     ],
-    group: Annotated[str, typer.Option(help="The group: S5, A5, Z60, D6, A4xZ5, ...")] = "S3",
+    group: Annotated[
+        str, typer.Option(help="The group: S5, A4xZ5, ..., a .json file or module:name.")
+    ] = "S3",
     length: Annotated[int, typer.Option(help="Actions per sequence.")] = 100,
     sequences: Annotated[int, typer.Option(help="Number of unique sequences.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Seed of the sequences.")] = 0,

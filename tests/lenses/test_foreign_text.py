@@ -162,7 +162,7 @@ REFUSED = {
     "'456', which is not an element of S3": ({}, {"phrases": OWN | {"456": ["Hop."]}}),
     "'Wait' for '123' is not a sentence": ({}, {"phrases": OWN | {"123": ["Wait", "Rest."]}}),
     "'123' has 1 sentences and '321' 2": ({}, {"phrases": OWN | {"123": ["Wait."]}}),
-    "Z6 cannot be told as text": ({}, {"group": "Z6"}),
+    "Z6 cannot be written as text": ({}, {"group": "Z6"}),
 }
 
 

@@ -46,17 +46,8 @@ def cross_entropy(logits: Tensor, targets: Tensor, vocab: int) -> tuple[Tensor, 
     d = torch.empty_like(logits)
     sums = torch.empty(seeds, programs, device=logits.device)
     _cross_entropy_kernel[programs, seeds](
-        logits,
-        targets.contiguous(),
-        (targets != UNSUPERVISED).sum(1),
-        d,
-        sums,
-        rows,
-        wide,
-        vocab,
-        programs,
-        ROWS=lines,
-        COLUMNS=columns,
-        num_warps=4,
-    )
+        logits, targets.contiguous(), (targets != UNSUPERVISED).sum(1), d, sums, rows, wide,
+        vocab, programs,
+        ROWS=lines, COLUMNS=columns, num_warps=4,
+    )  # fmt: skip
     return sums.sum(1), d

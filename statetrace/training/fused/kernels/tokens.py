@@ -48,17 +48,8 @@ def by_token(x: Tensor, tokens: Tensor, vocab: int) -> Tensor:
     programs = max(1, min(triton.cdiv(rows, 64), PROGRAMS // (seeds * blocks)))
     sums = torch.empty(seeds, programs, vocab, width, device=x.device)
     _by_token_kernel[programs, blocks, seeds](
-        x.contiguous(),
-        tokens.contiguous(),
-        sums,
-        rows,
-        width,
-        vocab,
-        programs,
-        PRECISION="ieee" if x.dtype == torch.float32 else "tf32",
-        ROWS=64,
-        COLUMNS=64,
-        VOCAB=max(16, triton.next_power_of_2(vocab)),
-        num_warps=4,
-    )
+        x.contiguous(), tokens.contiguous(), sums, rows, width, vocab, programs,
+        PRECISION="ieee" if x.dtype == torch.float32 else "tf32", ROWS=64, COLUMNS=64,
+        VOCAB=max(16, triton.next_power_of_2(vocab)), num_warps=4,
+    )  # fmt: skip
     return sums.sum(1)
