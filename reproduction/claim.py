@@ -215,12 +215,12 @@ def answer(claim: Claim, selection: Selection) -> Answer:
 
 
 def size_text(outcomes: Sequence[Outcome]) -> str:
-    """Which models: "GPT-2, Pythia-160M; 10,000 to 30,000 steps"; "width 16 to 256"."""
+    """Which models: "GPT-2, Pythia-160M; 10 to 30k steps"; "width 16 to 256"."""
     rows = [about_subject(subject) for outcome in outcomes for subject in outcome.subjects]
     names = sorted({NAMES.get(row["model"], row["model"] or "") for row in rows} - {""})
     if all(row["size"] == "paper" for row in rows):
         steps = sorted({row["step"] for row in rows if row["step"]})
-        span = f"; {_span(steps)} steps" if steps else ""
+        span = f"; {_span([step // 1000 for step in steps])}k steps" if steps else ""
         return f"{', '.join(names)}{span}"
     widths = sorted({int(row["width"]) for row in rows if row["width"]})
     lengths = sorted({row["length"] for row in rows if row["length"]})

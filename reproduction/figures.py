@@ -47,7 +47,8 @@ def _models(selection: Selection, lens: str, each: int = 1) -> list[tuple[str, L
     found = []
     for mechanism in ("AA", "PAA"):
         models = selection.lens_models({"mechanism": mechanism, "size": "paper"}, lens)
-        found += [(f"{mechanism}: {model.name}", model) for model in models[:each]]
+        names = [m.name.replace("-160M", "").replace(", seed ", " #") for m in models[:each]]
+        found += [(f"{mechanism}: {name}", m) for name, m in zip(names, models[:each], strict=True)]
     return found
 
 

@@ -32,8 +32,8 @@ from reproduction.statistics import Number
 from statetrace.errors import StatetraceError
 
 HERE = Path(__file__).parent
-MOST_ROWS, MOST_TALLIES = 5, 3
-MARKS = {AGREES: "✅ agrees", DIFFERS: "❌ differs at the paper's size", UNTESTED: "⬜ untested"}
+MOST_ROWS = 5
+MARKS = {AGREES: "✓ agrees", DIFFERS: "✗ differs at the paper's size", UNTESTED: "untested"}
 ORDER = {"differ": FAIL, "agree": PASS, "do not decide": OPEN}
 
 
@@ -86,7 +86,7 @@ def _summary(
         "small_open": listed(SMALL, "do not decide"),
         "untested": listed(UNTESTED),
     }
-    return [templates[name].format(**values) for name in ("holds", "open", "untested")]
+    return [f"- {templates[name].format(**values)}" for name in ("holds", "open", "untested")]
 
 
 def _steps(answers: list[Answer]) -> str:
@@ -105,7 +105,7 @@ def _claims(answers: list[Answer], anchors: dict[str, str]) -> list[str]:
         if answer.claim.band != band:
             band = answer.claim.band
             lines.append(f"| | **{band}** | | |")
-        status = MARKS.get(answer.status) or f"🔹 small models only: {answer.small}"
+        status = MARKS.get(answer.status) or f"small models only: {answer.small}"
         mark = " †" if answer.after and answer.status != UNTESTED else ""
         cells = (_link(answer, anchors), answer.claim.says, status + mark, evidence(answer))
         lines.append(f"| {' | '.join(cells)} |")
@@ -122,8 +122,8 @@ def evidence(answer: Answer) -> str:
         for kind in (False, True)
     )
     if answer.status == UNTESTED:
-        tallies = ", ".join(_tally([outcome]) for outcome in large)
-        return f"{claim.why}: {tallies}" if 0 < len(large) <= MOST_TALLIES else claim.why
+        several = [_tally([outcome]) for outcome in large if outcome.models > 1]
+        return f"{claim.why}: {', '.join(several)}" if 1 < len(several) <= 3 else claim.why
     chosen = ([o for o in small if o.decision == ORDER.get(answer.small)] or small)[:1]
     if answer.status == SMALL:
         text = f"{_tally(chosen)}; {size_text(chosen)}"
