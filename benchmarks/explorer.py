@@ -1,6 +1,6 @@
 """How long a person waits for the explorer: every model of the zoo, over HTTP, from a real server.
 
-Target: within 200 ms on two cores. A request asks for everything the page shows (all readings, all
+Target: within 200 ms on two cores. A request is for everything the page shows (all readings, all
 heads' maps); "changed" ones also patch a prefix and two cells and ablate two heads, which runs the
 model three times. Sequences are as long as in training, and as long as the model accepts.
 
@@ -26,17 +26,17 @@ from statetrace.zoo import catalogue
 def request(model: Session, length: int, changed: bool, rng: random.Random) -> bytes:
     """What the page would send."""
     labels = model.task.group.labels
-    asked = {
+    request = {
         "actions": rng.choices(labels, k=length),
         "head": [rng.randint(1, model.anatomy.layers), 0],
         "maps": True,
     }
     if changed:
         last = rng.randrange(length)
-        asked["source"] = rng.choices(labels, k=length)
-        asked["patches"] = [[rng.randint(0, model.anatomy.layers), 0, last], [1, 2, 2], [2, 3, 3]]
-        asked["without"] = [[1, 0], [2, 1]]
-    return json.dumps(asked).encode()
+        request["source"] = rng.choices(labels, k=length)
+        request["patches"] = [[rng.randint(0, model.anatomy.layers), 0, last], [1, 2, 2], [2, 3, 3]]
+        request["without"] = [[1, 0], [2, 1]]
+    return json.dumps(request).encode()
 
 
 def times(port: int, bodies: list[bytes]) -> list[float]:

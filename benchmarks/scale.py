@@ -22,7 +22,7 @@ MEASURED = 0.0137
 """Seconds per step, measured."""
 
 WORDS = 8
-"""Tokens of an action of S3 told in words."""
+"""Tokens of an action of S3 in natural language."""
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 
@@ -46,7 +46,7 @@ def main() -> None:
                 share *= stage.training.batch * stage.length / tokens
                 share *= WORDS if recipe.task.form == "text" else 1
                 steps = stage.training.steps
-                early = min(steps, plan.rules.early) if stage.last else steps
+                early = min(steps, plan.settings.early) if stage.last else steps
                 for number, count in enumerate((early, steps)):
                     hours[number] += count * share * MEASURED / 3600
         totals = [a + b for a, b in zip(totals, hours, strict=True)]

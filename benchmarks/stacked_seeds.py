@@ -1,9 +1,9 @@
-"""Sixteen seeds of a width-64, 4-layer GPT-2 as one batched program, and one after the other.
+"""Sixteen seeds of a width-64, 4-layer GPT-2 trained together, and one after the other.
 
 Target: at least 3 times faster on two cores, at least 8 times on a GPU. Both do the same optimizer
 steps on the same batches in one process of the same number of threads; evaluations and checkpoints
-are left out, as they are the same for both. What is gained is the calling of small operations, so
-the ratio falls with the size of a batch: all of those below are measured.
+are left out, as they are the same for both. The gain is in call overhead, so the ratio falls with
+the size of a batch: all sizes below are measured.
 
     python benchmarks/stacked_seeds.py             # some minutes
     python benchmarks/stacked_seeds.py --device cuda
@@ -36,11 +36,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--batches", type=int, default=len(SHAPES), help="how many of them")
-    wanted = parser.parse_args()
-    print(f"{SEEDS} seeds on {wanted.device}, {wanted.threads} threads; ms per step of all seeds")
-    for batch, length in SHAPES[: wanted.batches]:
-        apart, together = measure(batch, length, wanted)
+    parser.add_argument(
+        "--batches", type=int, default=len(SHAPES), help="how many of the batch sizes"
+    )
+    options = parser.parse_args()
+    print(f"{SEEDS} seeds on {options.device}, {options.threads} threads; ms per step of all seeds")
+    for batch, length in SHAPES[: options.batches]:
+        apart, together = measure(batch, length, options)
         print(
             f"batch {batch:>3} x {length}: one after the other {1000 * apart:8.1f}, together "
             f"{1000 * together:8.1f}, {apart / together:.1f} times faster: "
@@ -48,12 +50,12 @@ def main() -> None:
         )
 
 
-def measure(batch: int, length: int, wanted: argparse.Namespace) -> tuple[float, float]:
+def measure(batch: int, length: int, options: argparse.Namespace) -> tuple[float, float]:
     settings = {"model": "gpt2", "layers": 4, "width": 64, "heads": 4, "dropout": 0.0}
     settings |= {"length": length, "batch": batch, "sequences": 20_000, "steps": 1000}
-    settings |= {"device": wanted.device, "threads": wanted.threads}
+    settings |= {"device": options.device, "threads": options.threads}
     recipes = [Recipe().override(settings | {"seed": seed}) for seed in range(SEEDS)]
-    with join(wanted.device) as world, tempfile.TemporaryDirectory() as folder:
+    with join(options.device) as world, tempfile.TemporaryDirectory() as folder:
         first = setup.make_plan(recipes[0], world)
         plans = [first.with_recipe(recipe) for recipe in recipes]
 
@@ -67,11 +69,11 @@ def measure(batch: int, length: int, wanted: argparse.Namespace) -> tuple[float,
             for trainer in alone:
                 trainer.step(index)
 
-        # turn by turn, so that whatever else the machine does meets both
+        # alternating, so that other load on the machine affects both
         times: dict[str, list[float]] = {"apart": [], "together": []}
-        for repeat in range(wanted.repeats + 1):
+        for repeat in range(options.repeats + 1):
             for name, do in (("apart", apart), ("together", stack.step)):
-                spent = seconds(do, repeat, wanted.device)
+                spent = seconds(do, repeat, options.device)
                 if repeat:  # the first is warm-up
                     times[name].append(spent)
     return min(times["apart"]), min(times["together"])

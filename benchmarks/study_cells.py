@@ -23,7 +23,7 @@ from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
 
 SETTLING = 20.0
-"""Seconds for what a killed driver leaves behind to be gone."""
+"""Seconds until the workers of a killed driver are gone."""
 
 
 def main() -> None:

@@ -15,9 +15,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--limit", type=int)
     parser.add_argument("--trained", type=Path, help="measures of trained models, a JSON per line")
-    given = parser.parse_args()
-    rows = make(given.out, given.processes, given.limit)
-    report(rows, given.trained, given.out)
+    arguments = parser.parse_args()
+    rows = make(arguments.out, arguments.processes, arguments.limit)
+    report(rows, arguments.trained, arguments.out)
 
 
 if __name__ == "__main__":

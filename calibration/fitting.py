@@ -1,9 +1,9 @@
-"""Fit the verdict's weights to measured models, and write down how good they are.
+"""Fit the verdict's weights to measured models, and report their accuracy and calibration.
 
-The weights are few (a count for each of three lenses, and two costs) and are fitted by maximum
-likelihood with a penalty that keeps them near 3, as compiled models alone would make them infinite:
-they can be told apart without fail. Dynamics cannot be fitted, as compiled models have no training,
-and gets the cost of generalization, which sees the same thing from the other end.
+There are few weights (a count for each of three lenses, and two costs). They are fitted by maximum
+likelihood with a penalty that keeps them near 3: compiled models are separable, so the likelihood
+alone would make them infinite. The cost of dynamics cannot be fitted, because compiled models have
+no training; it is set to that of generalization, which measures the same property.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import torch
 from statetrace.mechanisms.verdict import MEASURED, MIXED, LensWeights, probable, score
 
 FLOOR = {"patching": 0.02, "depth": 0.1, "probing": 0.02}
-"""Distances below which a measurement is no longer exact: the largest that compiled models without
-noise have to their own algorithm's prediction, about."""
+"""Measurement error of a distance: about the largest that compiled models without noise have to
+their own algorithm's prediction."""
 
-NEAR = 3.0
-"""Where the penalty wants the weights; by a factor of `SPREAD` they may differ at little cost."""
-SPREAD = 2.0
+NEAR, SPREAD = 3.0, 2.0
+"""The penalty is that of a log-normal prior: median NEAR, standard deviation a factor of SPREAD."""
 
 BINS = 10
 
@@ -43,24 +42,24 @@ def fit(rows: Sequence[Row]) -> LensWeights:
         optimizer.zero_grad()
         weights = NEAR * logs.exp()
         total = (logs**2).sum() / (2 * np.log(SPREAD) ** 2)
-        for matrix, right in terms:
-            total = total - (matrix @ weights).log_softmax(0)[right]
+        for matrix, correct in terms:
+            total = total - (matrix @ weights).log_softmax(0)[correct]
         total.backward()
         return total
 
     optimizer.step(loss)
-    found = dict(zip(names, (NEAR * logs.exp()).tolist(), strict=True))
-    against = {lens: found[lens] for lens in ("generalization", "attention")}
+    fitted = dict(zip(names, (NEAR * logs.exp()).tolist(), strict=True))
+    against = {lens: fitted[lens] for lens in ("generalization", "attention")}
     return LensWeights(
-        count={lens: found[lens] for lens in MEASURED},
+        count={lens: fitted[lens] for lens in MEASURED},
         floor=FLOOR,
-        against=against | {"dynamics": found["generalization"]},
+        against=against | {"dynamics": fitted["generalization"]},
         lapse=_lapse(len(learned)),
     )
 
 
 def _terms(row: Row, names: Sequence[str]) -> tuple[torch.Tensor, int]:
-    """[algorithms, weights]: what each weight multiplies; and the index of the right algorithm."""
+    """What each weight multiplies [algorithms, weights], and the index of the correct algorithm."""
     unit = LensWeights(
         dict.fromkeys(MEASURED, 1.0),
         FLOOR,
@@ -74,8 +73,8 @@ def _terms(row: Row, names: Sequence[str]) -> tuple[torch.Tensor, int]:
 
 
 def _lapse(models: int) -> float:
-    """Three in the number of models: with no mistake among n, more than 3/n of mistakes can be
-    ruled out with 95% confidence, and no more than that."""
+    """The rule of three: after no mistake in n models, the 95% upper bound of the error rate is
+    3/n."""
     return round(3.0 / max(models, 3), 4)
 
 
@@ -89,26 +88,26 @@ def judge(row: Row, weights: LensWeights) -> tuple[str, float]:
 
 
 def quality(rows: Sequence[Row], weights: LensWeights) -> dict[str, Any]:
-    """Share right, expected calibration error, confident mistakes, and how often the quick reading
-    agrees with the full one where it says anything."""
-    said = [judge(row, weights) for row in rows]
-    right = np.array([name == row["label"] for (name, _), row in zip(said, rows, strict=True)])
-    sure = np.array([confidence for _, confidence in said])
-    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    """Accuracy, expected calibration error, confident mistakes, and how often the quick verdict
+    agrees with the full one where it gives a mechanism."""
+    verdicts = [judge(row, weights) for row in rows]
+    correct = np.array([name == r["label"] for (name, _), r in zip(verdicts, rows, strict=True)])
+    confidence = np.array([confidence for _, confidence in verdicts])
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = [
-        abs(right[bins == b].mean() - sure[bins == b].mean()) * (bins == b).mean()
+        abs(correct[bins == b].mean() - confidence[bins == b].mean()) * (bins == b).mean()
         for b in np.unique(bins)
     ]
-    quick = [(row["fast"], name) for row, (name, _) in zip(rows, said, strict=True)]
-    told = [(fast, name) for fast, name in quick if fast != "mixed"]
+    quick = [(row["fast"], name) for row, (name, _) in zip(rows, verdicts, strict=True)]
+    decided = [(fast, name) for fast, name in quick if fast != "mixed"]
     return {
         "models": len(rows),
-        "right": float(right.mean()),
+        "right": float(correct.mean()),
         "calibration_error": float(np.sum(gaps)),
-        "confident_mistakes": int(((sure > 0.9) & ~right).sum()),
-        "mean_confidence": float(sure.mean()),
-        "fast_told": len(told),
-        "fast_agrees": float(np.mean([a == b for a, b in told])) if told else None,
+        "confident_mistakes": int(((confidence > 0.9) & ~correct).sum()),
+        "mean_confidence": float(confidence.mean()),
+        "fast_told": len(decided),
+        "fast_agrees": float(np.mean([a == b for a, b in decided])) if decided else None,
     }
 
 
@@ -118,7 +117,7 @@ def halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def report(rows: list[Row], trained: Path | None, folder: Path) -> None:
-    """Fit on one half, try on the other and on trained models, and write it all down."""
+    """Fit on one half, evaluate on the other and on trained models, and write the results."""
     known, held_out = halves(rows)
     weights = fit(known)
     unseen = [json.loads(line) for line in trained.read_text().splitlines()] if trained else []
@@ -145,34 +144,35 @@ def _page(
 ) -> str:
     lines = [
         _HEAD,
-        "| models | n | right | mean confidence | calibration error | confident mistakes |",
+        "| models | n | accuracy | mean confidence | calibration error | confident mistakes |",
     ]
     lines.append("|---|---|---|---|---|---|")
-    for name, found in about["measured"].items():
+    for name, row in about["measured"].items():
         lines.append(
-            f"| {name} | {found['models']} | {found['right']:.1%} | {found['mean_confidence']:.3f} "
-            f"| {found['calibration_error']:.3f} | {found['confident_mistakes']} |"
+            f"| {name} | {row['models']} | {row['right']:.1%} | {row['mean_confidence']:.3f} "
+            f"| {row['calibration_error']:.3f} | {row['confident_mistakes']} |"
         )
-    lines += ["", "`--fast`, generalization alone, against the full verdict:", ""]
-    lines += ["| models | n | told anything | agreed where it did |", "|---|---|---|---|"]
-    for name, found in about["measured"].items():
-        agreed = "-" if found["fast_agrees"] is None else f"{found['fast_agrees']:.0%}"
-        lines.append(f"| {name} | {found['models']} | {found['fast_told']} | {agreed} |")
+    lines += ["", "`--fast`, from generalization alone, compared with the full verdict:", ""]
+    lines += ["| models | n | gave a mechanism | agreement |", "|---|---|---|---|"]
+    for name, row in about["measured"].items():
+        agreed = "-" if row["fast_agrees"] is None else f"{row['fast_agrees']:.0%}"
+        lines.append(f"| {name} | {row['models']} | {row['fast_told']} | {agreed} |")
     lines += ["", "## Held out, by label and length", ""]
-    lines += ["| label | length | n | right | noise up to |", "|---|---|---|---|---|"]
+    lines += ["| label | length | n | accuracy | noise up to |", "|---|---|---|---|---|"]
     for label, length in sorted({(row["label"], row["spec"]["length"]) for row in held_out}):
         here = [r for r in held_out if (r["label"], r["spec"]["length"]) == (label, length)]
-        right = np.mean([judge(row, weights)[0] == label for row in here])
+        accuracy = np.mean([judge(row, weights)[0] == label for row in here])
         noise = max(row["spec"]["noise"] for row in here)
-        lines.append(f"| {label} | {length} | {len(here)} | {right:.0%} | {noise:.4f} |")
-    wrong = [(row, *judge(row, weights)) for row in held_out]
-    wrong = [found for found in wrong if found[1] != found[0]["label"]]
-    if wrong:
+        lines.append(f"| {label} | {length} | {len(here)} | {accuracy:.0%} | {noise:.4f} |")
+    judged = [(row, *judge(row, weights)) for row in held_out]
+    mistakes = [(row, name, sure) for row, name, sure in judged if name != row["label"]]
+    if mistakes:
         lines += ["", "Mistakes:", "", "| group | label | length | verdict | confidence |"]
         lines.append("|---|---|---|---|---|")
-    for row, name, sure in wrong:
-        of = row["spec"]
-        lines.append(f"| {of['group']} | {row['label']} | {of['length']} | {name} | {sure:.2f} |")
+    for row, name, sure in mistakes:
+        spec = row["spec"]
+        group, length = spec["group"], spec["length"]
+        lines.append(f"| {group} | {row['label']} | {length} | {name} | {sure:.2f} |")
     if unseen:
         lines += ["", "## Trained models", "", _TRAINED, ""]
         lines += ["| model | label | verdict | confidence | quick |", "|---|---|---|---|---|"]
@@ -184,18 +184,19 @@ def _page(
 
 _HEAD = """# Calibration of the verdict
 
-Made by `make calibration` from `results/calibration/measures.jsonl`, which it also makes where it
+Written by `make calibration` from `results/calibration/measures.jsonl`, which it computes where it
 is missing: compiled models of four algorithms and several groups with every option varied
-(length, notation, start marker, positions to spare, parity shown or hidden, counters, heads,
+(length, notation, start marker, spare positions, linear or hidden parity, counters, heads,
 spare layers, basis, noise up to where accuracy falls below 98%, sharpness, seed), and models that
-know nothing or parity alone. LensWeights are fitted to every other model and tried on the rest.
+have learned nothing or only parity. The weights are fitted to every other model and evaluated on
+the rest.
 """
 
-_TRAINED = """No weight was fitted to these. Their labels are ours, read as the paper reads its
-models: state and parity together in patching, probing and training (associative) or
-parity first (parity-associative); of models trained with an auxiliary parity loss
-or on parity first we know it from the training. Models called other-code were
-trained by a plain loop that shares nothing with statetrace, with other token ids,
-in the other notation, with and without a start marker. `other-code-g16` settles
-every length in its last layer at once, as counting would: the parallel algorithm
-has as good a claim to it. The run.json of all others is in `results/calibration/runs`."""
+_TRAINED = """No weight was fitted to these. We labelled them by the paper's criteria: state and
+parity appear together in patching, probing and training (associative), or parity
+comes first (parity-associative). For models trained with an auxiliary parity loss or
+on parity first, the label follows from the training. The models called other-code
+were trained by a plain loop that shares no code with statetrace, with other token
+ids, in the other notation, with and without a start marker. `other-code-g16` resolves
+every length in its last layer at once, as counting would, so parallel fits it equally
+well. The run.json of all others is in `results/calibration/runs`."""

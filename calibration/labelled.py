@@ -1,13 +1,13 @@
-"""Calibrate the verdict on models whose algorithm is known, and say how good it is.
+"""The labelled set: models whose algorithm is known, and the measures of their verdicts.
 
     python -m calibration --out FOLDER [--processes N]
 
-makes and measures a labelled set of compiled models (all options varied, three lengths, noise up to
-where accuracy falls below 98%) and models that know nothing; fits the weights on one half of them;
-tries them on the other half and on the trained models given with --trained, which no weight was
+compiles and measures a labelled set of models (all options varied, three lengths, noise up to where
+accuracy falls below 98%) and models that have not learned the task; fits the weights on one half;
+evaluates them on the other half and on the trained models given with --trained, which no weight was
 fitted to; and writes measures.jsonl, weights.json and calibration.md.
 
-Cost: about 5 s of one core per model, 225 models. Measures already in FOLDER are not made again.
+Cost: about 5 s of one core per model, 225 models. Measures already in FOLDER are reused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NOISE = {
     "parity-associative": 0.005,
     "parallel": 0.0015,
 }
-"""Noise at which accuracy falls below 98% at length 8; it is halved where it is too much."""
+"""Noise at which accuracy falls below 98% at length 8; it is halved where accuracy is lower."""
 
 OTHERS = {
     "sequential": ("S4", "A4", "A5"),
@@ -48,30 +48,31 @@ ACCURATE = 0.98
 def specs(seed: int = 0) -> list[CompileSpec]:
     """The labelled set, in a fixed order."""
     rng = np.random.default_rng(seed)
-    found = []
-    for algorithm in NOISE:
-        for length in LENGTHS:
-            for number in range(PER_CELL):
-                found.append(_spec(algorithm, length, number, rng))
+    labelled = [
+        _spec(algorithm, length, number, rng)
+        for algorithm in NOISE
+        for length in LENGTHS
+        for number in range(PER_CELL)
+    ]
     unlearned = CompileSpec(algorithm="parity-only")
     for number, length in enumerate(LENGTHS * 3):
-        found.append(dataclasses.replace(unlearned, length=length, seed=number))
+        labelled.append(dataclasses.replace(unlearned, length=length, seed=number))
     # so much noise that the algorithm is lost
-    found += [dataclasses.replace(spec, noise=0.3) for spec in found[::PER_CELL][:12]]
-    return found
+    labelled += [dataclasses.replace(spec, noise=0.3) for spec in labelled[::PER_CELL][:12]]
+    return labelled
 
 
 def _spec(algorithm: str, length: int, number: int, rng: np.random.Generator) -> CompileSpec:
-    other = number % 4 == 3
-    group = str(rng.choice(OTHERS[algorithm])) if other else "S3"
+    other_group = number % 4 == 3
+    group = str(rng.choice(OTHERS[algorithm])) if other_group else "S3"
     if group in ("S5", "A5"):
         length = min(length, 8)  # 60 and 120 states are slow to probe
     scans = algorithm in ("sequential", "associative")
-    marker = bool(rng.integers(2)) or (algorithm == "parallel" and other)
+    marker = bool(rng.integers(2)) or (algorithm == "parallel" and other_group)
     counter = str(rng.choice(["selective", "average"])) if marker and not scans else None
-    if algorithm == "parallel" and other:
+    if algorithm == "parallel" and other_group:
         counter = "selective"
-    # an average needs units for every position and count, so it gets no positions to spare
+    # an average needs units for every position and count: no spare positions
     spare = bool(rng.integers(2)) and (scans or counter == "selective")
     return CompileSpec(
         group=group,
@@ -100,27 +101,25 @@ def label(spec: CompileSpec) -> str:
 
 
 def measured(spec: CompileSpec) -> dict[str, Any]:
-    """Compile one model, look at it, and keep what a verdict is made from."""
+    """Compile one model and collect the measures that its verdict would be based on."""
     import torch
 
-    from statetrace.lenses.compiled import check_compiled, task_of
-    from statetrace.mechanisms.collect_evidence import collect_evidence
-    from statetrace.models.compiled import compile_model
+    import statetrace as st
+    from statetrace.lenses.compiled import check_compiled
 
     torch.set_num_threads(1)
-    model = compile_model(spec)
-    accuracy = check_compiled(model, spec, 300)[0]
-    while label(spec) != "unlearned" and accuracy < ACCURATE:
+    while True:
+        model = st.compile(**dataclasses.asdict(spec))
+        accuracy = check_compiled(model.model, spec, 300)[0]
+        if label(spec) == "unlearned" or accuracy >= ACCURATE:
+            break
         spec = dataclasses.replace(spec, noise=spec.noise / 2)
-        model = compile_model(spec)
-        accuracy = check_compiled(model, spec, 300)[0]
-    task = task_of(spec)
-    about = {"spec": dataclasses.asdict(spec), "label": label(spec), "accuracy": accuracy}
-    return about | summarised(collect_evidence(model, task), task.group)
+    row = {"spec": dataclasses.asdict(spec), "label": label(spec), "accuracy": accuracy}
+    return row | summarised(model.evidence(), model.group)
 
 
 def summarised(results: Any, group: Any) -> dict[str, Any]:
-    """The numbers of a verdict without its weights: what weights are fitted to."""
+    """What weights are fitted to: the quick verdict and the measures of the full one."""
     from statetrace.mechanisms.cutoff_verdict import read_cutoffs
     from statetrace.mechanisms.evidence import NEEDED, Evidence
     from statetrace.mechanisms.verdict import measure_distances
@@ -132,17 +131,17 @@ def summarised(results: Any, group: Any) -> dict[str, Any]:
 
 
 def make(folder: Path, processes: int, limit: int | None = None) -> list[dict[str, Any]]:
-    """Measure whatever `folder` does not have yet; one line per model in measures.jsonl."""
+    """Measure the models that FOLDER/measures.jsonl lacks; it has one line per model."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "measures.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {row["number"] for row in rows}
     todo = [(i, spec) for i, spec in enumerate(specs()) if i not in done][:limit]
     with ProcessPoolExecutor(processes) as pool, file.open("a") as log:
-        waiting = {pool.submit(measured, spec): i for i, spec in todo}
-        for future in as_completed(waiting):
+        futures = {pool.submit(measured, spec): i for i, spec in todo}
+        for future in as_completed(futures):
             try:
-                row = {"number": waiting[future]} | future.result()
+                row = {"number": futures[future]} | future.result()
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise

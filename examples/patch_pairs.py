@@ -24,19 +24,20 @@ print(one.to_pandas().head())
 one.plot()
 
 # %% [markdown]
-# Thousands of pairs are as easy: arrays of element indices [pairs, length]. Half of these differ
-# from their partner by a 3-cycle, which keeps parity, half by a swap, which flips it.
+# Many pairs are as easy: arrays of element indices [pairs, length]. Half of these differ from their
+# partner by a 3-cycle, which keeps parity, half by a swap, which flips it. Parity is settled in the
+# first layer: after that, patching a short prefix brings back only the rest of the state.
 
 # %%
 rng = np.random.default_rng(0)
-actions = rng.integers(6, size=(400, 16))
+actions = rng.integers(6, size=(200, 12))
 other = actions.copy()
 swap, cycle = model.group.index("213"), model.group.index("231")
-other[:200, 0] = model.group.table[cycle, actions[:200, 0]]
-other[200:, 0] = model.group.table[swap, actions[200:, 0]]
+other[:100, 0] = model.group.table[cycle, actions[:100, 0]]
+other[100:, 0] = model.group.table[swap, actions[100:, 0]]
 
-same, opposite = model.patch(actions[:200], other[:200]), model.patch(actions[200:], other[200:])
-print("layers 0 to 6, prefix of 4 actions")
+same, opposite = model.patch(actions[:100], other[:100]), model.patch(actions[100:], other[100:])
+print("mean NLD of a patched prefix of 4 actions, layers 0 to 6")
 print("same parity    ", same.mean()[:, 3].round(2))
 print("opposite parity", opposite.mean()[:, 3].round(2))
 

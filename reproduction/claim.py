@@ -32,7 +32,7 @@ class Claim:
         says: the claim, in our words; `paper` is its number.
         recipe: the one that makes it at the paper's size.
         measure, rule: our number and what decides; a measure of one mechanism's model takes the
-            best there is (kept.py).
+            best there is (model_selection.py).
         at_size: the same from a study of the paper's size: goes first as soon as it has a number.
         ours: whether the paper gives no number to compare with, so that the rule's is our choice.
         stand_in: the recipe of smaller models that were measured in its place; "" for none.

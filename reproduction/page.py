@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable
 
-from reproduction.analysis_settings import looked_with
 from reproduction.claim import Answer, answer, size
 from reproduction.claims import PARTS
 from reproduction.figures.build import FOLDER, charts
@@ -14,8 +13,8 @@ from reproduction.measures.studies import sizes
 from reproduction.model_selection import recipe_of
 from reproduction.results import Results, Row, study_file
 from reproduction.rules import AGREES, DIFFERS, JUDGEMENTS, NOT_REACHED
+from reproduction.settings_tables import analysis_table, training_table
 from reproduction.speed import speed
-from reproduction.training_settings import trained_with
 from statetrace.studies.folder import FINISHED
 
 MARKS = {AGREES: "✅ agrees", DIFFERS: "❌ differs", NOT_REACHED: "… not reached yet"}
@@ -32,8 +31,8 @@ def page(found: Results) -> str:
     return (
         "\n".join(
             lines
-            + trained_with(found, _link)
-            + looked_with(found)
+            + training_table(found, _link)
+            + analysis_table(found)
             + _beyond(found)
             + speed(found)
             + [HOW]

@@ -92,22 +92,6 @@ class Near:
 
 
 @dataclass(frozen=True)
-class OneOf:
-    """Our number is at most `margin` from one of several."""
-
-    expected: tuple[float, ...]
-    margin: float
-    least: int = 1
-
-    def meets(self, found: Measured) -> bool | None:
-        met = [Near(one, self.margin).meets(found) for one in self.expected]
-        return True if True in met else None if None in met else False
-
-    def text(self) -> str:
-        return " or ".join(f"{one:.3g}" for one in self.expected) + f", ± {self.margin:.3g}"
-
-
-@dataclass(frozen=True)
 class AtLeast:
     bound: float
     least: int = 1

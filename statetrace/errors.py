@@ -1,7 +1,6 @@
-"""The one exception that is meant for a person to read."""
+"""The exception whose message is written for users."""
 
 
 class StatetraceError(ValueError):
-    """Bad input or an impossible request: one sentence that quotes the bad value and says what
-    would be accepted. The command line prints it and nothing else; library callers may catch it
-    as a ValueError."""
+    """Bad input or an impossible request, in one sentence that quotes the bad value and says what
+    would work. The command line prints nothing else; library callers may catch a ValueError."""

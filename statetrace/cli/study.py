@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,7 +17,9 @@ from statetrace.cli.console import note, out
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
-from statetrace.studies.grid import read_study
+
+if TYPE_CHECKING:
+    from statetrace.api import StudyResults
 
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="A study folder.")]
 
@@ -32,7 +34,7 @@ class RunByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
     def _check_file(self, word: str) -> None:
-        """A word that could be no file is a command that was misspelt."""
+        """Refuse a misspelt command; files have a suffix or exist."""
         if word.startswith("-") or Path(word).suffix or Path(word).exists():
             return
         close = difflib.get_close_matches(word, self.commands, n=1)
@@ -57,11 +59,11 @@ def run(
     out: Annotated[
         Path,
         typer.Option(
-            help="The study folder to write, or to go on with.", metavar="DIR", parser=path_named
+            help="The study folder to create or continue.", metavar="DIR", parser=path_named
         ),
     ],
     engine: Annotated[
-        str, typer.Option(help="Where its runs are trained: local processes, or ray.")
+        str, typer.Option(help="Where runs are trained: local (processes on this machine) or ray.")
     ] = "local",
     jobs: Annotated[
         int | None,
@@ -70,63 +72,60 @@ def run(
     gpus_per_run: Annotated[
         float | None,
         typer.Option(
-            metavar="X", help="Share of a GPU each run gets: 0.25 puts four on one, 0 uses none."
+            metavar="X", help="Share of a GPU per run: 0.25 puts four on one GPU, 0 uses none."
         ),
     ] = None,
     address: Annotated[
         str | None,
-        typer.Option(help="ray: an existing cluster, such as auto; else one is started here."),
+        typer.Option(help="ray: an existing cluster, such as auto (default: start one here)."),
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try cells again that had failed for good.")
+        bool, typer.Option("--retry-failed", help="Also try failed cells again.")
     ] = False,
     prepare: Annotated[
-        bool, typer.Option("--prepare", help="Write the study folder and train nothing yet.")
+        bool, typer.Option("--prepare", help="Create the study folder without training.")
     ] = False,
 ) -> None:
-    """Train every cell of a study and write one table of what came out.
+    """Train every cell of a study and write one table of results.
 
-    Can be killed at any moment and started again with the same words: cells that have ended are
-    skipped, others go on from their last checkpoint, bit for bit. Several may work on one STUDY.
+    It can be killed at any time and started again with the same command: cells that have ended are
+    skipped, others resume from their last checkpoint, bit for bit. Several such processes may share
+    one STUDY.
     """
-    from statetrace.studies.cell import check_cells
-
-    study = Study.prepare(out, read_study(file))
-    check_cells(study)
-    if retry_failed:
-        for name in study.forget_failed():
-            note(f"{name}: will be tried again")
     if prepare:
+        from statetrace.studies.run import prepare_study
+
+        study = prepare_study(file, out, retry_failed, note)
         note(f"{len(study.plan.cells):,} cells planned in {out}")
         return
-    failed = _train(study, engine, jobs, gpus_per_run, address)
-    _write_tables(study)
-    if failed:
-        raise StatetraceError(
-            f"{failed} of {len(study.plan.cells)} cells failed; `statetrace study status {out}` "
-            "says why, --retry-failed tries them again"
-        )
+    from statetrace import api
 
-
-def _train(
-    study: Study, engine: str, jobs: int | None, gpus_per_run: float | None, address: str | None
-) -> int:
-    """How many cells failed."""
-    from statetrace.studies.engines import make_pool
-    from statetrace.studies.supervise import supervise
-
-    pool = make_pool(engine, study, jobs, gpus_per_run, address)
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with study_view.StudyProgress(len(study.plan.cells)) as live:
-            states = supervise(study, pool, live.draw, note)
+        with study_view.StudyProgress() as progress:
+            results = api.study(
+                file,
+                out,
+                engine=engine,
+                jobs=jobs,
+                gpus_per_run=gpus_per_run,
+                address=address,
+                retry_failed=retry_failed,
+                on_update=progress.draw,
+                on_message=note,
+            )
     except KeyboardInterrupt:
-        note(f"stopped; the same command goes on with {study.path}")
+        note(f"stopped; the same command continues {out}")
         raise typer.Exit(130) from None
     finally:
         signal.signal(signal.SIGTERM, previous)
-    study_view.show(states)
-    return sum(one.state == "failed" for one in states)
+    study_view.show(progress.states)
+    _show_tables(results)
+    if results.failed:
+        raise StatetraceError(
+            f"{len(results.failed)} of {len(progress.states)} cells failed; `statetrace study "
+            f"status {out}` shows why, --retry-failed tries them again"
+        )
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -135,7 +134,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 @app.command("status")
 def status(study: Folder) -> None:
-    """Show how a study stands, also while it runs, from any machine that sees its folder."""
+    """Show the status of a study, also while it runs, on any machine that shares its folder."""
     from statetrace.studies.survey import Survey
 
     states = Survey(Study.existing(study)).look()
@@ -145,8 +144,10 @@ def status(study: Folder) -> None:
 
 @app.command("table")
 def table(study: Folder) -> None:
-    """Write results.parquet and .csv: a row per cell; and how often each mechanism was learned."""
-    _write_tables(Study.existing(study))
+    """Write the tables: a row per cell, and how often each mechanism was learned."""
+    from statetrace.api import StudyResults
+
+    _show_tables(StudyResults(Study.existing(study)))
 
 
 @app.command("look")
@@ -154,43 +155,32 @@ def look(
     study: Folder,
     cell: Annotated[list[str] | None, typer.Option(help="Only this cell; repeat for more.")] = None,
 ) -> None:
-    """Look at trained cells again: new verdicts and evidence of checkpoints that are still there.
+    """Evaluate trained cells again: new verdicts and evidence from their last checkpoints.
 
-    For studies whose cells were judged by an earlier version. Nothing is trained.
+    For studies that were evaluated by an earlier version. Nothing is trained.
     """
-    from statetrace.studies.reevaluate import look_again
+    from statetrace.api import StudyResults
+    from statetrace.studies.reevaluate import reevaluate
 
-    found = Study.existing(study)
-    cells = [found.cell(name) for name in cell] if cell else found.plan.cells
-    for one in cells:
-        note(look_again(found, one))
-    _write_tables(found)
+    opened = Study.existing(study)
+    for chosen in [opened.cell(name) for name in cell] if cell else opened.plan.cells:
+        note(reevaluate(opened, chosen))
+    _show_tables(StudyResults(opened))
 
 
-def _write_tables(study: Study) -> None:
-    from statetrace.studies.proportions import associations, proportions
-    from statetrace.studies.table import evidence, results, write_table
-
-    for sentence in study.damages():
+def _show_tables(results: StudyResults) -> None:
+    for sentence in results.damages:
         note(sentence)
-    rows = results(study)
-    file = write_table(rows, study.path / "results.parquet")
-    note(f"table: {file}")
-    if known := evidence(study):
-        write_table(known, study.path / "evidence.parquet")
-    for name, made in (
-        ("proportions", proportions(rows, study.plan.factors)),
-        ("associations", associations(rows, study.plan.factors)),
-    ):
-        if made:
-            write_table(made, study.path / f"{name}.parquet")
-            out.print(study_view.plain(name, made))
+    note(f"table: {results.path / 'results.parquet'}")
+    for name in ("proportions", "associations"):
+        if name in results.tables:
+            out.print(study_view.plain(name, results.tables[name]))
 
 
 @app.command("slurm")
 def slurm(
     study: Folder,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Tasks at the same time.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="Most tasks at once.")] = None,
     time: Annotated[str, typer.Option(help="Time limit of a task.")] = "24:00:00",
     memory: Annotated[str, typer.Option(help="Memory of a task.")] = "16G",
     gpus: Annotated[int, typer.Option(metavar="N", help="GPUs of a task.")] = 0,
@@ -201,33 +191,31 @@ def slurm(
 ) -> None:
     """Write STUDY/slurm.sh, an array job with the study's cells.
 
-    `statetrace study FILE --out STUDY --prepare` makes the folder without training anything.
+    `statetrace study FILE --out STUDY --prepare` creates the folder without training.
     """
     from statetrace.studies.slurm import SlurmSpec, script
 
-    found = Study.existing(study)
+    opened = Study.existing(study)
     program = shutil.which("statetrace") or "statetrace"
     spec = SlurmSpec(jobs, time, memory, gpus, tuple(directive or ()), program)
-    file = found.path / "slurm.sh"
-    file.write_text(script(found, spec))
+    file = opened.path / "slurm.sh"
+    file.write_text(script(opened, spec))
     file.chmod(0o755)
-    note(f"{len(found.plan.cells):,} cells: sbatch {file}")
+    note(f"{len(opened.plan.cells):,} cells: sbatch {file}")
 
 
 @app.command("work")
 def work(
     study: Folder,
-    cell: Annotated[
-        list[str] | None, typer.Option(help="A cell to look at first, and alone; repeat.")
-    ] = None,
+    cell: Annotated[list[str] | None, typer.Option(help="Only this cell; repeat for more.")] = None,
     then_others: Annotated[
-        bool, typer.Option("--then-others", help="After these, help with the other cells.")
+        bool, typer.Option("--then-others", help="Then continue with all other cells.")
     ] = False,
     with_parent: Annotated[
         bool, typer.Option("--with-parent", help="Stop when the process that started this ends.")
     ] = False,
 ) -> None:
-    """Be one worker: do cells until none is left to claim. Engines and array jobs start these."""
+    """Run one worker: process cells until none is left. Engines and array jobs start these."""
     from statetrace.studies import worker
 
     stopping: list[int] = []
@@ -236,16 +224,16 @@ def work(
     def stop() -> bool:
         return bool(stopping) or (with_parent and os.getppid() != parent)
 
-    found = Study.existing(study)
+    opened = Study.existing(study)
     handlers = {
-        number: signal.signal(number, lambda got, _: stopping.append(got))
+        number: signal.signal(number, lambda received, _: stopping.append(received))
         for number in (signal.SIGTERM, signal.SIGINT)
     }
     try:
         if cell:
-            worker.work(found, stop, cell, note)
+            worker.work(opened, stop, cell, note)
         if not cell or then_others:
-            worker.work(found, stop, told=note)
+            worker.work(opened, stop, on_message=note)
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""`statetrace train`: from a recipe to a run folder."""
+"""`statetrace train`: train a recipe into a run folder."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def train(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print the resolved recipe and its cost, no more."),
+        typer.Option("--dry-run", help="Only print the resolved recipe and its estimated cost."),
     ] = False,
     given: dict[str, Any],
 ) -> None:
-    """Train a model to say the state after every action.
+    """Train a model to predict the state after every action.
 
-    Settings come from the RECIPE, if one is given, and from the options below, which win. Without
-    either they are the paper's. The run folder receives checkpoints that any Hugging Face user can
-    load, and the accuracy by length in metrics.jsonl. A recipe may be a chain of stages, such as a
-    topic model before the task; recipes/regimes has one of each kind.
+    Settings come from the RECIPE, if there is one, and from the options below, which override it.
+    The defaults are the paper's. The run folder receives Hugging Face checkpoints, and the accuracy
+    by length in metrics.jsonl. A recipe may have several stages, such as a topic model before the
+    task; recipes/regimes has one of each kind.
 
     Several processes: torchrun --nproc-per-node 2 -m statetrace train ...
     """
@@ -62,14 +62,14 @@ def train(
         _show_cost(resolved)
         return
     if out is None:
-        raise StatetraceError("no run folder was given; say where to write with --out RUN")
+        raise StatetraceError("--out is missing; give the run folder to write")
     from statetrace.training.loop import train as run_training
 
     if int(os.environ.get("RANK", 0)):
-        run_training(resolved, Run(out), Callback(), resume)  # the leading process speaks for all
+        run_training(resolved, Run(out), Callback(), resume)  # only the leading process reports
         return
-    with TrainingProgress() as live:
-        outcome = run_training(resolved, Run(out), live, resume)
+    with TrainingProgress() as progress:
+        outcome = run_training(resolved, Run(out), progress, resume)
     if not outcome.finished:
         stage = "" if outcome.stage is None else f" of stage {outcome.stage}"
         where = f"step {outcome.step:,}{stage}"
@@ -96,27 +96,28 @@ def _show_cost(recipe: Recipe) -> None:
         for stage in cost.stages:
             table.add_row(f"  {stage.name}", _stage(stage))
     table.add_row("tokens", f"{cost.tokens:,}")
-    table.add_row("arithmetic", f"{cost.flops:.2e} floating-point operations")
+    table.add_row("compute", f"{cost.flops:.2e} floating-point operations")
     table.add_row("memory", f"{_bytes(cost.memory)} for weights and optimizer, plus activations")
     table.add_row("disk", f"{cost.checkpoints:,} checkpoints of {_bytes(cost.checkpoint)}")
     if cost.step_seconds is None:
-        table.add_row("time", "not measured: the model needs too much of this machine's memory")
+        table.add_row("time", "not measured: the model is too large for this machine's memory")
     else:
         total = cost.step_seconds * cost.steps
         table.add_row(
-            "time", f"{_duration(total)} here, at {1000 * cost.step_seconds:.3g} ms a step"
+            "time",
+            f"{_duration(total)} on this machine, at {1000 * cost.step_seconds:.3g} ms a step",
         )
     out.print(table)
 
 
 def _stage(stage: StageCost) -> str:
-    """One line on a stage: how much, how long, and whether it may end earlier."""
-    words = [f"{stage.steps:,} of {stage.batch:,} x {stage.tokens_each} tokens"]
+    """The cost of a stage in one line."""
+    parts = [f"{stage.steps:,} of {stage.batch:,} x {stage.tokens_each} tokens"]
     if stage.step_seconds is not None:
-        words.append(_duration(stage.step_seconds * stage.steps))
+        parts.append(_duration(stage.step_seconds * stage.steps))
     if stage.may_end_early:
-        words.append("less where it ends early")
-    return ", ".join(words)
+        parts.append("less if it ends early")
+    return ", ".join(parts)
 
 
 def _bytes(n: float) -> str:
@@ -185,13 +186,13 @@ class TrainingProgress(Callback):
         self._progress.update(self._bar, completed=step, numbers=self._numbers())
 
     def on_evaluation(self, record: dict[str, Any]) -> None:
-        found = record["accuracy"]
-        self._accuracy |= found
+        accuracy = record["accuracy"]
+        self._accuracy |= accuracy
         self._progress.update(self._bar, numbers=self._numbers())
         if not err.is_terminal:
-            shares = ", ".join(f"{what} {share:.1%}" for what, share in found.items())
-            value = f"loss {record['loss']:.4f}" if "loss" in record else " " * 11
-            note(f"step {record['step']:>7,}  {value}  right: {shares}")
+            shares = ", ".join(f"{what} {share:.1%}" for what, share in accuracy.items())
+            loss = f"loss {record['loss']:.4f}" if "loss" in record else " " * 11
+            note(f"step {record['step']:>7,}  {loss}  accuracy: {shares}")
 
     def on_message(self, message: str) -> None:
         note(message)

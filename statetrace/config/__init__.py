@@ -1,1 +1,1 @@
-"""Checked settings, the TOML they are read from, and the command-line options made from them."""
+"""Checked settings, the TOML they are read from, and command-line options generated from them."""

@@ -28,7 +28,7 @@ def setting(default: Any, help: str, flag: str | None = None) -> Any:
 class TaskSettings:
     """The task and its data."""
 
-    group: str = setting("S3", "The group: S5, A5, Z60, D6, or a product such as A4xZ5.")
+    group: str = setting("S3", "The group: S5, A4xZ5, ..., a .json file or module:name.")
     length: int = setting(100, "Actions per training sequence.")
     notation: str = setting(
         "moves",
@@ -132,9 +132,11 @@ class TrainingSettings:
     beta2: float = setting(0.999, "AdamW's second-moment decay.")
     clip: float = setting(1.0, "Maximum gradient norm; 0 disables clipping.")
     stop_at: float | None = setting(
-        None, "End early, at the first evaluation with this accuracy (such as 0.995)."
+        None, "End early, at the first evaluation with at least this accuracy (0.995)."
     )
-    stop_loss: float | None = setting(None, "End early, at the first evaluation with this loss.")
+    stop_loss: float | None = setting(
+        None, "End early, at the first evaluation with at most this loss."
+    )
     seed: int = setting(0, "Seed of data order, dropout and (without init_seed) initial weights.")
     device: str = setting("auto", "auto, cpu or cuda.")
     threads: int | None = setting(

@@ -32,6 +32,6 @@ def open_model(
     if not str(name).startswith(ZOO):
         Run.existing(Path(name))
     model = load(str(name), step=step, device=device, on_message=tell)
-    given = {"device": (device, "auto"), "step": (step, None)}
-    options = {key: value for key, (value, default) in given.items() if value != default}
+    arguments = {"device": (device, "auto"), "step": (step, None)}
+    options = {key: value for key, (value, default) in arguments.items() if value != default}
     return make_session(model.loaded, str(name), options, seed, progress)

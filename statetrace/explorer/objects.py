@@ -10,7 +10,7 @@ from statetrace.tasks import phrases
 from statetrace.tasks.phrases import Movement
 
 MOST = 7
-"""Objects that can still be told apart by colour."""
+"""Objects that colours can distinguish."""
 
 
 def movements(group: Group) -> tuple[Movement, ...] | None:

@@ -1,4 +1,4 @@
-"""From the bytes of a request to the answer, or to one sentence that says what is wrong."""
+"""Parse a request and compute its answer; a bad one is refused in one sentence."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ def parse_sequences(group: Group, sequences: ManyActions, name: str) -> Sequence
     rows = [parse_sequence(group, row, f"{name} {i}") for i, row in enumerate(many)]
     lengths = sorted({len(row) for row in rows})
     if len(lengths) != 1:
-        found = " and ".join(map(str, lengths[:3])) if lengths else "no"
-        raise StatetraceError(f"{name} has sequences of {found} actions; give one common length")
+        listed = " and ".join(map(str, lengths[:3])) or "no"
+        raise StatetraceError(f"{name} has sequences of {listed} actions; give one common length")
     actions = np.array(rows, dtype=np.int64)
     return Sequences(actions, scan(group, actions))
 

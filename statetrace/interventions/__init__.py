@@ -1,4 +1,4 @@
-"""Read and overwrite the activations of a forward pass: capture, and the patch grid."""
+"""Capture and overwrite the activations of a forward pass; patch grids."""
 
 from statetrace.interventions.capture import Edit, capture, capturing, evaluating, overwrite
 from statetrace.interventions.grid import Grid, PatchGrids, patch_grid

@@ -1,18 +1,18 @@
-"""The fast road of the patch grid: recompute only what a patch can change.
+"""Patching with cached activations: recompute only the positions that a patch can change.
 
-Why it is exact. Whatever its kind, a patch at layer l puts other vectors into the residual stream
-after block l, at the positions of its window [a, b) alone (see fullrun.py). Call the run without a
-patch *base* and the one with every position patched *full*. Models are causal, so above layer l
-    - positions before a are base's, keys and values included;
-    - if base and full agree on everything before a (a prefix), positions before b are full's;
-    - the positions that remain are recomputed, from full's vectors in the window and base's after.
-Queries, keys and values of block l + 1 depend on their own position alone and are taken from the
-two runs; in the last block only the last position is asked.
+Why it is exact. A patch of any kind at layer l changes the residual stream after block l only at
+the positions of its window [a, b) (see fullrun.py). Call the run without a patch *base* and the run
+with every position patched *full*. Models are causal, so above layer l
+    - positions before a equal those of base, including keys and values;
+    - if base and full agree before a (a prefix), positions before b equal those of full;
+    - the other positions are recomputed, from full inside the window and from base after it.
+Queries, keys and values of block l + 1 depend on their own position only and are taken from the two
+runs; the last block is computed at the last position only.
 
-Cost: a row of T prefixes at layer l takes T / 2 · (L - l - 1) block passes over T positions in
-place of T · L, and one full run; a row of windows the same. Of both inputs' runs, and of the
-row's full run, keys and values are held.
-Caveat: equal to a full forward pass up to the rounding of matrix products of other shapes.
+Cost: a row of T prefixes at layer l takes T / 2 · (L - l - 1) block passes over T positions instead
+of T · L, and one full run; a row of windows takes the same. Keys and values of both inputs and of
+the full run of a row are cached.
+Caveat: equal to a full forward pass up to the rounding of matrix products of different shapes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from statetrace.interventions.spec import Window
 from statetrace.models import Anatomy, causal_mask
 
 TOKENS_PER_PASS = {"cpu": 256, "cuda": 32768}
-"""Cells are batched up to this many positions: enough to keep the device busy, and no more, since
-all cells of a batch are recomputed from where the first of them must be."""
+"""Positions per batch of cells: enough to keep the device busy, but no more, because all cells of a
+batch are recomputed from the first position that any of them needs."""
 
 Keep = Callable[[Tensor], Tensor]
-"""Last-position logits [cells, pairs, V] -> what is kept of them [cells, pairs, K]."""
+"""Last-position logits [cells, pairs, V] -> values to keep [cells, pairs, K]."""
 
 
 @dataclass(frozen=True, order=True)
 class PatchCell:
-    """A cell that has to be computed: positions from `start` on are recomputed."""
+    """A cell to compute: positions from `start` on are recomputed."""
 
     start: int
     column: int
@@ -54,7 +54,7 @@ class PatchCell:
 
 @dataclass
 class Row:
-    """The cells of one site, by what they need."""
+    """The cells of one site, by the computation they need."""
 
     unchanged: list[int]  # columns
     all_patched: list[int]
@@ -63,10 +63,10 @@ class Row:
 
 
 class CachedPatcher:
-    """The two inputs of some pairs, run once each, and the cells of one site at a time.
+    """Runs both inputs of some pairs once and computes the cells of one site at a time.
 
     Attributes:
-        cells: most cells in one pass; halves when memory runs out.
+        cells: maximum cells per pass; halved when memory runs out.
     """
 
     def __init__(
@@ -78,8 +78,12 @@ class CachedPatcher:
         inside: bool,
         cells: int,
     ) -> None:
-        """clean, corrupted: tokens [P, T]; will there be substitutions, and sites other than the
-        residual stream?"""
+        """
+        Args:
+            clean, corrupted: tokens [P, T].
+            substitutes: whether there will be substitutions.
+            inside: whether there will be sites other than the residual stream.
+        """
         self.anatomy, self.cells = anatomy, cells
         self.pairs, self.length = clean.shape
         self.positions = torch.arange(self.length, device=clean.device)
@@ -99,7 +103,7 @@ class CachedPatcher:
         return self.corrupted.answer
 
     def row(self, site: Site, what: str, windows: Sequence[Window], keep: Keep) -> list[Tensor]:
-        """What is kept [P, K] of every cell: one site, one window each."""
+        """The kept values [P, K] of every cell of one site, one window per cell."""
         base, donor = self.clean, None
         if what == "substitution":
             base, donor = self.corrupted, self.clean
@@ -117,7 +121,7 @@ class CachedPatcher:
         return out
 
     def _changed(self, site: Site, what: str) -> list[int]:
-        """The positions at which overwriting the site can make a difference."""
+        """The positions at which overwriting the site can have an effect."""
         if what == "deletion":
             return list(range(self.length))
         if site == Site("resid", 0) or not self.different:
@@ -126,7 +130,7 @@ class CachedPatcher:
 
     def _sort(self, site: Site, changed: Sequence[int], windows: Sequence[Window]) -> Row:
         row = Row([], [], [], [])
-        top = site.layer == self.anatomy.layers  # nothing above it mixes positions any more
+        top = site.layer == self.anatomy.layers  # no attention above it
         for column, (start, stop) in enumerate(windows):
             inside = [p for p in changed if start <= p < stop]
             if not inside or (top and inside[-1] < self.length - 1):
@@ -156,17 +160,17 @@ class CachedPatcher:
         keep: Keep,
         out: list[Tensor],
     ) -> None:
-        """Compute cells, neighbours together, and put them into their columns."""
+        """Compute cells, neighbours together, and store them in their columns."""
         cells = sorted(cells)
 
         def fit(first: int) -> int:
             return self.limit // (self.pairs * (self.length - cells[first].start))
 
         def work(first: int, last: int) -> None:
-            some = cells[first:last]
-            windows = [cell.window for cell in some]
-            kept = keep(self._tail(layer, before, full, base, windows, some[0].start))
-            for cell, values in zip(some, kept, strict=True):
+            piece = cells[first:last]
+            windows = [cell.window for cell in piece]
+            logits = self._tail(layer, before, full, base, windows, piece[0].start)
+            for cell, values in zip(piece, keep(logits), strict=True):
                 out[cell.column] = values
 
         self.cells = in_pieces(len(cells), self.cells, work, fit)
@@ -180,14 +184,15 @@ class CachedPatcher:
         windows: Sequence[Window],
         start: int,
     ) -> Tensor:
-        """Logits [cells, P, V]. Positions before `start` are those of the run `before`; the others
-        begin as `full` in their cell's window and as `base` elsewhere, and are recomputed."""
+        """Logits [cells, P, V]. Positions before `start` are taken from the run `before`; the
+        others start from `full` inside the window of their cell and from `base` elsewhere, and are
+        recomputed."""
         read, n = self.anatomy, len(windows)
         positions = self.positions[start:]
         mask = causal_mask(positions, self.positions)  # [T - start, T]
-        asked = self.length - 1 if layer == read.layers - 1 else start
-        resid = self._mix(full.resid[layer], base.resid[layer], windows, asked, 1)
-        q = self._mix(full.q[layer + 1], base.q[layer + 1], windows, asked, 2)
+        queried = self.length - 1 if layer == read.layers - 1 else start
+        resid = self._mix(full.resid[layer], base.resid[layer], windows, queried, 1)
+        q = self._mix(full.q[layer + 1], base.q[layer + 1], windows, queried, 2)
         k = self._mix(full.k[layer + 1], base.k[layer + 1], windows, start, 2)
         v = self._mix(full.v[layer + 1], base.v[layer + 1], windows, start, 2)
         for block in range(layer, read.layers):
@@ -195,8 +200,8 @@ class CachedPatcher:
                 q, k, v = read.qkv(block, resid, positions)
             if block == read.layers - 1:
                 q, resid, mask = q[:, :, -1:], resid[:, -1:], mask[-1:]
-            k = self._behind(before.k[block + 1], k, n, start)
-            v = self._behind(before.v[block + 1], v, n, start)
+            k = self._extended(before.k[block + 1], k, n, start)
+            v = self._extended(before.v[block + 1], v, n, start)
             attn_out = read.attn_out(block, read.attend(block, q, k, v, mask))
             resid = read.combine(block, resid, attn_out, read.mlp_out(block, resid, attn_out))
         return read.unembed(resid)[:, -1].unflatten(0, (n, self.pairs))
@@ -204,8 +209,8 @@ class CachedPatcher:
     def _mix(
         self, full: Tensor, base: Tensor, windows: Sequence[Window], start: int, dim: int
     ) -> Tensor:
-        """[P, ...] with positions along `dim` -> [cells * P, ...] from position `start` on: full's
-        in each cell's window, base's elsewhere."""
+        """[P, ...] with positions along `dim` -> [cells * P, ...] from position `start` on: `full`
+        inside the window of each cell, `base` elsewhere."""
         base = base.narrow(dim, start, self.length - start)
         if len(windows) == 1 and windows[0][1] <= start:
             return base
@@ -217,8 +222,8 @@ class CachedPatcher:
                 cell.narrow(dim, first - start, stop - first).copy_(part)
         return mixed.flatten(0, 1)
 
-    def _behind(self, before: Tensor, fresh: Tensor, cells: int, start: int) -> Tensor:
-        """Keys or values at all positions: `before`'s up to `start`, then the fresh ones."""
+    def _extended(self, before: Tensor, fresh: Tensor, cells: int, start: int) -> Tensor:
+        """Keys or values at all positions: those of `before` up to `start`, then the fresh ones."""
         if start == 0:
             return fresh
         shape = (cells, self.pairs, before.shape[1], start, before.shape[3])

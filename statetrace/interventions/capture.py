@@ -1,11 +1,10 @@
-"""Read and overwrite activations with hooks: the plain road, for every causal language model.
+"""Capture and overwrite activations with hooks, for every causal language model.
 
-Purpose: `capture` reads, `overwrite` edits; both put hooks on the model's own modules for as long
-as a `with` block lasts and take them off however it ends, so that an exception leaves nothing
-behind.
-Cost: one full forward pass; nothing is reused (grid.py does that).
-Caveat: the model is run as it is, dropout included: see `evaluating`. Edits of one module apply in
-the order they were given.
+Purpose: `capture` reads activations, `overwrite` edits them. Both register hooks on modules of the
+model for the duration of a `with` block and always remove them, also after an exception.
+Cost: one full forward pass; nothing is reused (see grid.py for that).
+Caveat: the model runs in its current mode, dropout included: see `evaluating`. Edits of one module
+apply in their order.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from statetrace.interventions.sites import Site, check_sites
 from statetrace.models import Anatomy, anatomy
 
 Edit = Callable[[Tensor], Tensor]
-"""An activation, [B, T, D] or [B, T, head_width] for a head, -> what the model uses instead."""
+"""An activation, [B, T, D] or [B, T, head_width] for a head -> the activation to use instead."""
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """No gradients and no dropout inside; every module's own mode is put back afterwards."""
+    """Evaluate without gradients and dropout; the mode of every module is restored afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
@@ -39,7 +38,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def overwrite(model: nn.Module, edits: Mapping[Site, Edit]) -> Iterator[None]:
-    """Every forward pass inside the block uses the edited activations."""
+    """Use edited activations in every forward pass inside the block."""
     reader = anatomy(model)
     check_sites(tuple(edits), reader)
     with ExitStack() as hooks:
@@ -51,27 +50,27 @@ def overwrite(model: nn.Module, edits: Mapping[Site, Edit]) -> Iterator[None]:
 
 @contextmanager
 def capturing(model: nn.Module, sites: Iterable[Site]) -> Iterator[dict[Site, Tensor]]:
-    """The dictionary it yields holds the activations of the latest forward pass in the block."""
-    found: dict[Site, Tensor] = {}
+    """Yield a dictionary with the activations of the latest forward pass inside the block."""
+    activations: dict[Site, Tensor] = {}
 
     def keep(site: Site) -> Edit:
         def edit(activation: Tensor) -> Tensor:
-            # A copy: some families go on to add to the residual stream in place.
-            found[site] = activation.detach().clone()
+            # A copy, because some families add to the residual stream in place.
+            activations[site] = activation.detach().clone()
             return activation
 
         return edit
 
     with overwrite(model, {site: keep(site) for site in sites}):
-        yield found
+        yield activations
 
 
 def capture(model: nn.Module, tokens: Tensor, sites: Iterable[Site]) -> dict[Site, Tensor]:
-    """tokens [B, T] -> the activation at each site, of one forward pass in eval mode."""
+    """tokens [B, T] -> the activation at each site in one forward pass in eval mode."""
     sites = tuple(sites)
-    with evaluating(model), capturing(model, sites) as found:
+    with evaluating(model), capturing(model, sites) as activations:
         model(tokens, use_cache=False)
-    return {site: found[site] for site in sites}
+    return {site: activations[site] for site in sites}
 
 
 def _hook(reader: Anatomy, site: Site, edit: Edit) -> torch.utils.hooks.RemovableHandle:
@@ -85,9 +84,9 @@ def _hook(reader: Anatomy, site: Site, edit: Edit) -> torch.utils.hooks.Removabl
         only_head = _on_slice(edit, slice(first, first + reader.head_width))
         return _edit_input(reader.attention_projection[site.layer - 1], only_head)
     modules = {"resid": reader.blocks, "attn_out": reader.attention, "mlp_out": reader.mlp}
-    found = modules[site.kind]
-    assert found is not None  # check_sites has been here
-    return _edit_output(found[site.layer - 1], edit)
+    module = modules[site.kind]
+    assert module is not None  # see check_sites
+    return _edit_output(module[site.layer - 1], edit)
 
 
 def _on_slice(edit: Edit, part: slice) -> Edit:
@@ -96,7 +95,7 @@ def _on_slice(edit: Edit, part: slice) -> Edit:
     def edited(z: Tensor) -> Tensor:
         before = z[..., part]
         after = edit(before)
-        if after is before:  # only looked at
+        if after is before:  # read only
             return z
         z = z.clone()
         z[..., part] = after

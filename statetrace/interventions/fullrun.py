@@ -1,7 +1,7 @@
-"""Runs over whole sequences on the fast road, and what they leave behind for the patch grid.
+"""Forward passes over whole sequences that cache activations for `CachedPatcher`.
 
-Cost: a run is one forward pass. Held of it, per pair, position and layer: keys and values, and
-where asked for the residual stream, the queries and the heads' z, each of width D.
+Cost: one forward pass. Cached per pair, position and layer: keys and values, and on request the
+residual stream, the queries and the z of the heads, each of width D.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statetrace.models import Anatomy
 
 @dataclass
 class FullRun:
-    """What one run leaves behind, by block 1..L. n is P, or 1 where all pairs are alike."""
+    """The cached activations of one run, by block 1..L. n is P, or 1 if all pairs are equal."""
 
     resid: dict[int, Tensor] = field(default_factory=dict)  # [n, T, D] after the block
     q: dict[int, Tensor] = field(default_factory=dict)  # [n, H, T, head_width]
@@ -28,7 +28,7 @@ class FullRun:
 
     @property
     def answer(self) -> Tensor:
-        assert self.logits is not None, "this run did not go to the end"
+        assert self.logits is not None, "this run stopped before the last layer"
         return self.logits
 
 
@@ -36,7 +36,7 @@ HOLD_ALL = frozenset({"resid", "q", "kv", "z"})
 
 
 def run_tokens(read: Anatomy, tokens: Tensor, hold: frozenset[str]) -> FullRun:
-    """tokens [P, T] -> the run, and of every block what `hold` names."""
+    """tokens [P, T] -> the run, with the activations of every block that `hold` names."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     resid = read.embed(tokens, positions)
     run = FullRun(resid={0: resid} if "resid" in hold else {})
@@ -45,8 +45,8 @@ def run_tokens(read: Anatomy, tokens: Tensor, hold: frozenset[str]) -> FullRun:
 
 
 def run_from(read: Anatomy, resid: Tensor, layer: int, to_the_end: bool) -> FullRun:
-    """The run that has `resid` [n, T, D] after block `layer`: that, the queries of the next block,
-    and the keys and values of the next block or (`to_the_end`) all blocks above."""
+    """The run with `resid` [n, T, D] after block `layer`: the queries of the next block, and the
+    keys and values of the next block or (`to_the_end`) of all blocks above."""
     run = FullRun(resid={layer: resid})
     if to_the_end:
         _continue(read, run, resid, layer, frozenset({"kv"}))
@@ -75,11 +75,11 @@ def _continue(read: Anatomy, run: FullRun, resid: Tensor, layer: int, hold: froz
 
 
 def patched_everywhere(read: Anatomy, site: Site, base: FullRun, donor: FullRun | None) -> Tensor:
-    """The residual stream after block `site.layer` with the site overwritten at every position:
-    by the donor's activations, or by zeros. [P, T, D], or [1, T, D] where all pairs are alike.
+    """The residual stream after block `site.layer` with the site overwritten at every position, by
+    the activations of `donor` or by zeros. [P, T, D], or [1, T, D] if all pairs are equal.
 
-    A patch inside a block reaches the block's output position by position, since attention lies
-    before it: whatever window is patched later, these are the vectors to put in.
+    A patch inside a block affects the output of the block position by position, because attention
+    comes before it. These vectors are therefore valid for every window.
     """
     if site.kind == "resid":
         zeros_or = torch.zeros_like(base.resid[site.layer][:1])

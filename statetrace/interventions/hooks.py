@@ -1,7 +1,7 @@
-"""The plain road of the patch grid: hooks and full forward passes, for any causal language model.
+"""Patching with hooks and full forward passes, for any causal language model.
 
-Purpose: families without a fast road. Nothing is assumed about the model but that its sites can be
-found; nothing is reused but the clean run's activations.
+Purpose: families without support for cached patching. The only assumption is that the sites of the
+model can be found; only the activations of the clean run are reused.
 Cost: one full forward pass per cell and pair, cells batched.
 """
 
@@ -20,29 +20,29 @@ from statetrace.interventions.spec import Window
 
 
 class HookPatcher:
-    """The two inputs of some pairs, run once each, and the cells of one site at a time.
+    """Runs both inputs of some pairs once and computes the cells of one site at a time.
 
     Attributes:
-        cells: most cells in one pass; halves when memory runs out.
+        cells: maximum cells per pass; halved when memory runs out.
     """
 
     def __init__(
         self, model: Any, clean: Tensor, corrupted: Tensor, donors: Sequence[Site], cells: int
     ) -> None:
-        """clean, corrupted: tokens [P, T]; donors: the sites that will be substituted."""
+        """clean, corrupted: tokens [P, T]; donors: the sites to substitute."""
         self.model, self.cells = model, cells
         self.pairs, self.length = clean.shape
         self.clean, self.corrupted = clean, corrupted
         self.limit = tokens_per_pass(clean.device)
-        with capturing(model, donors) as found:
+        with capturing(model, donors) as activations:
             self.clean_logits = self._logits(clean)  # [P, V]
-        self.found = found
+        self.activations = activations
         self.corrupted_logits = self._logits(corrupted)
 
     def row(self, site: Site, what: str, windows: Sequence[Window], keep: Keep) -> list[Tensor]:
-        """What is kept [P, K] of every cell: one site, one window each."""
+        """The kept values [P, K] of every cell of one site, one window per cell."""
         base = self.corrupted if what == "substitution" else self.clean
-        donor = self.found[site] if what == "substitution" else None
+        donor = self.activations[site] if what == "substitution" else None
         out: list[Tensor] = []
 
         def work(first: int, last: int) -> None:
@@ -60,11 +60,11 @@ class HookPatcher:
 
     def _logits(self, tokens: Tensor) -> Tensor:
         logits: Tensor = self.model(tokens, use_cache=False).logits
-        return logits[:, -1].clone()  # not a view that would keep all positions alive
+        return logits[:, -1].clone()  # a view would keep all positions in memory
 
 
 def _patch(windows: Sequence[Window], donor: Tensor | None) -> Edit:
-    """Overwrite cell i's window with donor [P, T, ...], or with zeros; activations come as
+    """Overwrite the window of each cell with donor [P, T, ...] or zeros, in activations
     [cells * P, T, ...]."""
 
     def edit(activation: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""How much fits into memory, and what to do when less did.
+"""Work in pieces that fit into memory.
 
-Purpose: work is cut into pieces sized by what is free; a piece that runs out of memory is cut in
-half and tried again, so that a wrong guess costs time and not the result.
-Caveat: on a CPU the system may end a process before an allocation fails; the guess is therefore
-careful, and halving is a second line there.
+Purpose: a piece that runs out of memory is halved and tried again, so that a wrong estimate costs
+time but not the result.
+Caveat: on a CPU the system may kill a process before an allocation fails, so estimates of the first
+piece must be conservative.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
-"""What a RuntimeError says when memory ran out; CPU allocators have no exception of their own."""
+"""Messages of RuntimeErrors that mean out of memory; CPU allocators have no exception type."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -30,9 +30,8 @@ def in_pieces(
 ) -> int:
     """Call work(start, stop) until 0..total is covered, in pieces of at most `size`.
 
-    A piece that runs out of memory is tried again at half its size, and so are all after it; only
-    a piece of one gives up. `fit(start)` may ask for a smaller piece at `start`. Returns the size
-    that was left in the end, to begin with next time.
+    A piece that runs out of memory is halved, and so are all pieces after it; a piece of size one
+    raises. `fit(start)` may limit the piece at `start` further. Returns the final size.
     """
     start = 0
     while start < total:
@@ -47,7 +46,7 @@ def in_pieces(
 
 
 def _succeeds(work: Callable[[int, int], None], start: int, stop: int) -> bool:
-    # A function of its own: the exception keeps the failed piece's tensors alive until it is gone.
+    # A separate function, because the exception keeps the tensors of the failed piece alive.
     try:
         work(start, stop)
     except (RuntimeError, MemoryError) as error:

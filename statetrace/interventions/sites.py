@@ -1,7 +1,7 @@
-"""Where in a model an activation is read or overwritten.
+"""Sites: the activations of a model that can be captured or overwritten.
 
-A `Site` names an activation as the paper and TransformerLens do, whatever the family; finding the
-module that carries it is the business of capture.py (hooks) and fast.py (the fast road).
+A `Site` names an activation as the paper and TransformerLens do, for every family. capture.py finds
+the module that holds it, cached.py computes it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Site:
     """One activation of a model, at all positions.
 
     Attributes:
-        kind: "resid", the residual stream [B, T, D]; "attn_out" and "mlp_out", what attention and
-            MLP of a block add to it [B, T, D]; "head", one head's z [B, T, head_width].
+        kind: "resid", the residual stream [B, T, D]; "attn_out" and "mlp_out", the outputs of
+            attention and MLP of a block [B, T, D]; "head", the z of one head [B, T, head_width].
         layer: for "resid" 0 is the embedding and l the output of block l = 1..L; the other kinds
-            live inside block l = 1..L.
+            are inside block l = 1..L.
         head: 0..H-1 for "head", else None.
     """
 
@@ -33,11 +33,11 @@ class Site:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise StatetraceError(f"unknown site kind {self.kind!r}: use one of {', '.join(KINDS)}")
+            raise StatetraceError(f"unknown site kind {self.kind!r}; use one of {', '.join(KINDS)}")
         lowest = 0 if self.kind == "resid" else 1
         if self.layer < lowest:
             raise StatetraceError(
-                f"{self.kind} has no layer {self.layer}: its layers start at {lowest}"
+                f"{self.kind} has no layer {self.layer}; its layers start at {lowest}"
             )
         if (self.head is None) == (self.kind == "head"):
             needs = "needs a head from 0 up" if self.kind == "head" else "takes no head"
@@ -55,7 +55,7 @@ def sites_of(kind: str, anatomy: Anatomy) -> tuple[Site, ...]:
     if kind != "head":
         sites = tuple(Site(kind, layer) for layer in layers)
     else:
-        heads = range(anatomy.heads or 1)  # without attention, one site to be refused
+        heads = range(anatomy.heads or 1)  # without attention, one site for check_sites to refuse
         sites = tuple(Site(kind, layer, head) for layer in layers for head in heads)
     check_sites(sites, anatomy)
     return sites
@@ -71,16 +71,16 @@ def check_sites(sites: Sequence[Site], anatomy: Anatomy) -> None:
     }
     for site in sites:
         if holders[site.kind] is None:
-            found = [kind for kind, modules in holders.items() if modules is not None]
+            kinds = [kind for kind, modules in holders.items() if modules is not None]
             raise StatetraceError(
-                f"no {site.kind!r} was found in this {anatomy.model.config.model_type!r} model: "
-                f"use {' or '.join(found)}, or write a family file in statetrace/models/families"
+                f"no {site.kind!r} was found in this {anatomy.model.config.model_type!r} model; "
+                f"use {' or '.join(kinds)}, or register a model family"
             )
         if site.layer > anatomy.layers:
             raise StatetraceError(
-                f"the model has no site '{site}': its layers end at {anatomy.layers}"
+                f"the model has no site '{site}'; its layers end at {anatomy.layers}"
             )
         if site.head is not None and not 0 <= site.head < (anatomy.heads or 0):
             raise StatetraceError(
-                f"the model has no site '{site}': its heads are 0 to {(anatomy.heads or 0) - 1}"
+                f"the model has no site '{site}'; its heads are 0 to {(anatomy.heads or 0) - 1}"
             )

@@ -1,8 +1,8 @@
-"""What one heat map of patches consists of: which positions are overwritten where, and with what.
+"""The definition of one heat map of patches: which positions are overwritten where, and with what.
 
-Positions are counted in two ways. A *column* t is an action, 0 the first one; a *position* is a
-token of the model's input, where `offset` tokens (a start marker) come before the first action and
-every action has `stride` tokens, one unless it is a sentence.
+A *column* t is an action, 0 the first one. A *position* is a token of the input, where `offset`
+tokens (a start marker) precede the first action and every action has `stride` tokens, one unless
+actions are sentences.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from statetrace.config.checks import at_least, one_of
+from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions.sites import KINDS, Site, check_sites, sites_of
 from statetrace.models import Anatomy
@@ -23,36 +25,36 @@ Window = tuple[int, int]
 
 @dataclass(frozen=True)
 class GridSpec:
-    """One heat map: a row for each site, a column for each place to overwrite."""
+    """One heat map: a row per site, a column per window of positions to overwrite."""
 
-    where: str = "prefix"
-    """prefix: everything up to and including action t (and the start marker). suffix: from action
-    t to the one before the last. window: `window` actions from t on. context: everything but the
-    last action, one column."""
-
-    what: str = "substitution"
-    """substitution: run the corrupted input, overwrite with the clean run's activations. deletion:
-    run the clean input, overwrite with zeros."""
-
-    rows: str | tuple[Site, ...] = "resid"
-    """All sites of a kind (resid, attn_out, mlp_out, head), or a choice of sites."""
-
-    window: int = 1
-    """Actions per window."""
+    where: str = setting(
+        "prefix",
+        "Positions to overwrite. prefix: up to and including action t (and the start marker); "
+        "suffix: from action t to the second last; window: `window` actions from t on; context: "
+        "all"
+        "actions but the last, in one column.",
+    )
+    what: str = setting(
+        "substitution",
+        "substitution: run the corrupted input and overwrite with activations of the clean run; "
+        "deletion: run the clean input and overwrite with zeros.",
+    )
+    rows: str | tuple[Site, ...] = setting(
+        "resid", "All sites of a kind (resid, attn_out, mlp_out, head), or a tuple of sites."
+    )
+    window: int = setting(1, "Actions per window.")
 
     def __post_init__(self) -> None:
-        _choose("where", self.where, WHERE)
-        _choose("what", self.what, WHAT)
+        one_of("where", self.where, WHERE)
+        one_of("what", self.what, WHAT)
         if isinstance(self.rows, str):
-            _choose("rows", self.rows, KINDS)
+            one_of("rows", self.rows, KINDS)
         elif not self.rows:
-            raise StatetraceError("rows is empty: give at least one site, or the name of a kind")
-        if self.window < 1:
-            raise StatetraceError(f"window {self.window} is too narrow: it must be at least 1")
+            raise StatetraceError("rows is empty; give at least one site, or the name of a kind")
+        at_least("window", self.window, 1)
         if self.window > 1 and self.where != "window":
             raise StatetraceError(
-                f"window {self.window} has no meaning for where = {self.where!r}: "
-                "use where = 'window', or leave it at 1"
+                f"window {self.window} requires where = 'window', not {self.where!r}"
             )
 
     @staticmethod
@@ -61,15 +63,15 @@ class GridSpec:
         match = re.fullmatch(r"([a-z]+?)(\d*)-([a-z]+)(?:-([a-z_]+))?", name)
         if match is None:
             raise StatetraceError(
-                f"{name!r} names no grid: write WHERE-WHAT-ROWS such as prefix-substitution-resid "
-                "or window3-deletion-head"
+                f"{name!r} is not the name of a grid; write WHERE-WHAT-ROWS such as "
+                "prefix-substitution-resid or window3-deletion-head"
             )
         where, window, what, rows = match.groups()
         return GridSpec(where, what, rows or "resid", int(window or 1))
 
     @property
     def name(self) -> str:
-        """Short, the same for the same settings: names this grid's arrays."""
+        """A short unique name, also the prefix of the arrays of this grid."""
         width = self.window if self.where == "window" else ""
         if isinstance(self.rows, str):
             rows = self.rows
@@ -85,21 +87,21 @@ class GridSpec:
         return self.rows
 
     def windows(self, length: int, offset: int, stride: int = 1) -> tuple[Window, ...]:
-        """The positions each column overwrites, columns 0, 1, ... of `length` tokens, `stride` to
-        an action.
+        """The positions that each column overwrites, in sequences of `length` tokens with `stride`
+        tokens per action.
 
-        Suffixes start at every action but the last; windows wherever they are complete.
+        Suffixes start at every action but the last, windows wherever they are complete.
         """
         actions, rest = divmod(length - offset, stride)
         if rest:
             raise StatetraceError(
-                f"{length} tokens are not {offset} and whole actions of {stride} tokens each"
+                f"{length} tokens are not {offset} tokens and whole actions of {stride} tokens"
             )
         columns = {"prefix": actions, "suffix": actions - 1, "window": actions - self.window + 1}
         columns["context"] = min(actions - 1, 1)
         if columns[self.where] < 1:
-            what = f"a window of {self.window}" if self.where == "window" else "a " + self.where
-            raise StatetraceError(f"{actions} actions are too few for {what}: use longer sequences")
+            kind = f"a window of {self.window}" if self.where == "window" else "a " + self.where
+            raise StatetraceError(f"{actions} actions are too few for {kind}; use longer sequences")
         starts = [offset + stride * column for column in range(columns[self.where])]
         last = length - stride
         if self.where == "prefix":
@@ -109,8 +111,3 @@ class GridSpec:
         if self.where == "suffix":
             return tuple((start, last) for start in starts)
         return tuple((start, start + stride * self.window) for start in starts)
-
-
-def _choose(field: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise StatetraceError(f"{field} = {value!r} is unknown: use one of {', '.join(choices)}")

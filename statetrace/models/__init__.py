@@ -1,4 +1,4 @@
-"""Named families of language models, pretrained or from scratch, and where their parts are."""
+"""Families of language models, pretrained or from scratch, and the map of their parts."""
 
 from statetrace.models.anatomy import Anatomy, causal_mask
 from statetrace.models.build import (

@@ -1,16 +1,15 @@
-"""Where the parts of a Hugging Face model are, under the names the lenses use.
+"""The parts of a Hugging Face model, under the names the lenses use.
 
-Purpose: lenses and interventions never look into a model themselves; they ask its `Anatomy`. It
-offers two roads. The plain road is a set of modules to put hooks on and exists for every causal
-language model. The fast road (`fast = True`, families with a file of their own) reads the model
-piece by piece, at any subset of positions, by calling the model's own modules in the model's own
-order, so that `forward` reproduces the untouched model bit for bit.
+Purpose: lenses and interventions never access a model's modules directly, only its `Anatomy`. Every
+causal language model has modules for hooks. Families with a file of their own (`fast = True`) can
+also be evaluated piece by piece, at any subset of positions, by calling the model's own modules in
+its own order, so that `forward` reproduces the model bit for bit.
 
-Cost: nothing is copied; making an Anatomy is free. `attention_weights` holds L·B·H·T² numbers.
+Cost: nothing is copied. `attention_weights` holds L·B·H·T² numbers.
 
-Caveat: `model.eval()` is assumed. Bit-equality is with the `sdpa` attention that transformers uses
-by default and at equal shapes; a subset of positions agrees to rounding. transformers computes
-Llama's norms and all rotary angles in float32 even when the model is float64.
+Caveat: `model.eval()` is assumed. Bit-equality holds for the `sdpa` attention that transformers
+uses by default and at equal shapes; a subset of positions agrees up to rounding. transformers
+computes Llama's norms and all rotary angles in float32 even if the model is float64.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ class Anatomy:
 
     Attributes:
         model: the model itself.
-        fast: whether the methods of the fast road work.
+        fast: whether the model can be evaluated piece by piece.
         layers, width: number of blocks; width of the residual stream.
-        heads, head_width: None where the model has no attention.
+        heads, head_width: None if the model has no attention.
         n_kv_heads: key and value heads; equal to `heads` unless they are grouped.
-        max_length: number of positions there are, None when the model takes any length.
+        max_length: number of positions, None if the model accepts any length.
         blocks: one module per layer. Its output (or the first item of it) is resid_post [B, T, D];
             the first positional input of blocks[0] is the embedding.
-        attention: one per layer, output[0] is attn_out [B, T, D]; None if they were not found.
-        mlp: one per layer, output is mlp_out [B, T, D]; None if they were not found.
+        attention: one per layer, output[0] is attn_out [B, T, D]; None if not recognised.
+        mlp: one per layer, output is mlp_out [B, T, D]; None if not recognised.
         attention_projection: one per layer, its INPUT is the concatenated heads
-            z [B, T, H * head_width]; None if they were not found.
+            z [B, T, H * head_width]; None if not recognised.
         embedding: token ids -> vectors (positions, if they have a table, are added later).
-        final_norm: the norm before the unembedding; None if it was not found.
+        final_norm: the norm before the unembedding; None if not recognised.
         unembedding: normed residual stream -> logits.
     """
 
@@ -74,16 +73,16 @@ class Anatomy:
 
     @staticmethod
     def reads(config: Any) -> bool:
-        """Whether this class can read a model of this configuration exactly."""
+        """Whether this class reproduces a model of this configuration exactly."""
         return True
 
     @staticmethod
     def position_limit(config: Any) -> int | None:
-        """The longest sequence a model of this configuration can read, None for any."""
+        """The longest sequence a model of this configuration accepts, None for any."""
         limit = getattr(config.get_text_config(), "max_position_embeddings", None)
         return limit if isinstance(limit, int) and limit > 0 else None
 
-    # The fast road ---------------------------------------------------------------------------
+    # Piece by piece --------------------------------------------------------------------------
 
     def embed(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
         """tokens [B, T] -> the residual stream before the first block [B, T, D].
@@ -98,7 +97,7 @@ class Anatomy:
         self._plain_road_only("qkv")
 
     def scaling(self, layer: int) -> float:
-        """What q·k is multiplied with before the softmax."""
+        """The factor of q·k before the softmax."""
         self._plain_road_only("scaling")
 
     def attn_out(self, layer: int, z: Tensor) -> Tensor:
@@ -123,27 +122,27 @@ class Anatomy:
         """q [B, H, T, head_width], k and v [B, n_kv_heads, S, head_width] ->
         z [B, T, H * head_width].
 
-        mask [T, S] or [B, 1, T, S] is True where a query may look (see `causal_mask`); None means
+        mask [T, S] or [B, 1, T, S] is True where a query may attend (see `causal_mask`); None means
         causal, for queries and keys at the same positions.
         """
-        # Not at the top: it would load all of transformers' modelling code with this module.
+        # Not at the top of the file: it loads all of transformers' modelling code.
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         self._check_lengths(q, k, mask)
         assert self.attention is not None
-        # The model's own function: how it treats grouped heads differs between versions, and the
-        # kernel that torch picks with it.
+        # The model's own function: its treatment of grouped heads, and with it the kernel that
+        # torch chooses, differs between versions.
         z, _ = sdpa_attention_forward(
             self.attention[layer], q, k, v, mask, dropout=0.0, scaling=self.scaling(layer)
         )  # [B, T, H, head_width]
         return z.reshape(*z.shape[:-2], -1).contiguous()
 
     def pattern(self, layer: int, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The attention weights [B, H, T, S] that `attend` uses without showing them."""
+        """The attention weights [B, H, T, S] that `attend` uses."""
         self._check_lengths(q, k, mask)
         if mask is None:
-            here = torch.arange(q.shape[-2], device=q.device)
-            mask = causal_mask(here, here)
+            positions = torch.arange(q.shape[-2], device=q.device)
+            mask = causal_mask(positions, positions)
         k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)  # [B, H, S, head_width]
         scores = q @ k.transpose(-1, -2) * self.scaling(layer)
         if scores.dtype.itemsize < 4:
@@ -152,14 +151,14 @@ class Anatomy:
         return scores.softmax(dim=-1).to(q.dtype)
 
     def block(self, layer: int, resid: Tensor, positions: Tensor) -> Tensor:
-        """One whole block over a whole sequence: resid_pre -> resid_post, both [B, T, D]."""
+        """One block over a whole sequence: resid_pre -> resid_post, both [B, T, D]."""
         q, k, v = self.qkv(layer, resid, positions)
         attn_out = self.attn_out(layer, self.attend(layer, q, k, v))
         mlp_out = self.mlp_out(layer, resid, attn_out)
         return self.combine(layer, resid, attn_out, mlp_out)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens [B, T] -> logits [B, T, V], read piece by piece."""
+        """tokens [B, T] -> logits [B, T, V], computed piece by piece."""
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         resid = self.embed(tokens, positions)
         for layer in range(self.layers):
@@ -181,10 +180,10 @@ class Anatomy:
     # -----------------------------------------------------------------------------------------
 
     def _check_lengths(self, q: Tensor, k: Tensor, mask: Tensor | None) -> None:
-        # sdpa would quietly cut the keys off, or let a single query see everything.
+        # sdpa would silently cut off keys, or let a single query attend to all of them.
         if mask is None and q.shape[-2] != k.shape[-2]:
             raise StatetraceError(
-                f"{q.shape[-2]} queries and {k.shape[-2]} keys do not stand at the same positions: "
+                f"{q.shape[-2]} queries and {k.shape[-2]} keys are not at the same positions: "
                 "pass mask=causal_mask(query_positions, key_positions)."
             )
 
@@ -196,5 +195,5 @@ class Anatomy:
 
 
 def causal_mask(query_positions: Tensor, key_positions: Tensor) -> Tensor:
-    """[T] and [S] -> [T, S], True where the query stands at or after the key."""
+    """[T] and [S] -> [T, S], True where the query is at or after the key."""
     return query_positions[:, None] >= key_positions[None, :]

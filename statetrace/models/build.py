@@ -1,9 +1,8 @@
-"""Make the model a ModelSpec describes.
+"""Build the model that a ModelSpec describes, from scratch or from pretrained weights, with an
+embedding and unembedding for the task's tokens.
 
-Purpose: one door for both kinds of model, `build`: from scratch or from pretrained weights, always
-with an embedding and unembedding of just the task's tokens.
 Cost: a 12B model from scratch needs 48 GB of memory; `parameter_count` needs none.
-Caveat: weights are drawn on the CPU, so a seed gives the same model wherever it is used later.
+Caveat: weights are drawn on the CPU, so a seed gives the same model on every device.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from statetrace.models.spec import ModelSpec
 @dataclass(frozen=True)
 class ParameterCount:
     """Attributes:
-    total: every parameter once (tied ones are one).
+    total: all parameters; tied ones count once.
     blocks: those in the blocks, without embeddings, final norm and unembedding.
     """
 
@@ -36,14 +35,14 @@ class ParameterCount:
 def build(
     spec: ModelSpec, vocab_size: int, max_length: int, seed: int, keep_vocabulary: bool = False
 ) -> Any:
-    """The model in float32 on the CPU, in eval mode; no global random state is touched.
+    """The model in float32 on the CPU, in eval mode; the global random state is not used.
 
     Args:
         vocab_size: number of tokens of the task, start marker included.
-        max_length: longest sequence it must read, start marker included. There are at least as
+        max_length: longest sequence it must accept, start marker included; it gets at least as
             many positions as published.
         seed: the same seed gives the same weights, bit for bit.
-        keep_vocabulary: of pretrained weights also keep the embedding (see `load_pretrained`).
+        keep_vocabulary: also keep the pretrained embedding (see `load_pretrained`).
     """
     vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
     if spec.pretrained is not None:
@@ -63,8 +62,8 @@ def build(
 def parameter_count(
     spec: ModelSpec, vocab_size: int, max_length: int, keep_vocabulary: bool = False
 ) -> ParameterCount:
-    """How large `build` would make it, without making it. Of a pretrained model only the
-    configuration is read (and fetched, for a hub id)."""
+    """The size of the model that `build` would create. Of a pretrained model only the configuration
+    is read (and fetched, for a hub id)."""
     vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         model = _from_config(_config(spec, vocab_size, max_length, keep_vocabulary))
@@ -76,7 +75,7 @@ def parameter_count(
 
 
 def layer_count(spec: ModelSpec) -> int:
-    """How many blocks `build` would make it of; of a pretrained model its configuration is read."""
+    """The number of blocks; of a pretrained model from its configuration."""
     if spec.pretrained is None:
         return spec.size.layers
     config = load_config(locate(spec.pretrained, weights=False))
@@ -84,7 +83,7 @@ def layer_count(spec: ModelSpec) -> int:
 
 
 def positions(spec: ModelSpec) -> int | None:
-    """How many tokens a pretrained model can read; None for as many as are wanted."""
+    """The number of positions of a pretrained model; None if any number is possible."""
     if spec.pretrained is None:
         return None
     config = load_config(locate(spec.pretrained, weights=False))
@@ -92,7 +91,7 @@ def positions(spec: ModelSpec) -> int | None:
 
 
 def check_label(spec: ModelSpec) -> None:
-    """Refuse pretrained weights of another family than the named one, as far as theirs is known."""
+    """Refuse pretrained weights of another family than the named one, if theirs is known."""
     named = size_named(spec.name)
     if spec.pretrained is None or named is None:
         return
@@ -105,7 +104,7 @@ def check_label(spec: ModelSpec) -> None:
 
 
 def attends(spec: ModelSpec) -> bool:
-    """Whether it is no recurrent model, as far as its family is known."""
+    """Whether the model has attention; assumed if its family is unknown."""
     if spec.pretrained is None:
         return spec.family.attends
     family = family_of(load_config(locate(spec.pretrained, weights=False)))
@@ -137,5 +136,5 @@ def _from_config(config: Any) -> Any:
 
 def _whole(name: str, value: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise StatetraceError(f"{name} = {value!r} is not a whole number from 1 up.")
+        raise StatetraceError(f"{name} = {value!r} is not a whole number, 1 or more.")
     return int(value)  # a numpy integer could not be written to config.json

@@ -1,10 +1,10 @@
-"""Load a Hugging Face checkpoint without ever running code that came with it.
+"""Load a Hugging Face checkpoint without ever running its code.
 
-Purpose: every road from a file to a model goes through `locate` (a folder, or a hub id fetched into
-one) and `load`, which read safetensors and JSON and nothing else: no pickles, no remote code, no
-kernels from the hub, no adapters that name another model.
+Purpose: every model is loaded by `locate` (a folder, or a hub id fetched into one) and `load`,
+which read only safetensors and JSON: no pickles, no remote code, no kernels from the hub, no
+adapters that name another model.
 Cost: the size of the weights; a hub id is downloaded once and then read from the cache.
-Caveat: half-precision checkpoints become float32, which holds every one of their values exactly.
+Caveat: half-precision checkpoints become float32, which represents their values exactly.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ TOKENIZER = "tokenizer.json"
 
 
 def load_checkpoint(folder: str | Path) -> Any:
-    """The model of a checkpoint folder as it is, in eval mode on the CPU; float64 stays float64,
-    everything else becomes float32."""
+    """The model of a checkpoint folder, in eval mode on the CPU; float64 stays float64, everything
+    else becomes float32."""
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise StatetraceError(f"there is no folder {str(folder)!r}: give {GOOD_FOLDER}.")
@@ -39,9 +39,9 @@ def load_checkpoint(folder: str | Path) -> Any:
 
 
 def locate(source: str, *, weights: bool = True) -> Path:
-    """The checked local folder of a folder name or hub id, its weights fetched or not."""
-    wanted = ["config.json", *(("model*.safetensors", WEIGHTS[1]) if weights else ())]
-    folder = _folder(source, wanted, NEEDED)
+    """The checked local folder of a folder name or hub id, with or without its weights."""
+    patterns = ["config.json", *(("model*.safetensors", WEIGHTS[1]) if weights else ())]
+    folder = _folder(source, patterns, NEEDED)
     _check_folder(folder, weights)
     return folder
 
@@ -51,15 +51,15 @@ def locate_tokenizer(source: str) -> Path:
     file = _folder(source, [TOKENIZER], TOKENIZER) / TOKENIZER
     if not file.is_file():
         raise StatetraceError(
-            f"{source!r} has no tokenizer.json: put that of its model there, or name another "
-            "folder or hub id with tokenizer."
+            f"{source!r} has no tokenizer.json: add that of its model, or set tokenizer to another "
+            "folder or hub id."
         )
     return file
 
 
-def _folder(source: str, wanted: list[str], needed: str) -> Path:
-    """A folder as it is, or that of a hub id with the files that are wanted; those without which
-    it will not do are `needed`, in words."""
+def _folder(source: str, patterns: list[str], needed: str) -> Path:
+    """A local folder, or that of a hub id with the files that match the patterns; `needed` names
+    the required ones in errors."""
     folder = Path(source).expanduser()
     if folder.is_dir():
         return folder
@@ -68,7 +68,7 @@ def _folder(source: str, wanted: list[str], needed: str) -> Path:
             f"there is no folder {source!r}: give one with {needed}, or a hub id such as "
             "'EleutherAI/pythia-160m'."
         )
-    return _fetch(source, wanted, needed)
+    return _fetch(source, patterns, needed)
 
 
 def load_config(folder: Path) -> Any:
@@ -85,7 +85,7 @@ def load_config(folder: Path) -> Any:
         raise _unreadable(folder, error) from error
     config._attn_implementation = None  # a checkpoint may name a kernel to fetch from the hub
     if hasattr(config, "use_cache"):
-        config.use_cache = False  # sequences are read whole; a cache would be a copy for nothing
+        config.use_cache = False  # whole sequences need no cache
     return config
 
 
@@ -102,18 +102,18 @@ def load(folder: Path, config: Any) -> Any:
                 trust_remote_code=False,
                 local_files_only=True,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # refused below, with a better sentence
+                ignore_mismatched_sizes=True,  # refused below, with a better message
             )
     except MemoryError:
         raise
     except Exception as error:
         raise _unreadable(folder, error) from error
-    # transformers fills these in at random.
-    unfit = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
-    if unfit:
+    # transformers would initialise these at random.
+    bad = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+    if bad:
         raise StatetraceError(
-            f"the weights in {str(folder)!r} do not fit the model in its config.json: "
-            f"{len(unfit)} tensors are missing or of another shape, among them {unfit[0]!r}."
+            f"the weights in {str(folder)!r} do not match its config.json: {len(bad)} tensors are "
+            f"missing or have another shape, such as {bad[0]!r}."
         )
     for tensor in (*model.parameters(), *model.buffers()):
         # The file is mapped into memory at whatever offset its header left, and matrix products
@@ -122,12 +122,12 @@ def load(folder: Path, config: Any) -> Any:
     return model.eval()
 
 
-def _fetch(source: str, wanted: list[str], needed: str) -> Path:
+def _fetch(source: str, patterns: list[str], needed: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
 
     try:
-        folder = snapshot_download(source, allow_patterns=wanted, ignore_patterns=["*/*"])
+        folder = snapshot_download(source, allow_patterns=patterns, ignore_patterns=["*/*"])
     except HFValidationError as error:
         raise StatetraceError(
             f"{source!r} is neither a folder nor a hub id: give a folder with {needed}, or a hub "
@@ -135,15 +135,15 @@ def _fetch(source: str, wanted: list[str], needed: str) -> Path:
         ) from error
     except Exception as error:
         raise StatetraceError(
-            f"{source!r} is no folder here, and the Hugging Face hub did not give it "
+            f"{source!r} is not a local folder, and could not be fetched from the Hugging Face hub "
             f"({_first_line(error)}): without a network, put {needed} of that model into a folder "
-            f"and name the folder instead of {source!r}."
+            f"and give that folder instead of {source!r}."
         ) from error
     return Path(folder)
 
 
 def _check_folder(folder: Path, weights: bool) -> None:
-    """Refuse what cannot be loaded safely before any library looks at it."""
+    """Refuse what cannot be loaded safely, before any library reads it."""
     name = str(folder)
     if not (folder / "config.json").is_file():
         raise StatetraceError(f"{name!r} has no config.json: give {GOOD_FOLDER}.")
@@ -154,19 +154,19 @@ def _check_folder(folder: Path, weights: bool) -> None:
         raise _unreadable(folder, error) from error
     if remote:
         raise StatetraceError(
-            f"{name!r} asks for code of its own (auto_map in its config.json names {remote[0]}), "
-            "which is never run: give a checkpoint of an architecture that transformers itself "
-            "has, without auto_map."
+            f"{name!r} requires its own code (auto_map in its config.json names {remote[0]}), "
+            "which is never run: give a checkpoint of an architecture that transformers includes, "
+            "without auto_map."
         )
     if raw.get("quantization_config"):
         raise StatetraceError(f"{name!r} is quantized: give {GOOD_FOLDER} in full precision.")
     if (folder / "adapter_config.json").is_file():
-        raise StatetraceError(f"{name!r} holds an adapter: merge it into its model, then give it.")
+        raise StatetraceError(f"{name!r} holds an adapter: merge it into its model first.")
     if weights and not any((folder / file).is_file() for file in WEIGHTS):
         pickles = sorted(file.name for file in folder.iterdir() if file.suffix in PICKLES)
-        found = f"only {pickles[0]}, a pickle" if pickles else "none at all"
+        others = f"only {pickles[0]}, a pickle" if pickles else "none at all"
         raise StatetraceError(
-            f"{name!r} has no weights in safetensors ({found}), and pickles, which can run code, "
+            f"{name!r} has no weights in safetensors ({others}), and pickles, which can run code, "
             f"are never loaded: give {GOOD_FOLDER}."
         )
 
@@ -185,7 +185,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """transformers draws a progress bar and prints a report while it loads."""
+    """Silence the progress bar and report of transformers while it loads."""
     log = transformers.utils.logging
     bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
     log.disable_progress_bar()

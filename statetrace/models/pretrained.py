@@ -1,8 +1,8 @@
-"""Pretrained weights under a new vocabulary.
+"""Pretrained weights with a new vocabulary.
 
-Purpose: keep everything a pretrained model has learned except its words. The embedding and the
-unembedding are replaced by the task's tokens, drawn from the mean and covariance of the old ones as
-transformers' own resizing does; every other weight stays as it was, bit for bit.
+Purpose: embedding and unembedding are replaced by rows for the task's tokens, drawn with the mean
+and covariance of the old ones as transformers' own resizing does; all other weights are kept bit
+for bit.
 Cost: loading the checkpoint, plus one pass over the old embedding.
 Caveat: at the default scale all tokens start very close to the mean of the old ones.
 """
@@ -41,12 +41,12 @@ def load_pretrained(
     Args:
         source: a folder with config.json and model.safetensors, or a hub id.
         vocab_size: number of tokens of the task, start marker included.
-        seed: the new rows are the same for the same seed; no global random state is touched.
-        max_length: longest sequence it must read; refused if the model has fewer positions.
+        seed: of the new rows; the global random state is not used.
+        max_length: longest sequence it must accept; refused if the model has fewer positions.
         dropout: None to keep the checkpoint's.
         scale: see COVARIANCE_SCALE; 1.0 spreads the new tokens as widely as the old ones.
-        keep_vocabulary: the task's first tokens are the model's own and keep their rows; only those
-            after them are new. The vocabulary is then never made smaller.
+        keep_vocabulary: the task's first tokens are the model's own and keep their rows; only later
+            ones are new. The vocabulary then never shrinks.
     """
     folder = locate(source)
     config = load_config(folder)
@@ -54,17 +54,17 @@ def load_pretrained(
     if keep_vocabulary:
         vocab_size = max(vocab_size, old_size)
     adapt_config(config, source, vocab_size, max_length, dropout)
-    config.get_text_config().vocab_size = old_size  # until the old weights are in
+    config.get_text_config().vocab_size = old_size  # until the old weights are loaded
     model = load(folder, config).float()
-    kept = old_size if keep_vocabulary else 0
-    _replace_vocabulary(model, vocab_size, scale, torch.Generator().manual_seed(seed), kept)
+    generator = torch.Generator().manual_seed(seed)
+    _replace_vocabulary(model, vocab_size, scale, generator, old_size if keep_vocabulary else 0)
     return model
 
 
 def adapt_config(
     config: Any, source: str, vocab_size: int, max_length: int | None, dropout: float | None
 ) -> None:
-    """Change what the task changes in a pretrained configuration, or refuse."""
+    """Adapt a pretrained configuration to the task."""
     limit = anatomy_class(config).position_limit(config)
     if max_length is not None and limit is not None and max_length > limit:
         raise StatetraceError(
@@ -83,14 +83,14 @@ def adapt_config(
     for part in {id(part): part for part in (config, config.get_text_config())}.values():
         part.vocab_size = vocab_size
         for token in ("bos_token_id", "eos_token_id", "pad_token_id"):
-            setattr(part, token, None)  # the old ids mean nothing among the task's tokens
+            setattr(part, token, None)  # the old ids have no meaning among the task's tokens
 
 
 @torch.no_grad()
 def _replace_vocabulary(
-    model: Any, size: int, scale: float, generator: torch.Generator, kept: int = 0
+    model: Any, size: int, scale: float, generator: torch.Generator, keep: int = 0
 ) -> None:
-    """New rows for all tokens but the first `kept`."""
+    """New rows for all tokens but the first `keep`."""
     old_in, old_out = model.get_input_embeddings(), model.get_output_embeddings()
     if not isinstance(old_in, nn.Embedding) or not isinstance(old_out, nn.Linear):
         raise StatetraceError(
@@ -100,19 +100,19 @@ def _replace_vocabulary(
     tied = old_out.weight is old_in.weight
 
     def rows(old: Tensor) -> Tensor:
-        if size == kept:
+        if size == keep:
             return old.clone()
-        return torch.cat([old[:kept], _draw(old, size - kept, scale, generator)])
+        return torch.cat([old[:keep], _draw(old, size - keep, scale, generator)])
 
     rows_in = rows(old_in.weight)
     rows_out = rows_in if tied else rows(old_out.weight)
     bias = None if old_out.bias is None else rows(old_out.bias[:, None])[:, 0]
 
-    with torch.random.fork_rng(devices=[]):  # it fills the rows it makes before we overwrite them
+    with torch.random.fork_rng(devices=[]):  # it draws random rows, which are overwritten below
         model.resize_token_embeddings(size, mean_resizing=False)
     new_in, new_out = model.get_input_embeddings(), model.get_output_embeddings()
     new_in.weight.copy_(rows_in)
-    new_in.padding_idx = None  # an embedding never trains the row of its padding token
+    new_in.padding_idx = None  # the row of a padding token would never be trained
     if not tied:
         new_out.weight.copy_(rows_out)
     if bias is not None:
@@ -125,8 +125,8 @@ def _replace_vocabulary(
 def _draw(old: Tensor, rows: int, scale: float, generator: torch.Generator) -> Tensor:
     """[n, D] -> [rows, D] from N(mean, scale * covariance) of the old rows.
 
-    Noise times the centred rows themselves, over sqrt(n), has exactly their covariance and exists
-    also where that is singular, which transformers has to give up on.
+    Noise times the centred rows, over sqrt(n), has exactly their covariance, and works for singular
+    ones too, unlike transformers' resizing.
     """
     old = old.float()
     mean = old.mean(dim=0)

@@ -1,1 +1,1 @@
-"""Many runs: a grid of recipes, the engines that train them, and one table of what came out."""
+"""Many runs: a grid of recipes, the engines that train them, and one table of results."""

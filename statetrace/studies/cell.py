@@ -1,11 +1,11 @@
-"""One cell: train its run, look at it early, train on, look again.
+"""One cell: train its run to the early evaluation, evaluate, train to the end, evaluate again.
 
-The early look stops the run at that step, with a checkpoint, and resumes it: runs resume bit for
-bit, so the weights that come out are those of a run that was never stopped.
+The run stops at the early step with a checkpoint and is then resumed. Runs resume bit for bit, so
+the final weights are those of an uninterrupted run.
 
-Cost: that of its run, and of two measurements.
-Caveat: a cell may be done in several sittings by several workers; each step here asks first whether
-an earlier sitting has done it.
+Cost: the run, and two evaluations.
+Caveat: several workers may process a cell one after the other; each step first checks whether an
+earlier worker has done it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from statetrace.training.callback import Callback
 
 Stop = Callable[[], bool]
 Work = Callable[[Study, Cell, Stop], dict[str, Any] | None]
-"""What is done with a cell: returns what the table should say, or None where it was stopped."""
+"""Processes a cell: returns its row of the table, or None where it was stopped."""
 
 
 class Until(Callback):
-    """Stops a run when asked to, or behind a step of its last stage."""
+    """Stops a run on request, or after a step of its last stage."""
 
     def __init__(self, step: int | None, stop: Stop) -> None:
         self._until, self._stop, self._done, self._last = step, stop, 0, True
@@ -46,30 +46,31 @@ class Until(Callback):
 
 
 def train_cell(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
-    """From wherever the cell stands to its end."""
-    from statetrace.studies.evaluate import measure
+    """Train and evaluate a cell, from its last checkpoint to its end."""
+    from statetrace.studies.evaluate import evaluate_checkpoint
     from statetrace.training.loop import train
 
-    recipe, rules, run = Recipe.of(dict(cell.recipe)), study.plan.rules, study.run(cell)
+    recipe, run = Recipe.of(dict(cell.recipe)), study.run(cell)
+    settings = study.plan.settings
     device = recipe.training.device
     last = recipe.stages[-1]
-    full = rules.verdict == "full"
+    full = settings.verdict == "full"
     early = study.early(cell)
-    if early is None and rules.early < last.training.steps:
-        step = rules.early
+    if early is None and settings.early < last.training.steps:
+        step = settings.early
         if checkpoint_damage(run.checkpoint(step)) is not None:
             reached = train(recipe, run, Until(step, stop), resume=True)
             if not reached.finished and (reached.stage != last.label or reached.step < step):
                 return None
             step = reached.step
-        early = measure(run, step, device, full and not rules.train_on)
+        early = evaluate_checkpoint(run, step, device, full and not settings.train_on)
         study.write_early(cell, early)
-    if early is not None and not rules.train_on:
+    if early is not None and not settings.train_on:
         return row(run, early, early)
     outcome = train(recipe, run, Until(None, stop), resume=True)
     if not outcome.finished:
         return None
-    return row(run, early, measure(run, outcome.step, device, full))
+    return row(run, early, evaluate_checkpoint(run, outcome.step, device, full))
 
 
 def row(run: Run, early: dict[str, Any] | None, final: dict[str, Any]) -> dict[str, Any]:
@@ -84,8 +85,7 @@ def row(run: Run, early: dict[str, Any] | None, final: dict[str, Any]) -> dict[s
 
 
 def do_nothing(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
-    """A cell that costs nothing, to see what the machinery around it costs; it leaves a line each
-    time it is done, which says whether the cell had ended before."""
+    """For measuring overhead: writes one line, which records whether the cell had ended before."""
     repeated = study.outcome(cell) is not None
     with (study.path / "cells" / f"{cell.name}.done").open("a") as file:
         file.write(f"{os.getpid()} {'repeated' if repeated else 'open'}\n")
@@ -96,20 +96,19 @@ KINDS: dict[str, Work] = {"train": train_cell, "nothing": do_nothing}
 
 
 def check_cells(study: Study) -> None:
-    """Refuse models and groups that do not exist before anything is trained: a study of a thousand
-    cells should not find out one by one."""
+    """Refuse models and groups that do not exist, for all cells before any is trained."""
     from statetrace.groups import group
     from statetrace.models.from_recipe import model_spec
 
-    if study.plan.rules.work != "train":
+    if study.plan.settings.work != "train":
         return
-    seen = set()
+    checked = set()
     for cell in study.plan.cells:
         recipe = Recipe.of(dict(cell.recipe))
         key = (recipe.model.__class__, str(recipe.model), recipe.task.group, recipe.task.notation)
-        if key in seen:
+        if key in checked:
             continue
-        seen.add(key)
+        checked.add(key)
         try:
             model_spec(recipe)
             group(recipe.task.group, recipe.task.notation)

@@ -1,20 +1,21 @@
-"""The study folder: all that drivers, workers and people share, on one machine or many.
+"""The study folder, which drivers, workers and people share, on one machine or many.
 
     STUDY/study.json            the plan: every cell with its whole recipe
-    STUDY/cells/NAME/           a run folder like any other
-    STUDY/claims/NAME.N         who works on a cell, or did (claims.py)
-    STUDY/early/NAME.json       what was measured at the early verdict
-    STUDY/failures/NAME.json    what went wrong, try by try
-    STUDY/outcomes/NAME.json    how it ended; a cell that has one is never trained again, but one
-                                whose outcome is damaged is taken up at its last checkpoint
-    STUDY/results.*             the table (table.py); evidence.*, what its verdicts rest on
+    STUDY/cells/NAME/           the run folder of a cell
+    STUDY/claims/NAME.N         leases: who works on a cell, or did (leases.py)
+    STUDY/early/NAME.json       the early evaluation
+    STUDY/failures/NAME.json    failed attempts, with the reason for each
+    STUDY/outcomes/NAME.json    how it ended; a cell with an outcome is never trained again. If the
+                                outcome is damaged, the cell resumes at its last checkpoint
+    STUDY/results.*             the table (table.py); evidence.*, the evidence of its verdicts
 
 Cost: a few small files per cell; needs no torch.
-Caveat: on several machines the folder must be on a file system all of them see.
+Caveat: several machines must share the folder on one file system.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -30,12 +31,12 @@ from statetrace.studies.grid import Cell, StudyPlan
 
 FINISHED, FAILED = "finished", "failed"
 
-REMADE = {
-    "outcomes": "the study, run again, makes it anew from the last checkpoint",
-    "early": "the study, run again, measures anew",
+REPAIRS = {
+    "outcomes": "run the study again to restore it from the last checkpoint",
+    "early": "run the study again to repeat the evaluation",
     "failures": "earlier failures are not counted",
 }
-"""What becomes of a file of a cell that cannot be read."""
+"""What happens to a damaged file of a cell."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,14 @@ class Study:
     def existing(path: Path) -> Study:
         if not (path / "study.json").is_file():
             raise StatetraceError(
-                f"'{path}' holds no study: there is no study.json in it; "
-                f"`statetrace study FILE --out {path}` begins one"
+                f"'{path}' is not a study folder: it has no study.json; "
+                f"`statetrace study FILE --out {path}` creates one"
             )
         return Study(path.resolve())
 
     @staticmethod
     def prepare(path: Path, plan: StudyPlan) -> Study:
-        """Begin a study, or take one up: it may have grown since, but not have changed."""
+        """Create a study, or continue one: cells may have been added, but not changed."""
         study = Study(path.resolve())
         if (path / "study.json").is_file():
             _check_grown(path, study.plan, plan)
@@ -89,8 +90,8 @@ class Study:
         return Run(self.path / "cells" / cell.name)
 
     def ended(self) -> set[str]:
-        """Names of the cells that have an outcome: one look at one directory, and one at each
-        outcome the first time, as a damaged one counts for nothing."""
+        """Names of the cells that have an outcome. Lists one directory, and reads each outcome the
+        first time, because a damaged one does not count."""
         names = {
             entry.name.removesuffix(".json")
             for entry in os.scandir(self.path / "outcomes")
@@ -101,48 +102,48 @@ class Study:
 
     @cached_property
     def _sound(self) -> set[str]:
-        """Names of the cells whose outcome was read and found whole."""
+        """Names of the cells whose outcome was read and is valid."""
         return set()
 
     def outcome(self, cell: Cell) -> dict[str, Any] | None:
-        """How a cell ended; None where it has not, or where that cannot be read."""
+        """How a cell ended; None where it has not, or where the file is damaged."""
         return self._outcome(cell.name)
 
     def _outcome(self, name: str) -> dict[str, Any] | None:
-        found = _read(self.path / "outcomes" / f"{name}.json")
-        return found if _is_outcome(found) else None
+        record = _read(self.path / "outcomes" / f"{name}.json")
+        return record if _is_outcome(record) else None
 
     def damaged(self, cell: Cell) -> str | None:
-        """Which of a cell's files cannot be read, and what becomes of it, as a sentence."""
-        readers: dict[str, Callable[[Any], bool]] = {
+        """Which of a cell's files is damaged, and what follows, as a sentence."""
+        checks: dict[str, Callable[[Any], bool]] = {
             "outcomes": _is_outcome,
-            "early": _is_measured,
+            "early": _is_evaluation,
             "failures": _is_failures,
         }
-        for folder, holds in readers.items():
+        for folder, is_valid in checks.items():
             file = self.path / folder / f"{cell.name}.json"
-            if file.exists() and not holds(_read(file)):
-                return f"{file} is damaged; {REMADE[folder]}"
+            if file.exists() and not is_valid(_read(file)):
+                return f"{file} is damaged; {REPAIRS[folder]}"
         return None
 
     def damages(self) -> list[str]:
-        """What `damaged` says of the cells that have not ended."""
-        over = self.ended()
-        cells = [cell for cell in self.plan.cells if cell.name not in over]
-        return [said for cell in cells if (said := self.damaged(cell)) is not None]
+        """The sentences of `damaged` about cells that have not ended."""
+        ended = self.ended()
+        cells = [cell for cell in self.plan.cells if cell.name not in ended]
+        return [sentence for cell in cells if (sentence := self.damaged(cell)) is not None]
 
     def end(self, cell: Cell, state: str, about: dict[str, Any]) -> None:
         tries = len(self.failures(cell)) + (state == FINISHED)
         record = {"state": state, "tries": tries, "when": now(), **about}
         write_json(self.path / "outcomes" / f"{cell.name}.json", record)
 
-    def replace_final(self, cell: Cell, measured: dict[str, Any]) -> None:
-        """What a cell that has ended is found to be by a later look."""
-        record = (self.outcome(cell) or {}) | {"final": measured, "looked": now()}
+    def replace_final(self, cell: Cell, evaluation: dict[str, Any]) -> None:
+        """Store a later evaluation of a cell that has ended."""
+        record = (self.outcome(cell) or {}) | {"final": evaluation, "looked": now()}
         write_json(self.path / "outcomes" / f"{cell.name}.json", record)
 
     def forget_failed(self) -> list[str]:
-        """Let failed cells be tried again, from their last checkpoint; their names."""
+        """Let failed cells be tried again from their last checkpoint; returns their names."""
         failed = [cell for cell in self.plan.cells if self._failed(cell)]
         for cell in failed:
             (self.path / "failures" / f"{cell.name}.json").unlink(missing_ok=True)
@@ -154,42 +155,38 @@ class Study:
         return outcome is not None and outcome["state"] == FAILED
 
     def early(self, cell: Cell) -> dict[str, Any] | None:
-        found = _read(self.path / "early" / f"{cell.name}.json")
-        return found if _is_measured(found) else None
+        record = _read(self.path / "early" / f"{cell.name}.json")
+        return record if _is_evaluation(record) else None
 
-    def write_early(self, cell: Cell, measured: dict[str, Any]) -> None:
-        write_json(self.path / "early" / f"{cell.name}.json", measured)
+    def write_early(self, cell: Cell, evaluation: dict[str, Any]) -> None:
+        write_json(self.path / "early" / f"{cell.name}.json", evaluation)
 
     def failures(self, cell: Cell) -> list[dict[str, Any]]:
-        found = _read(self.path / "failures" / f"{cell.name}.json")
-        return list(found) if _is_failures(found) else []
+        records = _read(self.path / "failures" / f"{cell.name}.json")
+        return list(records) if _is_failures(records) else []
 
     def add_failure(self, cell: Cell, why: str, worker: str, died: bool = False) -> None:
-        """One more thing that went wrong; `died` where it took its worker with it."""
+        """Record a failed attempt; `died` where its worker died too."""
         record: dict[str, Any] = {"why": why, "at": self.position(cell), "worker": worker}
         record |= {"died": died, "when": now()}
         file = self.path / "failures" / f"{cell.name}.json"
         write_json(file, [*self.failures(cell), record])
 
     def gave_up(self, cell: Cell) -> bool:
-        """Whether a cell failed more often than it may without getting any further: one whose
-        machines are taken away again and again, but which advances, has not failed."""
-        places = [failure["at"] for failure in self.failures(cell)]
-        stuck = 0
-        for place in reversed(places):
-            if place != places[-1]:
-                break
-            stuck += 1
-        return stuck > self.plan.rules.retries
+        """Whether a cell used up its retries without progress between them. A cell that advances
+        between crashes, for example on preempted machines, has not failed."""
+        positions = [failure["at"] for failure in self.failures(cell)]
+        stuck = list(itertools.takewhile(lambda at: at == positions[-1], reversed(positions)))
+        return len(stuck) > self.plan.settings.retries
 
     def position(self, cell: Cell) -> str:
-        """How far a cell got: its newest checkpoints, stage by stage."""
+        """The newest checkpoint of every stage of a cell."""
         run = self.run(cell)
         stages = run.path / "stages"
         names = sorted(path.name for path in stages.iterdir()) if stages.is_dir() else []
         homes = [*((name, run.stage(name)) for name in names), ("", run)]
         newest = [(name, home.checkpoints()[-1:]) for name, home in homes]
-        return " ".join(f"{name}:{found[0][0]}" for name, found in newest if found)
+        return " ".join(f"{name}:{last[0][0]}" for name, last in newest if last)
 
 
 def _check_grown(path: Path, before: StudyPlan, after: StudyPlan) -> None:
@@ -197,44 +194,44 @@ def _check_grown(path: Path, before: StudyPlan, after: StudyPlan) -> None:
     for cell in before.cells:
         if cell.name not in cells:
             raise StatetraceError(
-                f"'{path}' has a cell '{cell.name}' that the study file no longer has; "
-                "a study may grow but not shrink, so put it back or choose another --out"
+                f"'{path}' has a cell '{cell.name}' that is missing from the study file; "
+                "cells may be added but not removed: restore it, or choose another --out"
             )
         if cells[cell.name].recipe != cell.recipe:
             raise StatetraceError(
                 f"cell '{cell.name}' of '{path}' was planned with other settings; "
-                "put them back, or choose another --out"
+                "restore them, or choose another --out"
             )
-    if before.rules != after.rules:
+    if before.settings != after.settings:
         raise StatetraceError(
-            f"'{path}' was planned with {before.rules}, not {after.rules}; "
-            "put them back, or choose another --out"
+            f"'{path}' was planned with {before.settings}, not {after.settings}; "
+            "restore them, or choose another --out"
         )
 
 
 def _read(file: Path) -> Any:
-    """None where there is no such file, or no JSON in it."""
+    """None where the file is missing or not JSON."""
     try:
         return json.loads(file.read_text())
     except (FileNotFoundError, ValueError):
         return None
 
 
-def _is_outcome(found: Any) -> bool:
-    if not isinstance(found, dict):
+def _is_outcome(record: Any) -> bool:
+    if not isinstance(record, dict):
         return False
-    return found.get("state") == FAILED or (
-        found.get("state") == FINISHED and isinstance(found.get("final"), dict)
+    return record.get("state") == FAILED or (
+        record.get("state") == FINISHED and isinstance(record.get("final"), dict)
     )
 
 
-def _is_measured(found: Any) -> bool:
-    return isinstance(found, dict) and "step" in found
+def _is_evaluation(record: Any) -> bool:
+    return isinstance(record, dict) and "step" in record
 
 
-def _is_failures(found: Any) -> bool:
-    return isinstance(found, list) and all(
-        isinstance(one, dict) and {"why", "at", "died"} <= one.keys() for one in found
+def _is_failures(records: Any) -> bool:
+    return isinstance(records, list) and all(
+        isinstance(record, dict) and {"why", "at", "died"} <= record.keys() for record in records
     )
 
 

@@ -3,28 +3,27 @@
     base = "../paper/s3-gpt2.toml"     # a recipe, relative to this file
     seeds = 12                         # data orders 0 to 11 (the default), or a list of them
 
-    [settings]                         # options that hold in every cell, as on the command line
+    [settings]                         # options for every cell, as on the command line
     steps = 20000
 
     [grid]
     model = ["gpt2", "pythia-160m"]    # values of a setting ...
 
-    [grid.regime.scratch]              # ... or levels by name, each a table of settings
+    [grid.regime.scratch]              # ... or named levels, each a table of settings
 
     [grid.regime.topic]
-    stages = "../regimes/topic.toml"   # whose [[stage]] tables it takes; or a list of such tables
+    stages = "../regimes/topic.toml"   # a recipe with [[stage]] tables, or a list of such tables
 
     [[exclude]]                        # combinations that are left out
     model = "gpt2"
     regime = "topic"
 
-A study that says `extends = "other.toml"` has the tables of that one where it says nothing itself.
-Where levels mean different things for different models, several [[grid]] tables with the same
-factors stand one after the other; the study has the cells of all of them.
+A study with `extends = "other.toml"` inherits the tables that it does not define itself. Where
+levels mean different things for different models, write several [[grid]] tables with the same
+factors; the study has the cells of all of them.
 
-Cost: none; needs no torch.
-Caveat: settings hold in every stage of the base recipe, but do not reach into the stages of a
-level: those say themselves how they differ.
+Needs no torch.
+Caveat: settings apply to every stage of the base recipe, but not to the stages of a level.
 """
 
 from __future__ import annotations
@@ -56,16 +55,16 @@ WORK = ("train", "nothing")
 
 @dataclass(frozen=True)
 class StudySettings:
-    """What holds for all cells of a study.
+    """Settings for all cells of a study.
 
     Attributes:
-        early: steps of the last stage after which a cell is first judged.
-        train_on: whether training goes on behind that; without it the early verdict is the last.
-        verdict: how a trained model is judged: `full` (all lenses) or `quick` (cutoffs alone).
-        together: seeds of one model that may be trained as one batched program; 1 trains each
-            alone, whose numbers are exact to the last bit (see stacked.py).
-        retries: how often a cell that fails without getting any further is tried again.
-        work: `train`, or `nothing` to measure what the machinery itself costs.
+        early: steps of the last stage before the early evaluation.
+        train_on: whether training continues after it; if not, the early verdict is final.
+        verdict: `full` (all lenses) or `quick` (cutoffs only).
+        together: seeds of one model that may be trained as one batch; 1 trains each alone, with
+            bit-exact numbers (see stacked.py).
+        retries: how often a cell that fails without progress is tried again.
+        work: `train`, or `nothing` to measure the overhead of studies.
     """
 
     early: int = EARLY
@@ -105,41 +104,42 @@ class Cell:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """The cells of a study and what holds for all of them."""
+    """The cells of a study and their common settings, which study.json calls rules."""
 
     cells: tuple[Cell, ...]
-    rules: StudySettings = field(default_factory=StudySettings)
+    settings: StudySettings = field(default_factory=StudySettings)
 
     @property
     def factors(self) -> tuple[str, ...]:
         return tuple(self.cells[0].levels)
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        tables = dataclasses.asdict(self)
+        return {"cells": tables["cells"], "rules": tables["settings"]}
 
     @staticmethod
     def of(tables: Mapping[str, Any]) -> StudyPlan:
-        """From what `to_dict` gave."""
+        """The inverse of `to_dict`."""
         return StudyPlan(
             tuple(Cell(**cell) for cell in tables["cells"]), StudySettings(**tables["rules"])
         )
 
 
 Level = tuple[dict[str, Any], list[dict[str, Any]] | None]
-"""What a level changes: settings by option name, and stages (None leaves those of the base)."""
+"""What a level changes: settings by option name, and stages (None keeps those of the base)."""
 
 
 def read_study(path: Path) -> StudyPlan:
-    """The plan of a study file; refuses, before any work, what cannot be done."""
+    """The plan of a study file; refuses an invalid one before any work."""
     source = f"study '{path}'"
     tables = read_tables(path, "study", _settled)
     need(
         not tables.keys() & {*SECTIONS, STAGE},
-        f"'{path}' is the recipe of one run; `statetrace train {path} --out RUN` trains it",
+        f"'{path}' is the recipe of one run; use `statetrace train {path} --out RUN`",
     )
-    rules = {f.name for f in dataclasses.fields(StudySettings)}
+    common = sorted(f.name for f in dataclasses.fields(StudySettings))
     for name in tables:
-        known(name, ["base", "seeds", "settings", "grid", "exclude", *sorted(rules)], "key", source)
+        known(name, ["base", "seeds", "settings", "grid", "exclude", *common], "key", source)
     base = _base(tables.get("base"), path)
     base = base.override(_settings(tables.get("settings", {}), f"[settings] of {source}"))
     grids = _grids(tables.get("grid", {}), path)
@@ -149,17 +149,18 @@ def read_study(path: Path) -> StudyPlan:
     for factors in grids:
         for combination in itertools.product(*(levels.items() for levels in factors.values())):
             levels = dict(zip(factors, (name for name, _ in combination), strict=True))
-            if any(one.items() <= levels.items() for one in excluded):
+            if any(exclusion.items() <= levels.items() for exclusion in excluded):
                 continue
             recipe = _combine(base, [change for _, change in combination], levels, source)
             cells += [_cell(levels, recipe, seed) for seed in seeds]
-    need(bool(cells), f"{source} leaves out every combination; take back an [[exclude]]")
+    need(bool(cells), f"{source} excludes every combination; remove an [[exclude]]")
     _distinct(cells, source)
-    return StudyPlan(tuple(cells), StudySettings(**{k: v for k, v in tables.items() if k in rules}))
+    settings = {name: value for name, value in tables.items() if name in common}
+    return StudyPlan(tuple(cells), StudySettings(**settings))
 
 
 def _settled(tables: Tables, path: Path) -> Tables:
-    """With the recipes it names as seen from anywhere, as another study may extend this one."""
+    """With paths of recipes relative to this file resolved, as another study may extend it."""
     if isinstance(tables.get("base"), str):
         tables["base"] = str(path.parent / tables["base"])
     grid = tables.get("grid", {})
@@ -171,13 +172,13 @@ def _settled(tables: Tables, path: Path) -> Tables:
     return tables
 
 
-def _base(given: Any, path: Path) -> Recipe:
-    if given is None:
+def _base(base: Any, path: Path) -> Recipe:
+    if base is None:
         return Recipe()
-    if isinstance(given, dict):
-        return Recipe.of(given, f"[base] of study '{path}'")
-    need(isinstance(given, str), f"base {given!r} in study '{path}' is no recipe; give its path")
-    return Recipe.read(Path(given))
+    if isinstance(base, dict):
+        return Recipe.of(base, f"[base] of study '{path}'")
+    need(isinstance(base, str), f"base {base!r} in study '{path}' is not a path to a recipe")
+    return Recipe.read(Path(base))
 
 
 def _settings(table: Any, where: str) -> dict[str, Any]:
@@ -191,14 +192,14 @@ def _settings(table: Any, where: str) -> dict[str, Any]:
 Factors = dict[str, dict[str, Level]]
 
 
-def _grids(given: Any, path: Path) -> list[Factors]:
-    tables = given if isinstance(given, list) else [given]
+def _grids(grid: Any, path: Path) -> list[Factors]:
+    tables = grid if isinstance(grid, list) else [grid]
     grids = [_factors(table, path) for table in tables]
-    for one in grids:
+    for factors in grids:
         need(
-            list(one) == list(grids[0]),
-            f"the [[grid]] tables of study '{path}' have different factors ({', '.join(one)}, not "
-            f"{', '.join(grids[0])}); give all of them the same, in the same order",
+            list(factors) == list(grids[0]),
+            f"the [[grid]] tables of study '{path}' have different factors ({', '.join(factors)}, "
+            f"not {', '.join(grids[0])}); give all of them the same, in the same order",
         )
     return grids
 
@@ -206,24 +207,24 @@ def _grids(given: Any, path: Path) -> list[Factors]:
 def _factors(grid: Any, path: Path) -> Factors:
     where = f"[grid] of study '{path}'"
     need(isinstance(grid, dict), f"grid is {grid!r} in study '{path}'; write a table [grid]")
-    need(SEED not in grid, f"seed in {where} is no factor; list seeds as `seeds = [...]`")
-    found: dict[str, dict[str, Level]] = {}
+    need(SEED not in grid, f"seed in {where} is not a factor; list seeds as `seeds = [...]`")
+    factors: Factors = {}
     for factor, levels in grid.items():
         need(bool(levels), f"factor '{factor}' in {where} has no levels; give at least one")
         if isinstance(levels, list):
             known(factor, OPTIONS, "setting", where)
-            found[factor] = {str(value): ({factor: value}, None) for value in levels}
+            factors[factor] = {str(value): ({factor: value}, None) for value in levels}
             continue
         need(
             isinstance(levels, dict),
             f"factor '{factor}' in {where} is {levels!r}; give a list of values, or a table per "
             f"level as in [grid.{factor}.NAME]",
         )
-        found[factor] = {
+        factors[factor] = {
             name: _level(table, f"[grid.{factor}.{name}] of study '{path}'", path)
             for name, table in levels.items()
         }
-    return found
+    return factors
 
 
 def _level(table: Any, where: str, path: Path) -> Level:
@@ -233,30 +234,30 @@ def _level(table: Any, where: str, path: Path) -> Level:
     if isinstance(stages, str):
         return settings, Recipe.read(Path(stages)).to_dict().get("stage", [])
     if stages is not None:
-        Recipe.of({"stage": stages}, where)  # refuses what is no list of stages
+        Recipe.of({"stage": stages}, where)  # refuses what is not a list of stages
     return settings, stages
 
 
 def _excluded(tables: Any, grids: Sequence[Factors], source: str) -> list[dict[str, str]]:
-    factors = {name: {k for one in grids for k in one[name]} for name in grids[0]}
-    listed = isinstance(tables, list) and all(isinstance(one, dict) and one for one in tables)
-    need(listed, f"exclude in {source} is {tables!r}; write each one under [[exclude]]")
-    for one in tables:
-        for factor, level in one.items():
+    factors = {name: {k for grid in grids for k in grid[name]} for name in grids[0]}
+    listed = isinstance(tables, list) and all(isinstance(t, dict) and t for t in tables)
+    need(listed, f"exclude in {source} is {tables!r}; write each combination under [[exclude]]")
+    for table in tables:
+        for factor, level in table.items():
             known(factor, factors, "factor", f"[[exclude]] of {source}")
             known(str(level), factors[factor], f"level of {factor}", f"[[exclude]] of {source}")
-    return [{factor: str(level) for factor, level in one.items()} for one in tables]
+    return [{factor: str(level) for factor, level in table.items()} for table in tables]
 
 
-def _seeds(given: Any, source: str) -> Sequence[int]:
-    if type(given) is int and given >= 1:
-        return range(given)
-    whole = isinstance(given, list) and given and all(type(one) is int for one in given)
+def _seeds(seeds: Any, source: str) -> Sequence[int]:
+    if type(seeds) is int and seeds >= 1:
+        return range(seeds)
+    whole = isinstance(seeds, list) and seeds and all(type(seed) is int for seed in seeds)
     need(
-        bool(whole) and len(set(given)) == len(given),
-        f"seeds {given!r} in {source} are no seeds; say how many, or list different ones",
+        bool(whole) and len(set(seeds)) == len(seeds),
+        f"seeds {seeds!r} in {source} are not valid; give their number, or a list without repeats",
     )
-    return list(given)
+    return list(seeds)
 
 
 def _combine(
@@ -268,30 +269,30 @@ def _combine(
         for settings, _ in changes:
             recipe = recipe.override(settings)
         chains = [stages for _, stages in changes if stages is not None]
-        need(len(chains) <= 1, "two factors give stages; let one of them do so")
+        need(len(chains) <= 1, "two factors set stages; only one may")
         if chains:
             tables = {k: v for k, v in recipe.to_dict().items() if k != "stage"}
             recipe = Recipe.of(tables | {"stage": chains[0]})
         last = recipe.stages[-1].settings.objective
-        need(last == "state", f"the last stage is '{last}'; a study asks for the state at the end")
-        # a thread count that depends on the machine could change the last bits of a sum
+        need(last == "state", f"the last stage is '{last}'; in a study it must be 'state'")
+        # a thread count that depends on the machine could change the last bits of sums
         return recipe if recipe.training.threads else recipe.override({"threads": 1})
     except StatetraceError as error:
         raise StatetraceError(f"{source}, {where or 'base'}: {error}") from None
 
 
 def _cell(levels: Mapping[str, str], recipe: Recipe, seed: int) -> Cell:
-    words = [re.sub(r"[^\w.+-]+", "-", level) for level in levels.values()]
-    name = "_".join([*words, f"{SEED}-{seed}"])
+    parts = [re.sub(r"[^\w.+-]+", "-", level) for level in levels.values()]
+    name = "_".join([*parts, f"{SEED}-{seed}"])
     return Cell(name, {**levels, SEED: seed}, recipe.override({SEED: seed}).to_dict())
 
 
 def _distinct(cells: Sequence[Cell], source: str) -> None:
-    seen: set[str] = set()
+    names: set[str] = set()
     for cell in cells:
-        name = cell.name.casefold()  # some file systems do not tell cases apart
+        name = cell.name.casefold()  # some file systems ignore case
         need(
-            name not in seen,
+            name not in names,
             f"{source} has two cells called '{cell.name}'; name its levels differently",
         )
-        seen.add(name)
+        names.add(name)

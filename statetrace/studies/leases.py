@@ -1,16 +1,16 @@
-"""Claims: of all the workers that see a study folder, one at a time works on a cell.
+"""Leases: of all workers that share a study folder, only one at a time works on a cell.
 
-A claim is a file NAME.1 that is created whole and only if it is not there (a hard link, which is
-atomic on network file systems too). It is never removed. When its owner is done it says so in it;
-when its owner is dead, another worker creates NAME.2, and again only one can. Nothing is ever taken
-away from anyone, so there is no moment at which two workers could both believe to hold the latest
-number; an owner that was thought dead finds the later number and stops.
+A lease is a file NAME.1 that is created atomically, if it does not exist, by a hard link; this also
+works on network file systems. It is never removed. Its owner marks it as released when done. If the
+owner is dead, another worker creates NAME.2, and again only one can. Files are never deleted or
+taken over, so two workers cannot both hold the latest number; an owner that was wrongly considered
+dead sees the later number and stops.
 
-An owner on the same machine is dead when its process is; elsewhere when its file was not touched
-for STALE seconds, both times read off the file system's own clock.
+An owner on the same machine is dead if its process is; on another machine, if its file was not
+touched for STALE seconds by the file system's own clock.
 
-Cost: three file operations per claim, and one every BEAT seconds while it is held.
-Caveat: the file system must have hard links.
+Cost: three file operations per lease, and one every BEAT seconds while it is held.
+Caveat: the file system must support hard links.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from typing import Any
 from statetrace.runs import write_json
 
 BEAT = 10.0
-"""Seconds between signs of life."""
+"""Seconds between heartbeats."""
 
 STALE = 120.0
-"""Seconds without one after which an owner on another machine counts as dead."""
+"""Seconds without a heartbeat after which an owner on another machine counts as dead."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, told apart from later ones with the same number."""
+    """A process; its start time distinguishes it from later ones with the same id."""
 
     host: str
     machine: str
@@ -57,13 +57,13 @@ class Owner:
         return self.machine == _machine()
 
     def lives(self) -> bool:
-        """Only for an owner that is here."""
+        """Only for an owner on this machine."""
         return _started(self.pid) == self.started
 
 
 @dataclass(frozen=True)
-class Held:
-    """The latest claim on a cell, as anyone may read it."""
+class LeaseRecord:
+    """The latest lease of a cell, as read from its file."""
 
     number: int
     owner: Owner
@@ -71,7 +71,7 @@ class Held:
     file: Path
 
     def is_open(self) -> bool:
-        """Whether the cell may be claimed: its owner is done or dead."""
+        """Whether the cell can be leased again: its owner is done or dead."""
         if self.released:
             return True
         if self.owner.is_here():
@@ -82,32 +82,34 @@ class Held:
             return False
 
 
-def latest(folder: Path, cell: str) -> Held | None:
-    """The claim with the highest number, or None where there was never one."""
-    number, found = 0, None
-    while (file := folder / f"{cell}.{number + 1}").exists():
-        number, found = number + 1, file
-    if found is None:
+def latest(folder: Path, cell: str) -> LeaseRecord | None:
+    """The lease with the highest number; None if there was never one."""
+    number = 0
+    while (folder / f"{cell}.{number + 1}").exists():
+        number += 1
+    if number == 0:
         return None
-    return Held(number, *_read(found), found)
+    file = folder / f"{cell}.{number}"
+    return LeaseRecord(number, *_read(file), file)
 
 
 def _read(file: Path) -> tuple[Owner, bool]:
-    """Whose claim it is, and whether it is released; a damaged one is that of someone elsewhere, of
-    whom there will be no further sign."""
+    """The owner, and whether it released the lease; a damaged file counts as an owner on another
+    machine that sends no more heartbeats."""
     try:
         about: dict[str, Any] = json.loads(file.read_text())
         return Owner(**about["owner"]), bool(about["released"])
     except (ValueError, KeyError, TypeError):
-        return Owner("a machine its damaged claim does not name", "", 0, ""), False
+        return Owner("an unknown machine: its lease is damaged", "", 0, ""), False
 
 
 class Lease:
-    """A cell that is ours as long as the `with` block lasts and `lost` is False.
+    """A cell that this worker holds while the `with` block lasts and `lost` is False.
 
     Attributes:
-        before: the owner that died over it, if one did.
-        lost: set when another worker thought us dead and took over; nothing may be written then.
+        before: the previous owner, if it died while holding the cell.
+        lost: set when another worker considered this one dead and took over; nothing may be written
+            then.
     """
 
     def __init__(self, file: Path, owner: Owner, number: int, before: Owner | None) -> None:
@@ -115,17 +117,16 @@ class Lease:
         self._next = file.with_name(f"{file.name.rsplit('.', 1)[0]}.{number + 1}")
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-
         self.lost = False
 
     def is_ours(self) -> bool:
-        """Looks; `lost` is how it was at the last sign of life, which costs nothing to ask."""
+        """Checks the folder; `lost` is the result of the last check, at no cost."""
         self.lost = self.lost or self._next.exists()
         return not self.lost
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT):
-            # a network file system may be away for a while
+            # a network file system may be unavailable for a while
             with contextlib.suppress(OSError):
                 os.utime(self._file)
                 self.is_ours()
@@ -146,11 +147,11 @@ class Lease:
 
 
 def take(folder: Path, cell: str) -> Lease | None:
-    """Take the lease of a cell, unless someone has it."""
-    held = latest(folder, cell)
-    if held is not None and not held.is_open():
+    """Take the lease of a cell; None if another worker holds it."""
+    record = latest(folder, cell)
+    if record is not None and not record.is_open():
         return None
-    number = 1 if held is None else held.number + 1
+    number = 1 if record is None else record.number + 1
     owner, file = Owner.me(), folder / f"{cell}.{number}"
     draft = folder / f".{cell}.{uuid.uuid4().hex}"
     draft.write_text(json.dumps(_record(owner, released=False)))
@@ -160,7 +161,7 @@ def take(folder: Path, cell: str) -> Lease | None:
         return None
     finally:
         draft.unlink()
-    before = held.owner if held is not None and not held.released else None
+    before = record.owner if record is not None and not record.released else None
     return Lease(file, owner, number, before)
 
 
@@ -170,27 +171,27 @@ def _record(owner: Owner, released: bool) -> dict[str, Any]:
 
 @cache
 def _machine() -> str:
-    """This start of this machine, and the process numbers we share with others on it."""
+    """Identifies this boot of this machine and the namespace of its process ids."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    space = Path("/proc/self/ns/pid")
-    words = [socket.gethostname()]
-    words += [boot.read_text().strip()] if boot.exists() else []
-    words += [os.readlink(space)] if space.exists() else []
-    return " ".join(words)
+    namespace = Path("/proc/self/ns/pid")
+    parts = [socket.gethostname()]
+    parts += [boot.read_text().strip()] if boot.exists() else []
+    parts += [os.readlink(namespace)] if namespace.exists() else []
+    return " ".join(parts)
 
 
 def _started(pid: int) -> str | None:
-    """When a process began, in the kernel's count; None where it is gone or a zombie."""
+    """When a process started, in clock ticks; None where it is gone or a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()  # a name may hold anything, brackets too
+    fields = stat.rpartition(")")[2].split()  # a name may contain anything, brackets too
     return None if fields[0] in "ZX" else fields[19]
 
 
 def _clock(folder: Path) -> float:
-    """Now, as the file system that holds the claims has it."""
+    """The current time by the clock of the file system."""
     file = folder / f".clock.{uuid.uuid4().hex}"
     file.touch()
     try:

@@ -1,14 +1,13 @@
 """How often each mechanism was learned, and which factors that depends on (section 5.2).
 
-Shares come with Wilson intervals. Each factor is tested by shuffling: if it did not matter, cells
-that agree in everything else could exchange their levels of it, so the verdicts are shuffled within
-such groups, and Pearson's statistic of the table (level x mechanism) is compared with what that
-gives.
-Data orders are no factor; cells that differ only in them are the repetitions.
+Shares have Wilson intervals. Each factor has a permutation test: verdicts are shuffled within
+groups of cells that agree in all other factors, and Pearson's statistic of the table (level x
+mechanism) is compared with its values under shuffling. Data orders are not a factor; cells that
+differ only in them are repetitions.
 
 Cost: SHUFFLES shuffles of a column per factor, a second for a thousand cells. Needs no torch.
-Caveat: without repetitions, or with one level per group, nothing can be exchanged and p is 1. The
-tests are one per factor and not corrected for their number.
+Caveat: without repetitions, or with one level per group, p is 1. There is one test per factor,
+without correction for multiple tests.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ Row = dict[str, Any]
 def proportions(
     rows: Sequence[Row], factors: Sequence[str], verdict: str = "verdict"
 ) -> list[dict[str, Any]]:
-    """One row per combination of levels and mechanism, with the share of cells that learned it."""
+    """A row per combination of levels and mechanism: the share of cells that learned it."""
     factors = [factor for factor in factors if factor != SEED]
     judged = _judged(rows, verdict)
-    mechanisms = sorted({one[verdict] for one in judged})
-    found = []
-    for levels in dict.fromkeys(tuple(one[f] for f in factors) for one in judged):
-        here = [one for one in judged if tuple(one[f] for f in factors) == levels]
+    mechanisms = sorted({row[verdict] for row in judged})
+    shares = []
+    for levels in dict.fromkeys(tuple(row[f] for f in factors) for row in judged):
+        here = [row for row in judged if tuple(row[f] for f in factors) == levels]
         for mechanism in mechanisms:
-            count = sum(one[verdict] == mechanism for one in here)
+            count = sum(row[verdict] == mechanism for row in here)
             low, high = wilson(np.array(count), len(here))
-            found.append(
+            shares.append(
                 {
                     **dict(zip(factors, levels, strict=True)),
                     "mechanism": mechanism,
@@ -51,25 +50,25 @@ def proportions(
                     "high": float(high),
                 }
             )
-    return found
+    return shares
 
 
 def associations(
     rows: Sequence[Row], factors: Sequence[str], verdict: str = "verdict", seed: int = 0
 ) -> list[dict[str, Any]]:
-    """One row per factor: Cramér's V (0 no association, 1 the factor decides) and p."""
+    """A row per factor: Cramér's V (0 no association, 1 the factor decides) and p."""
     factors = [factor for factor in factors if factor != SEED]
     judged = _judged(rows, verdict)
-    found = []
+    tests = []
     for factor in factors:
-        others = [one for one in factors if one != factor]
-        levels, a = np.unique([str(one[factor]) for one in judged], return_inverse=True)
-        mechanisms, b = np.unique([one[verdict] for one in judged], return_inverse=True)
+        others = [other for other in factors if other != factor]
+        levels, a = np.unique([str(row[factor]) for row in judged], return_inverse=True)
+        mechanisms, b = np.unique([row[verdict] for row in judged], return_inverse=True)
         if len(levels) < 2:
             continue
-        strata = [tuple(one[other] for other in others) for one in judged]
-        v, p = _shuffled(a, b, _groups(strata), seed)
-        found.append(
+        strata = [tuple(row[other] for other in others) for row in judged]
+        v, p = _permutation_test(a, b, _groups(strata), seed)
+        tests.append(
             {
                 "factor": factor,
                 "levels": len(levels),
@@ -79,20 +78,20 @@ def associations(
                 "p": p,
             }
         )
-    return found
+    return tests
 
 
 def _judged(rows: Sequence[Row], verdict: str) -> list[Row]:
-    return [one for one in rows if one["state"] == FINISHED and one[verdict] is not None]
+    return [row for row in rows if row["state"] == FINISHED and row[verdict] is not None]
 
 
 def _groups(strata: Sequence[tuple[Any, ...]]) -> list[np.ndarray]:
     numbers = {key: number for number, key in enumerate(dict.fromkeys(strata))}
-    of = np.array([numbers[key] for key in strata])
-    return [np.flatnonzero(of == number) for number in range(len(numbers))]
+    stratum = np.array([numbers[key] for key in strata])
+    return [np.flatnonzero(stratum == number) for number in range(len(numbers))]
 
 
-def _shuffled(
+def _permutation_test(
     a: np.ndarray, b: np.ndarray, groups: list[np.ndarray], seed: int
 ) -> tuple[float, float]:
     """(Cramér's V, p) of two label columns [n], b shuffled within groups."""
@@ -101,14 +100,14 @@ def _shuffled(
     smaller = min(a.max(), b.max())
     if smaller == 0:
         return 0.0, 1.0  # all learned the same
-    again = 0
+    as_large = 0
     for _ in range(SHUFFLES):
         shuffled = b.copy()
         for group in groups:
             shuffled[group] = rng.permutation(b[group])
-        again += _pearson(a, shuffled) >= measured - 1e-9
+        as_large += _pearson(a, shuffled) >= measured - 1e-9
     v = float(np.sqrt(measured / (len(a) * smaller)))
-    return v, (again + 1) / (SHUFFLES + 1)
+    return v, (as_large + 1) / (SHUFFLES + 1)
 
 
 def _pearson(a: np.ndarray, b: np.ndarray) -> float:

@@ -1,12 +1,10 @@
-"""A study as a SLURM array job: one task per cell, written as a script to read and to submit.
+"""A study as a SLURM array job: a script with one task per cell.
 
-Tasks run the same worker as every engine, each looking at its own cell first and then at whatever
-is left, so a task that was preempted, or never got a machine, is made up for by the others.
+Tasks run the same worker as every engine. Each starts with its own cell and then helps with the
+rest, so the others make up for a task that was preempted or never started.
 
-Cost: none.
-Caveat: what a cluster calls its partitions and accounts only its users know; give such lines with
-`directives`. SLURM limits the size of an array (1,001 by default): larger studies are cut into
-several cells per task.
+Caveat: partitions and accounts depend on the cluster; give them with `directives`. SLURM limits the
+size of an array (1,001 by default); larger studies get several cells per task.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ LARGEST = 1000
 """Tasks of one array job."""
 
 GRACE = 120
-"""Seconds before its time is up at which a task is told, so that it can write a checkpoint."""
+"""Seconds before its time limit at which a task is signalled, to write a checkpoint."""
 
 TIME = r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|unlimited|infinite"
 MEMORY = r"\d+[KMGT]?B?"
@@ -31,11 +29,11 @@ MEMORY = r"\d+[KMGT]?B?"
 
 @dataclass(frozen=True)
 class SlurmSpec:
-    """What a task may use.
+    """Resources of a task.
 
     Attributes:
-        at_once: tasks at the same time; None leaves it to SLURM.
-        gpus: GPUs per task; runs share none, as SLURM hands out whole ones.
+        at_once: most tasks at once; None leaves it to SLURM.
+        gpus: GPUs per task; SLURM assigns whole ones.
         directives: further `#SBATCH` lines, without that word.
     """
 
@@ -51,18 +49,18 @@ class SlurmSpec:
         at_least("gpus", self.gpus, 0)
         need(
             re.fullmatch(TIME, self.time, re.IGNORECASE) is not None,
-            f"time '{self.time}' is none that SLURM reads; use hours:minutes:seconds, such as "
+            f"time '{self.time}' is not a SLURM time; use hours:minutes:seconds, such as "
             "24:00:00, days-hours, such as 2-12, or minutes",
         )
         need(
             re.fullmatch(MEMORY, self.memory, re.IGNORECASE) is not None,
-            f"memory '{self.memory}' is none that SLURM reads; use a number of megabytes, or one "
-            "with K, M, G or T, such as 16G",
+            f"memory '{self.memory}' is not a SLURM size; use megabytes, or a number with K, M, G "
+            "or T, such as 16G",
         )
         for line in self.directives:
             need(
                 line.startswith("-") and line.isprintable(),
-                f"directive {line!r} is no option of sbatch; write it as in "
+                f"directive {line!r} is not an option of sbatch; write it as in "
                 "--directive=--partition=gpu",
             )
 
@@ -83,7 +81,7 @@ def script(study: Study, spec: SlurmSpec) -> str:
         *([f"--gpus-per-task={spec.gpus}", "--ntasks=1"] if spec.gpus else []),
         "--requeue",
         "--open-mode=append",
-        f"--signal=B:TERM@{GRACE}",  # B: to the script itself, which becomes the worker
+        f"--signal=B:TERM@{GRACE}",  # B: to the script, which becomes the worker
         f"--output={shlex.quote(str(study.path / 'slurm-%A_%a.out'))}",
         *spec.directives,
     ]
@@ -92,9 +90,9 @@ def script(study: Study, spec: SlurmSpec) -> str:
     return f"""#!/bin/bash
 {head}
 
-# {len(names)} cells in {tasks} tasks. Submit with sbatch, and again after any trouble: cells
-# that have ended are skipped, others go on from their last checkpoint.
-# `statetrace study status {study.path}` says how it stands.
+# {len(names)} cells in {tasks} tasks. Submit with sbatch, and again after a failure: cells
+# that have ended are skipped, others resume from their last checkpoint.
+# `statetrace study status {study.path}` shows the status.
 set -u
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
@@ -108,6 +106,6 @@ mine=()
 for name in "${{cells[@]:first:{each}}}"; do
   mine+=(--cell "$name")
 done
-# exec: the signal before the end of its time must reach the worker itself
+# exec: the signal before the time limit must reach the worker itself
 exec {shlex.quote(spec.program)} study work "$study" "${{mine[@]}}" --then-others
 """

@@ -1,14 +1,15 @@
-"""Several seeds of a small model as one batched program: parameters stacked, one step for all.
+"""Train several seeds of a small model at once: stacked parameters, one fused step for all.
 
-A model of width 64 keeps a processor busy with calling small operations rather than with doing
-them; sixteen of them in one call cost little more than one. Every seed has its own solo trainer,
-whose parameters and moments are views of the stacked ones, so logs, evaluations and checkpoints are
-those of a solo run, and each run can be resumed alone.
+A model of width 64 is limited by the launch of small operations; sixteen of them in one call cost
+little more than one. Every seed has its own trainer, whose parameters and moments are views of the
+stacked ones, so logs, evaluations and checkpoints are those of a single run, and each run can be
+resumed alone.
 
-Cost: memory for all seeds at once; evaluations are made one seed after the other.
-Caveat: sums are taken in another order, so numbers equal those of a solo run up to rounding, not
+Cost: memory for all seeds at once; evaluations run one seed after the other.
+Caveat: sums are taken in another order, so numbers equal those of a single run up to rounding, not
 bit for bit; over many steps such differences grow, as between two kinds of processor. Stages that
-may end early cannot be stacked, as seeds would part, nor on a CPU models with dropout.
+may end early cannot be stacked, because seeds would end at different steps, nor can models with
+dropout on a CPU.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from statetrace.training.setup import TrainingPlan
 from statetrace.training.trainer import Trainer, make_fused_step
 
 FAMILIES = ("gpt2", "pythia")
-"""Those that the program knows."""
+"""Families that the fused step supports."""
 
 
 def why_not(recipe: Recipe) -> str | None:
-    """What keeps a recipe from being trained in a stack, or None."""
+    """Why a recipe cannot be trained in a stack; None where it can."""
     training, spec = recipe.training, model_spec(recipe)
     for stage in recipe.stages:
         if stage.training.stop_at is not None or stage.training.stop_loss is not None:
@@ -49,17 +50,17 @@ def why_not(recipe: Recipe) -> str | None:
     if spec.pretrained is not None:
         return "it starts from pretrained weights"
     if spec.family.name not in FAMILIES:
-        return f"the family {spec.family.name} is none of {', '.join(FAMILIES)}"
+        return f"the family {spec.family.name} is not one of {', '.join(FAMILIES)}"
     if training.program is False:
-        return "program is false, and a stack is nothing else"
+        return "program is false, and a stack needs the fused step"
     device = pick_device(training.device)
     dropout = spec.family.dropout if spec.dropout is None else spec.dropout
     if dropout and device.type != "cuda":
-        return f"dropout is {dropout:g}, whose masks on a CPU are those of a single run"
-    words, size = make_task(recipe).vocabulary, spec.size
+        return f"dropout is {dropout:g}, which on a CPU is only supported for single runs"
+    vocabulary, size = make_task(recipe).vocabulary, spec.size
     return unsupported_size(
-        words.size,
-        words.tokens(recipe.task.length),
+        vocabulary.size,
+        vocabulary.tokens(recipe.task.length),
         size.width // size.heads,
         spec.family.name == "pythia",
         device,
@@ -68,7 +69,7 @@ def why_not(recipe: Recipe) -> str | None:
 
 
 class Stack:
-    """Solo trainers of one stage whose parameters and moments are views of stacked ones."""
+    """Trainers of one stage whose parameters and moments are views of stacked ones."""
 
     def __init__(self, trainers: Sequence[Trainer]) -> None:
         self.trainers = list(trainers)
@@ -80,7 +81,7 @@ class Stack:
         settings = first.stage.training
         length = current_length(settings, index, first.stage.length)
         seeds = [trainer.stage.seed for trainer in self.trainers]
-        # the source is the same for all: data do not depend on a run's seed
+        # all runs have the same source: the data do not depend on the seed
         with self._step.prefetch():
             batch = first.objective.source.batches_of(seeds, index, settings.batch, length)
         tokens, targets = batch.tokens.unflatten(0, shape), batch.targets.unflatten(0, shape)
@@ -91,7 +92,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Member:
-    """One of the runs that are trained together; `plan` is that of any of its stages."""
+    """One run of a stack; `plan` is that of any of its stages."""
 
     plan: TrainingPlan
     run: Run
@@ -109,11 +110,11 @@ class StopWhen(Callback):
 def train_together(
     recipes: Sequence[Recipe], runs: Sequence[Run], until: int | None, stop: Callable[[], bool]
 ) -> int:
-    """Train runs that differ only in their seed, as `train` would one by one; how many steps of the
-    last stage are done.
+    """Train runs that differ only in their seed, as `train` would one by one. Returns the number of
+    steps done in the last stage.
 
-    All must stand at the same step of the same stage. Stops behind step `until` of the last stage,
-    or when asked to, with a checkpoint.
+    All runs must be at the same step of the same stage. Training stops with a checkpoint after step
+    `until` of the last stage, or when `stop` returns True.
     """
     for recipe in recipes:
         reason = why_not(recipe)
@@ -148,18 +149,18 @@ def train_together(
 
 
 def _check_abreast(at: Sequence[Position]) -> None:
-    """Refuse runs that stand at different places."""
-    places = sorted({(one.stage.number, one.step, one.stage.label) for one in at})
-    if len(places) > 1:
-        words = [str(step) if name is None else f"{step} of {name}" for _, step, name in places]
+    """Refuse runs at different steps."""
+    steps = sorted({(p.stage.number, p.step, p.stage.label) for p in at})
+    if len(steps) > 1:
+        names = [str(step) if stage is None else f"{step} of {stage}" for _, step, stage in steps]
         raise StatetraceError(
-            f"runs at steps {', '.join(words)} cannot be trained together; "
-            "train them alone until they stand at the same"
+            f"runs at steps {', '.join(names)} cannot be trained together; "
+            "train them alone until they are at the same step"
         )
 
 
 def _end(stage: Stage, until: int | None) -> int:
-    """Behind which step of a stage to stop; `until` is one of the last stage."""
+    """The step of a stage after which to stop; `until` applies to the last stage."""
     steps = stage.training.steps
     return min(until, steps) if stage.last and until is not None else steps
 
@@ -170,7 +171,7 @@ def _stages(
     until: int | None,
     stop: Callable[[], bool],
 ) -> int:
-    """From stage to stage, each from the last checkpoints of the one before it."""
+    """Train stage after stage, each from the last checkpoints of the previous one."""
     while True:
         stage, start = at[0].stage, at[0].step
         trainers = [

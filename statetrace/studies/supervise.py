@@ -1,10 +1,9 @@
-"""Keep enough workers on a study until every cell has ended, whatever happens to them.
+"""Keep enough workers on a study until every cell has ended.
 
-An engine is a pool of workers; all it can do is start one and say which are gone. What is to be
-done is in the study folder, so a driver that dies loses nothing, and several drivers may share a
-study.
+An engine is a pool of workers: it starts them and reports which died. What remains to be done is in
+the study folder, so nothing is lost when a driver dies, and several drivers may share a study.
 
-Cost: one look at the folder now and then, less often the longer it takes.
+Cost: reads the folder at intervals, which grow with the time that a reading takes.
 """
 
 from __future__ import annotations
@@ -18,31 +17,31 @@ from statetrace.studies.folder import Study
 from statetrace.studies.survey import CellState, Survey
 
 POLL = 0.5
-"""Seconds between looks, at the least; looking may take a tenth of the time."""
+"""Least seconds between two readings of the folder; reading takes at most a tenth of the time."""
 
 STILLBORN = 5
-"""Workers that may die in a row while nothing changes in the study."""
+"""Workers that may die in a row without any progress in the study."""
 
 
 class WorkerPool(Protocol):
     """The workers an engine runs.
 
     Attributes:
-        size: how many there may be at once.
+        size: most workers at once.
     """
 
     size: int
 
     def start(self) -> None:
-        """One more worker."""
+        """Start one more worker."""
         ...
 
     def running(self) -> int:
-        """How many there are, counting those about to begin."""
+        """Number of workers, including those about to start."""
         ...
 
     def deaths(self) -> list[str]:
-        """Why workers died since last asked; those that ended in order are not mentioned."""
+        """Why workers died since the last call; those that ended normally are not included."""
         ...
 
     def close(self) -> None:
@@ -57,9 +56,9 @@ def supervise(
     study: Study,
     pool: WorkerPool,
     watch: Watcher = lambda states: None,
-    told: Callable[[str], None] = lambda sentence: None,
+    on_message: Callable[[str], None] = lambda message: None,
 ) -> tuple[CellState, ...]:
-    """Until every cell has ended; how they did. The pool is closed however this ends."""
+    """Run until every cell has ended; returns their states. The pool is always closed."""
     survey = Survey(study)
     before, stillborn = None, 0
     try:
@@ -67,18 +66,18 @@ def supervise(
             began = time.perf_counter()
             states = survey.look()
             watch(states)
-            if all(one.ended for one in states):
+            if all(state.ended for state in states):
                 return states
             deaths = pool.deaths()
             for why in deaths:
-                told(f"a worker died ({why}); its cell goes on from its last checkpoint")
-            outline = [(one.state, one.step) for one in states]
-            stillborn = stillborn + len(deaths) if outline == before else 0
-            before = outline
+                on_message(f"a worker died ({why}); its cell resumes from its last checkpoint")
+            progress = [(state.state, state.step) for state in states]
+            stillborn = stillborn + len(deaths) if progress == before else 0
+            before = progress
             if stillborn >= STILLBORN:
                 raise StatetraceError(
                     f"{stillborn} workers died before they did anything, the last one with: "
-                    f"{deaths[-1] if deaths else 'no words'}"
+                    f"{deaths[-1] if deaths else 'no message'}"
                 )
             _refill(pool, states)
             time.sleep(max(POLL, 9 * (time.perf_counter() - began)))
@@ -87,9 +86,10 @@ def supervise(
 
 
 def _refill(pool: WorkerPool, states: tuple[CellState, ...]) -> None:
-    """As many workers as there is work for: one per cell that runs or can be claimed."""
-    there = pool.running()
-    open_cells = sum(one.claimable for one in states)
-    busy = min(there, sum(one.state == "running" for one in states))  # others may run cells too
-    for _ in range(min(pool.size, open_cells + busy) - there):
+    """Start workers for the open cells: one per cell that runs or can be leased."""
+    workers = pool.running()
+    open_cells = sum(state.open for state in states)
+    running = sum(state.state == "running" for state in states)
+    busy = min(workers, running)  # other drivers may run cells too
+    for _ in range(min(pool.size, open_cells + busy) - workers):
         pool.start()

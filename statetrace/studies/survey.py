@@ -1,4 +1,4 @@
-"""How a study stands, read from its folder alone: from any terminal, on any machine that sees it.
+"""The status of a study, read from its folder, on any machine that shares it.
 
 Cost: a few file operations per cell that has not ended; ended ones are read once. Needs no torch.
 """
@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from statetrace.runs import Run
-from statetrace.studies import leases as claims
+from statetrace.studies import leases
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import Cell
 
 RUNNING, WAITING, INTERRUPTED, RETRY = "running", "waiting", "interrupted", "to be retried"
 TAIL = 8192
-"""Bytes of a log that are read to see how far a run is."""
+"""Bytes read from the end of a log to find the latest step."""
 
 
 @dataclass(frozen=True)
 class CellState:
     """Attributes:
     state: finished, failed, running, waiting, interrupted (its worker died) or to be retried.
-    step: the latest that was logged, of `steps` in all its stages; None before the first.
-    worker: who has it.
-    why: the last thing that went wrong.
-    outcome: what a finished or failed cell left.
-    early: what was measured at the early verdict, which a cell may long have behind it.
+    step: the latest logged one, of `steps` in all its stages; None before the first.
+    worker: which one holds it.
+    why: the latest failure.
+    outcome: of a finished or failed cell.
+    early: the early evaluation.
     """
 
     cell: Cell
@@ -44,43 +44,46 @@ class CellState:
         return self.outcome is not None
 
     @property
-    def claimable(self) -> bool:
+    def open(self) -> bool:
         return self.state in (WAITING, INTERRUPTED, RETRY)
 
 
 class Survey:
-    """Looks again and again without reading again what cannot change."""
+    """Reads the folder repeatedly, but each ended cell only once."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
         self._ended: dict[str, CellState] = {}
 
     def look(self) -> tuple[CellState, ...]:
-        over = self._study.ended()
-        return tuple(self._state(cell, cell.name in over) for cell in self._study.plan.cells)
+        ended = self._study.ended()
+        return tuple(self._state(cell, cell.name in ended) for cell in self._study.plan.cells)
 
-    def _state(self, cell: Cell, over: bool) -> CellState:
+    def _state(self, cell: Cell, ended: bool) -> CellState:
         if cell.name in self._ended:
             return self._ended[cell.name]
-        outcome = self._study.outcome(cell) if over else None
+        outcome = self._study.outcome(cell) if ended else None
         if outcome is not None:
-            done = outcome.get("final", {}).get("step")
-            state = outcome["state"]
-            early = outcome.get("early") or None
-            found = CellState(cell, state, done, None, None, outcome.get("why"), outcome, early)
-            self._ended[cell.name] = found
-            return found
-        held = claims.latest(self._study.path / "claims", cell.name)
-        if held is None:
+            self._ended[cell.name] = CellState(
+                cell,
+                outcome["state"],
+                step=outcome.get("final", {}).get("step"),
+                why=outcome.get("why"),
+                outcome=outcome,
+                early=outcome.get("early") or None,
+            )
+            return self._ended[cell.name]
+        lease = leases.latest(self._study.path / "claims", cell.name)
+        if lease is None:
             return CellState(cell, WAITING)
         damaged = self._study.damaged(cell)
         failures = self._study.failures(cell)
         why = damaged or (failures[-1]["why"] if failures else None)
         worker, state = None, RETRY if failures or damaged else WAITING
-        if not held.is_open():
-            worker, state = str(held.owner), RUNNING
-        elif not held.released:
-            why, state = damaged or f"its worker ({held.owner}) died", INTERRUPTED
+        if not lease.is_open():
+            worker, state = str(lease.owner), RUNNING
+        elif not lease.released:
+            why, state = damaged or f"its worker ({lease.owner}) died", INTERRUPTED
         step, steps = _progress(cell, self._study.run(cell))
         return CellState(cell, state, step, steps, worker, why, None, self._study.early(cell))
 
@@ -108,7 +111,7 @@ def _progress(cell: Cell, run: Run) -> tuple[int | None, int | None]:
 
 
 def _steps(cell: Cell) -> dict[str | None, int]:
-    """Stage -> its steps, without making the recipe (there may be thousands of cells)."""
+    """Stage -> its steps, without building the recipe (there may be thousands of cells)."""
     steps = int(cell.recipe["training"]["steps"])
     stages = cell.recipe.get("stage") or []
     if len(stages) < 2:
@@ -120,7 +123,7 @@ def _steps(cell: Cell) -> dict[str | None, int]:
 
 
 def tally(states: tuple[CellState, ...]) -> dict[str, int]:
-    """State -> how many cells are in it, in a fixed order, empty ones left out."""
+    """State -> number of cells, in a fixed order, without states that have none."""
     order = ("finished", "failed", RUNNING, RETRY, INTERRUPTED, WAITING)
-    counts = {name: sum(one.state == name for one in states) for name in order}
+    counts = {name: sum(cell.state == name for cell in states) for name in order}
     return {name: count for name, count in counts.items() if count}

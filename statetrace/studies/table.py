@@ -1,8 +1,7 @@
-"""One tidy table per study: a row per cell, what was varied, how it stands and what it learned.
+"""One tidy table per study: a row per cell with its factors, its state and its results.
 
 Cost: reading one small file per cell. Needs no torch.
-Caveat: `seconds` are those of sittings that ended in order; what a killed worker had done since its
-last checkpoint was done again and is counted once.
+Caveat: `seconds` does not count the work that a killed worker lost, which was repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "learning_rate": ("training", "learning_rate"),
     "steps": ("training", "steps"),
 }
-"""Settings that have a column even where they are no factor."""
+"""Settings that have a column even where they are not a factor."""
 
 MEASURED: dict[str, Any] = {
     "step": pa.int64(),
@@ -53,19 +52,19 @@ MEASURED: dict[str, Any] = {
 }
 
 
-def row(one: CellState) -> dict[str, Any]:
-    """A cell as a row; what is not known yet is None.
+def row(state: CellState) -> dict[str, Any]:
+    """A cell as a row; values that are not known yet are None.
 
-    `verdict` is the full one where the study makes it and the quick one otherwise; a cutoff that is
-    None lies beyond `longest`.
+    `verdict` is the full one where the study computes it, else the quick one; a cutoff that is None
+    lies beyond `longest`.
     """
-    recipe, outcome = one.cell.recipe, one.outcome or {}
-    final, cost, early = outcome.get("final") or {}, outcome.get("cost") or {}, one.early or {}
+    recipe, outcome = state.cell.recipe, state.outcome or {}
+    final, cost, early = outcome.get("final") or {}, outcome.get("cost") or {}, state.early or {}
     settings = {name: recipe[section][key] for name, (section, key) in SETTINGS.items()}
-    named = {f"factor_{k}" if k in MEASURED else k: v for k, v in one.cell.levels.items()}
+    named = {f"factor_{k}" if k in MEASURED else k: v for k, v in state.cell.levels.items()}
     return {
-        "cell": one.cell.name,
-        "state": one.state,
+        "cell": state.cell.name,
+        "state": state.state,
         **settings,
         **named,
         "step": final.get("step"),
@@ -83,44 +82,57 @@ def row(one: CellState) -> dict[str, Any]:
         "early_parity_cutoff": early.get("parity_cutoff"),
         **{key: cost.get(key) for key in ("seconds", "device", "parameters")},
         "tries": outcome.get("tries"),
-        "why": one.why,
+        "why": state.why,
     }
 
 
 def results(study: Study) -> list[dict[str, Any]]:
     """The rows of every cell, ended or not."""
-    return [row(one) for one in Survey(study).look()]
+    return [row(state) for state in Survey(study).look()]
 
 
 def evidence(study: Study) -> list[dict[str, Any]]:
-    """What full verdicts rest on, a row per number: `of` is an algorithm, and `value` how far from
-    it a lens finds the cell; or what of parity, and how much."""
+    """The evidence of full verdicts, a row per number: `of` is an algorithm and `value` the cell's
+    distance from it in this lens, or `of` is a parity measure and `value` its size."""
     return [
-        {"cell": one.cell.name, "step": final["step"], "lens": lens, "of": of, "value": value}
-        for one in Survey(study).look()
-        if one.outcome and (final := one.outcome.get("final"))
+        {"cell": state.cell.name, "step": final["step"], "lens": lens, "of": of, "value": value}
+        for state in Survey(study).look()
+        if state.outcome and (final := state.outcome.get("final"))
         for lens, numbers in final.get("evidence", {}).items()
         for of, value in numbers.items()
     ]
 
 
-def write_results(study: Study) -> Path:
-    """STUDY/results.parquet and .csv, replaced whole; the path of the former."""
-    return write_table(results(study), study.path / "results.parquet")
-
-
 def write_table(rows: list[dict[str, Any]], file: Path) -> Path:
-    """As parquet and, beside it, as csv."""
+    """Write parquet and, beside it, csv; both are replaced atomically."""
     table = table_of(rows)
     for path, write in ((file, pq.write_table), (file.with_suffix(".csv"), pc.write_csv)):
-        beside = path.with_name(f".{path.name}")
-        write(table, beside)
-        beside.replace(path)
+        draft = path.with_name(f".{path.name}")
+        write(table, draft)
+        draft.replace(path)
     return file
+
+
+def write_tables(study: Study) -> dict[str, list[dict[str, Any]]]:
+    """Write STUDY/results, evidence, proportions and associations, those that have rows; returns
+    the rows by name."""
+    from statetrace.studies.proportions import associations, proportions
+
+    rows = results(study)
+    tables = {
+        "results": rows,
+        "evidence": evidence(study),
+        "proportions": proportions(rows, study.plan.factors),
+        "associations": associations(rows, study.plan.factors),
+    }
+    tables = {name: rows for name, rows in tables.items() if rows}
+    for name, rows in tables.items():
+        write_table(rows, study.path / f"{name}.parquet")
+    return tables
 
 
 def table_of(rows: list[dict[str, Any]]) -> pa.Table:
     columns = list(rows[0]) if rows else []
     return pa.table(
-        {name: pa.array([one[name] for one in rows], type=MEASURED.get(name)) for name in columns}
+        {name: pa.array([row[name] for row in rows], type=MEASURED.get(name)) for name in columns}
     )

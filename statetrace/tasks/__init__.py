@@ -1,4 +1,4 @@
-"""What a model is asked: sequences of actions, and the state after each.
+"""The task: sequences of actions, and the state after each.
 
 Import from the modules: `sequences` needs only numpy, the others need torch.
 """

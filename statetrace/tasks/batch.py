@@ -1,5 +1,5 @@
-"""Batches made from (seed, index) alone: no loader state exists, so a resumed run sees exactly the
-batches it would have seen. The sequences live on the device the model is on."""
+"""Batches as a function of (seed, index): there is no loader state, so a resumed run sees exactly
+the batches it would have seen. The sequences live on the model's device."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.vocabulary import Vocabulary
 
 UNSUPERVISED = -100
-"""Target at positions that have no state to predict (cross entropy ignores it)."""
+"""Target at positions without a state to predict (cross entropy ignores it)."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model sees and should say, all [B, T]: T counts tokens, the start marker too.
+    """Inputs and targets, both [B, T]: T counts tokens, including the start marker.
 
     Attributes:
-        tokens: token ids in.
-        targets: token ids out, at the same position (nothing is shifted: the last action's state is
-            supervised too); `UNSUPERVISED` where no state is to be predicted.
+        tokens: input token ids.
+        targets: target token ids at the same positions (not shifted: the last action's state is
+            supervised too); `UNSUPERVISED` where there is none.
     """
 
     tokens: torch.Tensor
@@ -32,7 +32,7 @@ class Batch:
 
     @property
     def mask(self) -> torch.Tensor:
-        """True where a state is to be predicted."""
+        """True at supervised positions."""
         return self.targets != UNSUPERVISED
 
     @staticmethod
@@ -80,7 +80,7 @@ class Split:
         return Batch.of(actions.long(), states.long(), self.vocabulary, rows)
 
     def batches(self, size: int, length: int | None = None) -> tuple[Batch, ...]:
-        """All rows in their order, `size` at a time, cut to their first `length` actions."""
+        """All rows in order, `size` at a time, cut to their first `length` actions."""
         starts = range(0, len(self), size)
         return tuple(self.rows(slice(start, start + size), length) for start in starts)
 
@@ -92,24 +92,24 @@ class Split:
         part: slice = slice(None),
         length: int | None = None,
     ) -> Batch:
-        """Batch number `index` of the order `seed`; `part` picks one process's share of it."""
+        """Batch number `index` in the order given by `seed`; `part` selects one process's share."""
         return self.rows(self._put(batch_rows(len(self), size, seed, index)[part]), length)
 
     def batches_of(
         self, seeds: Sequence[int], index: int, size: int, length: int | None = None
     ) -> Batch:
-        """Batch number `index` of each of several orders, one after the other: [S * B, T]."""
+        """Batch number `index` for each of several seeds, concatenated: [S * B, T]."""
         rows = [batch_rows(len(self), size, seed, index) for seed in seeds]
         return self.rows(self._put(np.concatenate(rows)), length)
 
     def _put(self, rows: np.ndarray) -> torch.Tensor:
-        """On the device, without waiting for what it is doing."""
-        here, device = torch.from_numpy(rows), self.actions.device
-        return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here
+        """Copy to the device without waiting for it."""
+        host, device = torch.from_numpy(rows), self.actions.device
+        return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host
 
 
 def batch_rows(n: int, size: int, seed: int, index: int) -> np.ndarray:
-    """Rows of batch `index` in the endless stream of shuffled epochs over `n` rows."""
+    """Rows of batch `index` in an endless stream of shuffled epochs over `n` rows."""
     start = index * size
     pieces = []
     while size > 0:

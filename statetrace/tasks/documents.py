@@ -1,7 +1,7 @@
-"""Documents to predict the next token of: batches made from (seed, index), drawn when needed.
+"""Documents for next-token prediction: batches as a function of (seed, index), drawn when needed.
 
 Cost: drawing a batch of 512 documents of 32 tokens takes about a millisecond on a CPU; nothing is
-stored, so no document comes twice but by chance.
+stored, and documents repeat only by chance.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 def next_tokens(
     elements: torch.Tensor, vocabulary: Vocabulary, rows: torch.Tensor | None = None
 ) -> Batch:
-    """Element indices [B, T] -> the batch that asks for each of them at the position before it.
+    """Element indices [B, T] -> the batch in which each is the target at the position before it.
 
-    The start marker is asked for the first token; the last token, which nothing follows, is read
-    but asks for nothing. All shapes are those of the state task.
+    The start marker predicts the first token; the last token has no target. All shapes are those of
+    the state task.
     """
     tokens = vocabulary.encode(elements, rows)  # [B, tokens]
     targets = torch.full_like(tokens, UNSUPERVISED)
@@ -35,13 +35,13 @@ def next_tokens(
 
 @dataclass(frozen=True)
 class Documents:
-    """An endless supply.
+    """An endless stream of documents.
 
     Attributes:
-        draw: where documents come from.
+        draw: draws documents.
         length: tokens of a document, without the start marker.
         vocabulary: element -> token id, and the start marker.
-        device: where batches are put.
+        device: of the batches.
     """
 
     draw: Draw
@@ -57,14 +57,14 @@ class Documents:
         part: slice = slice(None),
         length: int | None = None,
     ) -> Batch:
-        """Batch number `index` of the order `seed`; `part` picks one process's share of it."""
+        """Batch number `index` of the stream `seed`; `part` selects one process's share."""
         rows = torch.arange(index * size, (index + 1) * size, device=self.device)[part]
         return self._batch(self._elements(seed, index, size)[part, :length], rows)
 
     def batches_of(
         self, seeds: Sequence[int], index: int, size: int, length: int | None = None
     ) -> Batch:
-        """Batch number `index` of each of several orders, one after the other: [S * B, T]."""
+        """Batch number `index` of each of several streams, concatenated: [S * B, T]."""
         drawn = np.concatenate([self._elements(seed, index, size) for seed in seeds])
         rows = torch.arange(index * size, (index + 1) * size, device=self.device)
         return self._batch(drawn[:, :length], rows.repeat(len(seeds)))
@@ -73,5 +73,5 @@ class Documents:
         return self.draw(np.random.default_rng([seed, index]), size, self.length)
 
     def _batch(self, elements: np.ndarray, rows: torch.Tensor) -> Batch:
-        there = torch.from_numpy(elements.astype(np.int64)).to(self.device, non_blocking=True)
-        return next_tokens(there, self.vocabulary, rows)
+        indices = torch.from_numpy(elements.astype(np.int64)).to(self.device, non_blocking=True)
+        return next_tokens(indices, self.vocabulary, rows)

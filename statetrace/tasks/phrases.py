@@ -1,11 +1,10 @@
 """Permutations in English: "Swap positions 2 and 3.", "Rotate the last item to the front."
 
 Purpose: the paper's natural-language task (appendix E) for any group of permutations. A sentence
-tells what happens to the objects, so it is read off the physical movement that a label stands for
-and not off the label: under either notation it is right, and the same label is told by inverse
-sentences under the two.
+describes the physical movement of the objects that a label stands for, not the label itself, so it
+is correct in either notation; the same label has inverse sentences in the two.
 Cost: none; S7 has 5,040 elements and as many sentences per wording.
-Caveat: every sentence has exactly one period, its last character, where the state is asked for.
+Caveat: every sentence has exactly one period, its last character, where the state is predicted.
 """
 
 from __future__ import annotations
@@ -46,50 +45,51 @@ CYCLE = (
     "carry the item at position {}",
 )
 WORDINGS = len(SWAP)
-"""How many ways there are to say the same; the first is the paper's."""
+"""Number of wordings of every sentence; the first is the paper's."""
 
 Wordings = Mapping[str, Sequence[str]]
-"""Label of an element -> sentences that tell it, equally many for all."""
+"""Label of an element -> its sentences, equally many for all."""
 
 Movement = tuple[int, ...]
 """movement[i] is the position, from 0, that the object at position i moves to."""
 
 
 def movement(label: str, notation: str) -> Movement:
-    """What physically happens to the objects."""
+    """The physical movement of the objects."""
     sources = arrange(label, range(len(label)), notation)
     return tuple(sources.index(i) for i in range(len(label)))
 
 
 def sentence(label: str, notation: str, wording: int = 0) -> str:
-    """The movement that a label stands for, told in one of `WORDINGS` ways."""
-    told = _tell(movement(label, notation), wording)
-    return f"{told[0].upper()}{told[1:]}."
+    """The movement that a label stands for, in one of `WORDINGS` wordings."""
+    text = _describe(movement(label, notation), wording)
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def wordings(of: Group, count: int) -> dict[str, list[str]]:
-    """The sentences of a group of permutations, `count` ways to tell each element."""
-    check_permutations(of)
+def wordings(group: Group, count: int) -> dict[str, list[str]]:
+    """The sentences of a group of permutations, `count` wordings for each element."""
+    check_permutations(group)
     if not 1 <= count <= WORDINGS:
         raise StatetraceError(
-            f"paraphrases {count} cannot be had; use a number from 1 to {WORDINGS}"
+            f"paraphrases {count} is not available; use a number from 1 to {WORDINGS}"
         )
-    return {label: [sentence(label, of.notation, n) for n in range(count)] for label in of.labels}
+    notation = group.notation
+    return {label: [sentence(label, notation, n) for n in range(count)] for label in group.labels}
 
 
 def check_permutations(group: Group) -> None:
-    """Refuse a group whose elements are not rearrangements of a row of objects."""
-    rest = group.labels[group.identity]
-    digits = list(rest)
-    if "1234567".startswith(rest) and all(sorted(label) == digits for label in group.labels):
+    """Refuse a group whose elements are not permutations of objects in a row."""
+    identity = group.labels[group.identity]
+    digits = list(identity)
+    if "1234567".startswith(identity) and all(sorted(label) == digits for label in group.labels):
         return
     raise StatetraceError(
-        f"{group.name} cannot be told as text: its elements, such as '{group.labels[-1]}', are no "
-        "rearrangements of objects in a row; use a group of permutations, such as S3 or A5"
+        f"{group.name} cannot be written as text: its elements, such as '{group.labels[-1]}', are "
+        "not permutations of objects in a row; use a group such as S3 or A5"
     )
 
 
-def _tell(move: Movement, wording: int) -> str:
+def _describe(move: Movement, wording: int) -> str:
     n = len(move)
     cycles = _cycles(move)
     if not cycles:
@@ -98,10 +98,10 @@ def _tell(move: Movement, wording: int) -> str:
         return LAST_TO_FRONT[wording]
     if n > 2 and move == tuple((i - 1) % n for i in range(n)):
         return FIRST_TO_BACK[wording]
-    return ", then ".join(_tell_cycle(cycle, wording) for cycle in cycles)
+    return ", then ".join(_describe_cycle(cycle, wording) for cycle in cycles)
 
 
-def _tell_cycle(cycle: Sequence[int], wording: int) -> str:
+def _describe_cycle(cycle: Sequence[int], wording: int) -> str:
     places = [position + 1 for position in cycle]
     if len(places) == 2:
         return SWAP[wording].format(*places)
@@ -110,15 +110,15 @@ def _tell_cycle(cycle: Sequence[int], wording: int) -> str:
 
 
 def _cycles(move: Movement) -> list[list[int]]:
-    """The cycles of two and more positions, each from its smallest, in the order they are met."""
-    found, seen = [], set()
+    """The cycles of two or more positions, each from its smallest, in order of those."""
+    cycles, visited = [], set()
     for start in range(len(move)):
         cycle = []
-        at = start
-        while at not in seen:
-            seen.add(at)
-            cycle.append(at)
-            at = move[at]
+        position = start
+        while position not in visited:
+            visited.add(position)
+            cycle.append(position)
+            position = move[position]
         if len(cycle) > 1:
-            found.append(cycle)
-    return found
+            cycles.append(cycle)
+    return cycles

@@ -1,4 +1,4 @@
-"""Reads data sets written by the paper's published generator.
+"""Read data sets of the paper's published generator.
 
 One folder, one JSON file per sequence: "story" is a string of actions separated by spaces,
 "state_seq" the states, the first of which is the initial one. That code reads `312` as "position 1
@@ -25,10 +25,10 @@ def is_published(folder: Path) -> bool:
 
 
 def read_published(folder: Path, group: Group) -> Sequences:
-    """All sequences of the folder, in the order of their file names, each once.
+    """All sequences of the folder in the order of their file names, without repetitions.
 
     The states in the files must be the products of their actions in the group's notation, starting
-    from the identity: a data set in the other notation is refused, not silently learned.
+    from the identity; a data set in the other notation is refused.
     """
     files = sorted(folder.glob("*.json"), key=_natural)
     index = {label: i for i, label in enumerate(group.labels)}
@@ -44,13 +44,13 @@ def read_published(folder: Path, group: Group) -> Sequences:
     wrong = (stated[:, 0] != group.identity) | (stated[:, 1:] != states).any(axis=1)
     if wrong.any():
         first = int(np.flatnonzero(wrong)[0])
-        raise StatetraceError(_complaint(files[first], group, stated[first], int(wrong.sum())))
+        raise StatetraceError(_mismatch(files[first], group, stated[first], int(wrong.sum())))
     _, unique = np.unique(actions, axis=0, return_index=True)
     unique.sort()
     return Sequences(actions[unique], states[unique])
 
 
-def _complaint(file: Path, group: Group, stated: np.ndarray, count: int) -> str:
+def _mismatch(file: Path, group: Group, stated: np.ndarray, count: int) -> str:
     if stated[0] != group.identity:
         return (
             f"{file}: the initial state is '{group.labels[stated[0]]}'; only sequences that start "
@@ -59,7 +59,7 @@ def _complaint(file: Path, group: Group, stated: np.ndarray, count: int) -> str:
     other = "receives" if group.notation == "moves" else "moves"
     return (
         f"{file}: its states are not the products of its actions in notation '{group.notation}' "
-        f"(so in {count:,} file(s)); the published generator writes 'receives', so try "
+        f"(the same in {count:,} file(s)); the published generator writes 'receives', so try "
         f"notation '{other}'"
     )
 
@@ -90,7 +90,7 @@ def _element(written: object, file: Path, index: dict[str, int], group: Group) -
     label = re.sub(r"[^0-9A-Za-z:]", "", label)
     if label not in index:
         raise StatetraceError(
-            f"{file}: '{written}' is no element of {group.name}; its elements are written like "
+            f"{file}: '{written}' is not an element of {group.name}; its elements are written like "
             f"'{group.labels[0]}'"
         )
     return index[label]

@@ -1,7 +1,7 @@
 """Unique action sequences and the states they lead to, as plain arrays (numpy only).
 
-Cost: one million length-100 sequences of S5 with their states take about two seconds and their own
-200 MB. Nothing here imports torch, so data can be made on a machine that has none.
+Cost: one million length-100 sequences of S5 with their states take about two seconds and 200 MB.
+Needs no torch.
 
 Caveat: a sequence is drawn without replacement from *all* sequences of its length; two different
 sequences may share a prefix, so short prefixes of a held-out sequence do occur in training.
@@ -22,7 +22,7 @@ CHUNK = 8192
 """Rows scanned together: small enough for the working set to stay in cache."""
 
 DENSE = 4
-"""At or above this many candidates per sequence wanted, drawing again is cheaper than listing."""
+"""With at least this many candidates per sequence, redrawing is cheaper than enumerating."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Sequences:
         return Sequences(self.actions[rows], self.states[rows])
 
     def cut(self, length: int) -> Sequences:
-        """The first `length` actions of each; of rows that the cut made equal, the first stays."""
+        """The first `length` actions of each, without rows that become equal to an earlier one."""
         if length > self.length:
             raise StatetraceError(
-                f"length {length} was asked for, but these sequences have only {self.length}"
+                f"length {length} is too long: these sequences have {self.length} actions"
             )
         if length == self.length:
             return self
@@ -76,17 +76,17 @@ class Sequences:
 
     @staticmethod
     def load(folder: Path, group: Group) -> Sequences:
-        """Read what `save` wrote, refusing data of another group or notation, and damaged data."""
+        """Read what `save` wrote; damaged data and other groups or notations are refused."""
         file = folder / "sequences.json"
         try:
             about = json.loads(file.read_text())
-            found = (about["group"], about["notation"])
+            stored = (about["group"], about["notation"])
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(file, error) from None
-        same = found == (group.name, group.notation)
+        same = stored == (group.name, group.notation)
         if not same or stored_group(folder, group) != group:
             raise StatetraceError(
-                f"{folder} holds sequences of {found[0]} in notation '{found[1]}', not of "
+                f"{folder} holds sequences of {stored[0]} in notation '{stored[1]}', not of "
                 f"{group.name} in '{group.notation}'; set group and notation to what the folder has"
             )
         actions, states = (_elements(folder / f"{name}.npy", group) for name in FILES)
@@ -100,20 +100,20 @@ FILES = ("actions", "states")
 
 
 def _elements(file: Path, group: Group) -> np.ndarray:
-    """Element indices of a file, [n, length], mapped into memory."""
+    """Element indices of a file, [n, length], memory-mapped."""
     try:
-        found: np.ndarray = np.lib.format.open_memmap(file, mode="r")
+        array: np.ndarray = np.lib.format.open_memmap(file, mode="r")
     except (ValueError, EOFError) as error:
         raise _damaged(file, error) from None
-    if found.ndim != 2 or not found.size or found.dtype.kind != "u":
-        raise _damaged(file, f"{found.dtype} of shape {found.shape}")
-    if found.max() >= group.order:
-        raise _damaged(file, f"{found.max()} is no element of {group.name}")
-    return found
+    if array.ndim != 2 or not array.size or array.dtype.kind != "u":
+        raise _damaged(file, f"{array.dtype} of shape {array.shape}")
+    if array.max() >= group.order:
+        raise _damaged(file, f"{array.max()} is not an element of {group.name}")
+    return array
 
 
-def _size(found: np.ndarray) -> str:
-    return " x ".join(f"{side:,}" for side in found.shape)
+def _size(array: np.ndarray) -> str:
+    return " x ".join(f"{side:,}" for side in array.shape)
 
 
 def _damaged(file: Path, why: object) -> StatetraceError:
@@ -178,7 +178,7 @@ def unique_actions(
 
 
 def _listed(rng: np.random.Generator, space: int, n: int, length: int, base: int) -> np.ndarray:
-    """Number all sequences and choose n of the numbers: exact where n is a large share of them."""
+    """Number all sequences and choose n of the numbers, for n a large share of them."""
     numbers = rng.choice(space, size=n, replace=False)
     powers = base ** np.arange(length - 1, -1, -1, dtype=np.int64)
     return numbers[:, None] // powers % base
@@ -187,10 +187,10 @@ def _listed(rng: np.random.Generator, space: int, n: int, length: int, base: int
 def _drawn(
     rng: np.random.Generator, n: int, length: int, base: int, dtype: type[np.unsignedinteger]
 ) -> np.ndarray:
-    """Draw, and draw again what came twice.
+    """Draw rows, and redraw repeated ones.
 
-    Rows are compared by a random linear hash of 64 bits. Equal rows always have equal hashes, so
-    the result is unique for certain; a false alarm only costs one more draw.
+    Rows are compared by a random linear 64-bit hash. Equal rows always have equal hashes, so the
+    result is certainly unique; a collision only costs one more draw.
     """
     digits = rng.integers(0, base, size=(n, length), dtype=dtype)
     weights = rng.integers(1, 2**64 - 1, size=length, dtype=np.uint64) | np.uint64(1)

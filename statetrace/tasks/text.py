@@ -1,10 +1,9 @@
-"""The bytes of a text file, as documents: numpy only.
+"""The bytes of a text file as documents (numpy only).
 
-A byte is a token, so any file in any language will do, and nothing is left out or folded together.
-The last tenth of the file is held out.
+A byte is a token, so any file in any language works. The last tenth of the file is held out.
 
 Cost: the file in memory.
-Caveat: a run that is resumed in the stage that needs it reads the file again; it must be the same.
+Caveat: a run that is resumed in this stage reads the file again; it must not have changed.
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ class ByteText:
             data = np.frombuffer(Path(path).expanduser().read_bytes(), dtype=np.uint8)
         except OSError as error:
             raise StatetraceError(
-                f"file '{path}' cannot be read ({error.strerror}); name a text file"
+                f"file '{path}' cannot be read ({error.strerror}); give a text file"
             ) from None
         cut = len(data) - max(length, round(len(data) * HELD_OUT))
         if cut < length:
             raise StatetraceError(
                 f"file '{path}' has only {len(data):,} bytes; documents of {length} need at least "
-                f"{2 * length:,}, and a good start many more"
+                f"{2 * length:,}, and many more to be useful"
             )
         return ByteText(data[:cut], data[cut:])
 
 
 def windows(data: np.ndarray, rng: np.random.Generator, n: int, length: int) -> np.ndarray:
-    """`n` pieces of `length` bytes from anywhere, [n, length]."""
+    """`n` random pieces of `length` bytes, [n, length]."""
     starts = rng.integers(0, len(data) - length + 1, size=n)
     return data[starts[:, None] + np.arange(length)]

@@ -1,10 +1,10 @@
-"""The tokenizer of a task in words: trained on the task's own sentences, or read from a file.
+"""The tokenizer of the task as text: trained on the task's sentences, or read from a file.
 
 Purpose: a standard tokenizer.json, so that AutoTokenizer reads a checkpoint's text as its model
-does. To the words come special tokens: one for each state, which is what the model answers with,
-one to start a text and one to fill sentences up to equal length.
-Cost: milliseconds; a pretrained tokenizer takes as long as its file takes to read.
-Caveat: only tokenizer.json is ever read, which is data; no code comes with it.
+does. It gets special tokens: one for each state, which the model predicts, one to start a text and
+one for padding.
+Cost: milliseconds; for a pretrained tokenizer the time to read its file.
+Caveat: only tokenizer.json is ever read, which is data and contains no code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def state_token(label: str) -> str:
 def trained(sentences: Sequence[str]) -> Tokenizer:
     """A byte-level BPE tokenizer of these sentences, the same for the same sentences."""
     tokenizer = Tokenizer(models.BPE())
-    # a text's first word is the same token as it is later on
+    # the first word of a text gets the same token as later in the text
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -42,7 +42,7 @@ def trained(sentences: Sequence[str]) -> Tokenizer:
 
 
 def read(file: Path) -> Tokenizer:
-    """A tokenizer.json, as transformers and tokenizers write it."""
+    """Read a tokenizer.json, as transformers and tokenizers write it."""
     try:
         return Tokenizer.from_str(file.read_text(encoding="utf-8"))
     except Exception as error:  # the library raises Exception itself
@@ -54,33 +54,32 @@ def read(file: Path) -> Tokenizer:
 
 
 def with_answers(tokenizer: Tokenizer, labels: Sequence[str]) -> Tokenizer:
-    """The same tokenizer with a token for each state, the start and the padding, where it has
-    none yet."""
-    made: Tokenizer = Tokenizer.from_str(tokenizer.to_str())
-    made.no_truncation()
-    made.no_padding()
-    made.add_special_tokens([PAD, START, *map(state_token, labels)])
-    return made
+    """A copy of a tokenizer with tokens for each state, the start and the padding added."""
+    extended: Tokenizer = Tokenizer.from_str(tokenizer.to_str())
+    extended.no_truncation()
+    extended.no_padding()
+    extended.add_special_tokens([PAD, START, *map(state_token, labels)])
+    return extended
 
 
 def ids_of(tokenizer: Tokenizer, sentence: str) -> tuple[int, ...]:
-    """The tokens of a sentence that follows another one; its period must be a token."""
+    """The tokens of a sentence that follows another; its period must be a token."""
     before = tokenizer.encode(".", add_special_tokens=False).ids
     both = tokenizer.encode(f". {sentence}", add_special_tokens=False).ids
     ids = tuple(both[len(before) :])
     if tuple(both[: len(before)]) != tuple(before) or tokenizer.decode(ids[-1:]).strip() != ".":
         raise StatetraceError(
-            f"the tokenizer joins periods with what stands beside them in '. {sentence}'; use one "
-            "that keeps them apart, or none to have one trained on the task's own sentences"
+            f"the tokenizer merges periods with their neighbours in '. {sentence}'; use one that "
+            "keeps them separate, or none to train one on the task's sentences"
         )
     return ids
 
 
 def token_id(tokenizer: Tokenizer, token: str) -> int:
-    """The id of a token that is known to be there."""
-    found = tokenizer.token_to_id(token)
-    assert found is not None, token
-    return found
+    """The id of a token that is known to exist."""
+    id_ = tokenizer.token_to_id(token)
+    assert id_ is not None, token
+    return id_
 
 
 def size_of(tokenizer: Tokenizer) -> int:
@@ -89,7 +88,7 @@ def size_of(tokenizer: Tokenizer) -> int:
 
 
 def files(tokenizer: Tokenizer) -> dict[str, str]:
-    """What belongs into a checkpoint folder, by name."""
+    """The files of a checkpoint folder, by name."""
     about = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": START,

@@ -28,7 +28,7 @@ AUXILIARY = "auxiliary.safetensors"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything a checkpoint holds besides the model's configuration, as whole CPU tensors."""
+    """Everything a checkpoint holds besides the model's configuration, as full CPU tensors."""
 
     step: int
     weights: dict[str, torch.Tensor]

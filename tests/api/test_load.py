@@ -17,7 +17,7 @@ def compiled(tmp_path_factory):
 
 
 def accuracy(model):
-    general = model.analyze("generalization", sequences=100, max_length=LENGTH)["generalization"]
+    general = model.analyze("generalization", sequences=100, longest=LENGTH)["generalization"]
     return general.summary["accuracy"]["state"]
 
 
@@ -66,7 +66,7 @@ def test_a_marker_that_is_not_there_is_said_so():
         ("folder", {"group": "Q7", "length": 4}, "Q7"),
         ("folder", {"group": "S3", "length": 4, "padding": "visible"}, "padding visible"),
         ("folder", {"group": "S3", "length": 4, "step": 3}, "step 3"),
-        ("folder", {"group": "S3", "length": 4, "tokens": [0, 1]}, "tokens"),
+        ("folder", {"group": "S3", "length": 4, "tokens": [0, 1]}, "2 token ids"),
         (7, {"group": "S3", "length": 4}, "int"),
     ],
 )

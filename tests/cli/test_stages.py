@@ -38,8 +38,8 @@ def test_stages_are_announced_and_shown(tmp_path, recipe):
         "stage 2-state of 3: up to 4 steps",
         "stage 3-state of 3: up to 6 steps",
     ]
-    assert any("right: next token" in line for line in lines)
-    assert any("right: parity at layer 1" in line for line in lines)
+    assert any("accuracy: next token" in line for line in lines)
+    assert any("accuracy: parity at layer 1" in line for line in lines)
     assert lines[-1] == f"trained model: {tmp_path}/run/checkpoints/step-6"
     shown = statetrace("show", tmp_path / "run")
     assert shown.exit_code == 0, shown.output
@@ -63,7 +63,7 @@ def test_a_dry_run_knows_the_chain(tmp_path, recipe):
     assert done.stdout.count("[[stage]]") == 3
     assert "4 of 32 x 7 tokens" in done.stdout
     assert "4 of 32 x 4 tokens" in done.stdout
-    assert "less where it ends early" in done.stdout
+    assert "less if it ends early" in done.stdout
     assert len(list(tmp_path.iterdir())) == 1
 
 

@@ -81,12 +81,12 @@ def test_slurm_script_is_bash_and_names_every_cell(prepared):
     [
         (["--gpus", "-1"], "gpus -1 is too small; use 0 or more"),
         (["--jobs", "0"], "jobs 0 is too small; use 1 or more"),
-        (["--time", "abc"], "time 'abc' is none"),
-        (["--time", "1:2:3:4"], "time '1:2:3:4' is none"),
-        (["--memory", "-3"], "memory '-3' is none"),
-        (["--memory", "16 apples"], "memory '16 apples' is none"),
-        (["--directive=partition=gpu"], "directive 'partition=gpu' is no option"),
-        (["--directive=--partition=gpu\nrm -r ."], "is no option"),
+        (["--time", "abc"], "time 'abc' is not"),
+        (["--time", "1:2:3:4"], "time '1:2:3:4' is not"),
+        (["--memory", "-3"], "memory '-3' is not"),
+        (["--memory", "16 apples"], "memory '16 apples' is not"),
+        (["--directive=partition=gpu"], "directive 'partition=gpu' is not an option"),
+        (["--directive=--partition=gpu\nrm -r ."], "is not an option"),
     ],
     ids=" ".join,
 )
@@ -129,7 +129,7 @@ def test_a_whole_study_and_a_failing_cell(tmp_path):
 
 def test_refused_in_a_sentence(tmp_path):
     done = statetrace("study", "status", tmp_path)
-    assert "holds no study" in str(done.exception)
+    assert "is not a study folder" in str(done.exception)
     done = statetrace("study", tmp_path / "none.toml", "--out", tmp_path / "s")
     assert "there is no study" in str(done.exception)
 

@@ -63,7 +63,7 @@ def test_hooks_give_the_same_numbers(kind, sites):
         table.spec,
         offset=task.vocabulary.offset,
         stride=task.vocabulary.stride,
-        road="plain",
+        method="hooks",
     )
     ids = torch.tensor(task.vocabulary.elements)
     cells = grids.grids[0].values.double()  # [R, C, n, V]

@@ -150,10 +150,10 @@ def test_capture_has_no_dropout_and_no_gradient():
     [
         (
             ("residual", 1),
-            "unknown site kind 'residual': use one of resid, attn_out, mlp_out, head",
+            "unknown site kind 'residual'; use one of resid, attn_out, mlp_out, head",
         ),
-        (("resid", -1), "resid has no layer -1: its layers start at 0"),
-        (("mlp_out", 0), "mlp_out has no layer 0: its layers start at 1"),
+        (("resid", -1), "resid has no layer -1; its layers start at 0"),
+        (("mlp_out", 0), "mlp_out has no layer 0; its layers start at 1"),
         (("head", 1), "'head' needs a head"),
         (("attn_out", 1, 2), "'attn_out' takes no head, not 2"),
     ],
@@ -166,8 +166,8 @@ def test_impossible_sites(fields: Any, message: str):
 @pytest.mark.parametrize(
     ("site", "message"),
     [
-        (Site("resid", 4), "no site 'resid 4': its layers end at 3"),
-        (Site("head", 1, 4), "no site 'head 1.4': its heads are 0 to 3"),
+        (Site("resid", 4), "no site 'resid 4'; its layers end at 3"),
+        (Site("head", 1, 4), "no site 'head 1.4'; its heads are 0 to 3"),
     ],
 )
 def test_sites_a_model_does_not_have(site: Site, message: str):
@@ -189,5 +189,5 @@ def test_sites_of_a_model_by_kind():
 
 def test_a_model_without_attention_says_so():
     reader = anatomy(model_named("mamba"))
-    with pytest.raises(StatetraceError, match="no 'head' was found in this 'mamba' model: use res"):
+    with pytest.raises(StatetraceError, match="no 'head' was found in this 'mamba' model; use res"):
         sites_of("head", reader)

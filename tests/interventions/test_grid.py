@@ -49,7 +49,7 @@ def assert_exact(model: Any, inputs: Any, specs: tuple[GridSpec, ...], **options
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_kind_of_grid_is_exact(name):
-    assert_exact(model_named(name, FAMILIES[name]), pairs((0,)), EVERY, road="fast")
+    assert_exact(model_named(name, FAMILIES[name]), pairs((0,)), EVERY, method="cached")
 
 
 @pytest.mark.parametrize("corrupt_at", [(1,), (3,), (LENGTH - 1,), (2, 4)], ids=str)
@@ -57,12 +57,12 @@ def test_every_kind_of_grid_is_exact(name):
 def test_wherever_the_inputs_differ(name, corrupt_at):
     """Deletion is not asked again: the corrupted input has no part in it."""
     model = model_named(name, FAMILIES[name])
-    assert_exact(model, pairs(corrupt_at), SUBSTITUTIONS, road="fast")
+    assert_exact(model, pairs(corrupt_at), SUBSTITUTIONS, method="cached")
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
 def test_float32_is_exact_too(name):
-    assert_exact(model_named(name), pairs((1,)), EVERY, road="fast", offset=1)
+    assert_exact(model_named(name), pairs((1,)), EVERY, method="cached", offset=1)
 
 
 def test_the_comparison_can_fail():
@@ -80,12 +80,12 @@ def test_the_comparison_can_fail():
 
 
 @pytest.mark.parametrize("name", ["gpt2", "qwen2", "gptj"])
-def test_the_plain_road_is_exact(name):
-    road = "plain" if name == "gpt2" else "auto"
-    assert_exact(model_named(name), pairs((2,)), EVERY, road=road, offset=1)
+def test_patching_with_hooks_is_exact(name):
+    method = "hooks" if name == "gpt2" else "auto"
+    assert_exact(model_named(name), pairs((2,)), EVERY, method=method, offset=1)
 
 
-def test_a_model_without_attention_takes_the_plain_road():
+def test_a_model_without_attention_is_patched_with_hooks():
     model = model_named("mamba")
     specs = tuple(GridSpec("prefix", what) for what in WHAT)
     assert_exact(model, pairs((1,)), specs)
@@ -107,15 +107,15 @@ def test_exact_on_cuda(name, dtype):
 # Batches and memory
 
 
-@pytest.mark.parametrize("road", ["fast", "plain"])
+@pytest.mark.parametrize("method", ["cached", "hooks"])
 @pytest.mark.parametrize("batch", [1, 2, 7, None])
 @pytest.mark.parametrize("tokens", [1, 30, 10_000])
-def test_the_size_of_batches_does_not_matter(monkeypatch, road, batch, tokens):
+def test_the_size_of_batches_does_not_matter(monkeypatch, method, batch, tokens):
     model = model_named("pythia", torch.float64)
     specs = (GridSpec(), GridSpec("window", "deletion", "mlp_out"))
-    expected = patch_grid(model, *pairs((1,)), specs, batch=PAIRS, road="fast")
+    expected = patch_grid(model, *pairs((1,)), specs, batch=PAIRS, method="cached")
     monkeypatch.setitem(fast.TOKENS_PER_PASS, "cpu", tokens)
-    found = patch_grid(model, *pairs((1,)), specs, batch=batch, road=road)
+    found = patch_grid(model, *pairs((1,)), specs, batch=batch, method=method)
     for one, other in zip(found.grids, expected.grids, strict=True):
         assert (one.values - other.values).abs().max() < 1e-10
     assert (found.corrupted - expected.corrupted).abs().max() < 1e-10
@@ -259,9 +259,9 @@ def test_errors():
         with pytest.raises(StatetraceError, match=r"have the shapes \(3, 7\) and"):
             patch_grid(model, clean, bad, GridSpec())
     long = torch.zeros(1, 65, dtype=torch.long)
-    with pytest.raises(StatetraceError, match="65 tokens are more than the model's 64 positions"):
+    with pytest.raises(StatetraceError, match="65 tokens exceed the 64 positions"):
         patch_grid(model, long, long, GridSpec())
-    with pytest.raises(StatetraceError, match="road = 'slow' is unknown"):
-        patch_grid(model, clean, corrupted, GridSpec(), road="slow")
-    with pytest.raises(StatetraceError, match="'qwen2' models have no fast road"):
-        patch_grid(model_named("qwen2"), clean, corrupted, GridSpec(), road="fast")
+    with pytest.raises(StatetraceError, match="method 'slow' is unknown"):
+        patch_grid(model, clean, corrupted, GridSpec(), method="slow")
+    with pytest.raises(StatetraceError, match="'qwen2' models do not support cached patching"):
+        patch_grid(model_named("qwen2"), clean, corrupted, GridSpec(), method="cached")

@@ -1,4 +1,5 @@
-"""The patch grid where an action is a sentence: columns are sentences, and both roads are exact."""
+"""The patch grid where an action is a sentence: columns are sentences, and both patchers are
+exact."""
 
 import dataclasses
 from typing import Any
@@ -48,13 +49,13 @@ def sentences_of(spec: GridSpec) -> list[range]:
     return [range(t, t + spec.window) for t in range(LENGTH - spec.window + 1)]
 
 
-@pytest.mark.parametrize("road", ["fast", "plain"])
+@pytest.mark.parametrize("method", ["cached", "hooks"])
 @pytest.mark.parametrize("corrupt_at", [0, 2])
-def test_columns_are_sentences(model, task, road, corrupt_at):
+def test_columns_are_sentences(model, task, method, corrupt_at):
     pairs = draw_pairs(task, 5, LENGTH, corrupt_at, seed=0)
     clean, corrupted = pairs.tokens(task, "cpu")
     stride, offset = task.vocabulary.stride, task.vocabulary.offset
-    found = patch_grid(model, clean, corrupted, SPECS, offset=offset, stride=stride, road=road)
+    found = patch_grid(model, clean, corrupted, SPECS, offset=offset, stride=stride, method=method)
     run = Hooked(model)
     for spec, grid in zip(SPECS, found.grids, strict=True):
         columns = sentences_of(spec)
@@ -86,5 +87,5 @@ def test_pairs_differ_in_one_sentence_alone(task):
 
 
 def test_half_an_action_is_refused():
-    with pytest.raises(StatetraceError, match="10 tokens are not 1 and whole actions of 4"):
+    with pytest.raises(StatetraceError, match="10 tokens are not 1 tokens and whole actions of 4"):
         GridSpec().windows(10, 1, 4)

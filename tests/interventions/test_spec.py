@@ -40,13 +40,13 @@ def test_names_and_specs_are_inverse():
     [
         (
             {"where": "middle"},
-            "where = 'middle' is unknown: use one of prefix, suffix, window, context",
+            "where 'middle' is unknown; use one of prefix, suffix, window, context",
         ),
-        ({"what": "noise"}, "what = 'noise' is unknown: use one of substitution, deletion"),
-        ({"rows": "heads"}, "rows = 'heads' is unknown: use one of resid, attn_out, mlp_out, head"),
+        ({"what": "noise"}, "what 'noise' is unknown; use one of substitution, deletion"),
+        ({"rows": "heads"}, "rows 'heads' is unknown; use one of resid, attn_out, mlp_out, head"),
         ({"rows": ()}, "rows is empty"),
-        ({"where": "window", "window": 0}, "window 0 is too narrow"),
-        ({"window": 2}, "window 2 has no meaning for where = 'prefix'"),
+        ({"where": "window", "window": 0}, "window 0 is too small"),
+        ({"window": 2}, "window 2 requires where = 'window', not 'prefix'"),
     ],
 )
 def test_nonsense_is_refused(fields: dict[str, Any], message: str):
@@ -56,7 +56,9 @@ def test_nonsense_is_refused(fields: dict[str, Any], message: str):
 
 def test_names_that_are_none():
     for name in ("", "prefix", "prefix deletion", "3-deletion"):
-        with pytest.raises(StatetraceError, match="names no grid: write WHERE-WHAT-ROWS"):
+        with pytest.raises(
+            StatetraceError, match="is not the name of a grid; write WHERE-WHAT-ROWS"
+        ):
             GridSpec.named(name)
 
 

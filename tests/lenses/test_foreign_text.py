@@ -157,12 +157,12 @@ def test_all_lenses_by_command(tmp_path):
 REFUSED = {
     "has no single token for each state, such as '123'": ({"states": "s{}"}, {}),
     r"padding cannot be hidden from the model in .* \(mamba": ({"family": "mamba"}, {}),
-    "paraphrases 9 cannot be had": ({}, {"paraphrases": 9}),
+    "paraphrases 9 is not available": ({}, {"paraphrases": 9}),
     "no sentence for '321'": ({}, {"phrases": {k: v for k, v in OWN.items() if k != "321"}}),
-    "'456', which is no element of S3": ({}, {"phrases": OWN | {"456": ["Hop."]}}),
-    "'Wait' for '123' is no sentence": ({}, {"phrases": OWN | {"123": ["Wait", "Rest."]}}),
-    "'123' is told in 1 ways and '321' in 2": ({}, {"phrases": OWN | {"123": ["Wait."]}}),
-    "Z6 cannot be told as text": ({}, {"group": "Z6"}),
+    "'456', which is not an element of S3": ({}, {"phrases": OWN | {"456": ["Hop."]}}),
+    "'Wait' for '123' is not a sentence": ({}, {"phrases": OWN | {"123": ["Wait", "Rest."]}}),
+    "'123' has 1 sentences and '321' 2": ({}, {"phrases": OWN | {"123": ["Wait."]}}),
+    "Z6 cannot be written as text": ({}, {"group": "Z6"}),
 }
 
 

@@ -31,7 +31,7 @@ def why(result, length=6):
 @pytest.mark.parametrize(
     ("group", "algorithm"), [("S3", "associative"), ("D4", "parallel"), ("A4", "associative")]
 )
-def test_what_gather_makes_can_be_used(group, algorithm):
+def test_collected_evidence_can_be_used(group, algorithm):
     spec = CompileSpec(group, algorithm, 6)
     task = task_of(spec)
     found = collect_evidence(compile_model(spec), task)

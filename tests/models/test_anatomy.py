@@ -101,8 +101,8 @@ def test_block_outputs_are_the_residual_stream(fast_model):
     states = hidden_states(fast_model, inputs)
     assert torch.equal(block_in[0], states[0])
     assert torch.equal(reader.embed(inputs), states[0])
-    for found, expected in zip(block_out[:-1], states[1:], strict=True):
-        assert torch.equal(found, expected)
+    for output, expected in zip(block_out[:-1], states[1:], strict=True):
+        assert torch.equal(output, expected)
     assert torch.equal(reader.unembed(block_out[-1]), fast_model(inputs).logits)
 
 
@@ -123,8 +123,8 @@ def test_hook_points_and_pieces_are_the_same_thing(fast_model):
         assert z[layer].shape == (2, 9, reader.heads * reader.head_width)
         assert torch.equal(projected[layer], attn_out[layer])  # dropout is off
         assert torch.equal(reader.attn_out(layer, z[layer]), attn_out[layer])
-        found = reader.mlp_out(layer, resid[layer], attn_out[layer])
-        assert torch.equal(found, mlp_out[layer])
+        output = reader.mlp_out(layer, resid[layer], attn_out[layer])
+        assert torch.equal(output, mlp_out[layer])
         parts = (resid[layer], attn_out[layer], mlp_out[layer])
         assert torch.equal(reader.combine(layer, *parts), resid_post[layer])
         torch.testing.assert_close(sum(parts), resid_post[layer])
@@ -262,7 +262,7 @@ def test_recurrent_blocks_look_back_and_not_ahead(recurrent_model):
     assert changed.tolist() == 4 * [False] + 5 * [True]
 
 
-def test_generic_anatomy_refuses_the_fast_road(make_toy):
+def test_generic_anatomy_is_for_hooks_only(make_toy):
     with pytest.raises(StatetraceError, match=r"'qwen2' models have no qkv\(\)"):
         anatomy(make_toy("qwen2")).qkv(0, torch.zeros(1, 2, 48), torch.arange(2))
 
@@ -274,14 +274,14 @@ def test_parts_that_cannot_be_found_say_what_to_write(make_toy):
         anatomy(model)
 
 
-def test_sliding_windows_take_the_plain_road():
+def test_sliding_windows_use_the_generic_anatomy():
     window = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
     reader = anatomy(toy("qwen3", {**WIDE, "head_dim": 12, **window}))
     assert not reader.fast
     assert len(reader.blocks) == 3
 
 
-def test_rotations_that_depend_on_the_length_take_the_plain_road():
+def test_rotations_that_depend_on_the_length_use_the_generic_anatomy():
     rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
     reader = anatomy(toy("llama", {**WIDE, "rope_parameters": rope}))
     assert not reader.fast

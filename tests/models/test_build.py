@@ -216,8 +216,8 @@ def test_parameter_count_is_that_of_the_built_model():
 @pytest.mark.parametrize(("dropout", "expected"), [(None, 0.1), (0.0, 0.0), (0.25, 0.25)])
 def test_dropout_is_the_published_one_unless_given(dropout, expected):
     model = build(ModelSpec("gpt2", dropout=dropout, **SMALL), 7, 20, seed=0)
-    found = {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
-    assert found == {expected}
+    dropouts = {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
+    assert dropouts == {expected}
 
 
 @pytest.mark.parametrize(

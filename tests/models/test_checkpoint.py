@@ -63,12 +63,12 @@ def test_load_checkpoint_gives_the_model_as_it_is(fast_model, dtype, tmp_path):
     # Bit for bit, which takes more than equal weights: they must lie on aligned addresses.
     assert all(parameter.data_ptr() % 64 == 0 for parameter in loaded.parameters())
     with torch.no_grad():
-        found, expected = loaded(tokens(2, 9)).logits, fast_model(tokens(2, 9)).logits
+        logits, expected = loaded(tokens(2, 9)).logits, fast_model(tokens(2, 9)).logits
     if fast_model.config.model_type == "gemma" and dtype == torch.float64:
         # Its scale is no weight: made in float32 here, in float64 where the model is loaded.
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
     else:
-        assert torch.equal(found, expected)
+        assert torch.equal(logits, expected)
 
 
 def test_recurrent_models_are_loaded_as_they_are(recurrent_model, tmp_path):
@@ -180,7 +180,7 @@ def test_a_hub_that_fails_says_how(monkeypatch):
     refuse(
         lambda source: load_pretrained(source, 7, seed=0),
         "someone/model",
-        r"'someone/model' is no folder.*\(name or service not known\): without a network",
+        r"'someone/model' is not a local folder.*\(name or service not known\): without a network",
     )
 
 

@@ -51,10 +51,10 @@ def test_only_the_vocabulary_changes(checkpoint, vocab_size):
     assert len(new_in) == len(new_out) == new.config.vocab_size == vocab_size
 
     replaced = {id(old_in), id(old_out), id(old.get_output_embeddings().bias)}
-    kept = {name: p for name, p in old.named_parameters() if id(p) not in replaced}
-    found = dict(new.named_parameters())
-    assert len(kept) >= len(found) - 3
-    assert all(torch.equal(found[name], parameter) for name, parameter in kept.items())
+    unchanged = {name: p for name, p in old.named_parameters() if id(p) not in replaced}
+    parameters = dict(new.named_parameters())
+    assert len(unchanged) >= len(parameters) - 3
+    assert all(torch.equal(parameters[name], parameter) for name, parameter in unchanged.items())
 
     for new_rows, old_rows in ((new_in, old_in), (new_out, old_out)):
         # Close to the mean of the old rows, yet no two alike.
@@ -125,7 +125,7 @@ def test_half_precision_becomes_float32_with_the_same_values(tmp_path):
     assert all(torch.equal(before.float(), after) for before, after in blocks)
 
 
-def test_build_takes_the_pretrained_road(gpt2_folder):
+def test_build_loads_pretrained_weights(gpt2_folder):
     spec = ModelSpec("gpt2", pretrained=gpt2_folder, dropout=0.2)
     model = build(spec, vocab_size=7, max_length=64, seed=1)
     direct = load_pretrained(gpt2_folder, 7, seed=1, dropout=0.2)

@@ -11,7 +11,7 @@ from reproduction.figures.build import PICTURES
 from reproduction.figures.evidence import TIES
 from reproduction.measures.studies import AA
 from reproduction.results import Results
-from statetrace.reports.figures.chart import Rule
+from statetrace.reports.figures.chart import ReferenceLine
 
 NAMED = {claim.name: claim for claim in CLAIMS}
 
@@ -82,7 +82,7 @@ def sparser_layers(chart, begins):
 def alike(chart):
     """Of panels with cutoffs, the share in which both are one."""
     ends = [
-        [mark.at for mark in panel.marks if isinstance(mark, Rule)]
+        [mark.at for mark in panel.marks if isinstance(mark, ReferenceLine)]
         for panel in chart.panels
         if "cutoffs" in panel.title
     ]

@@ -6,7 +6,6 @@ from importlib.resources import files
 
 import pytest
 
-from reproduction.analysis_settings import looked_with
 from reproduction.claims import CLAIMS
 from reproduction.losses import rows as losses_of
 from reproduction.measures import algorithms, theory
@@ -18,7 +17,7 @@ from reproduction.measures import text as of_text
 from reproduction.model_selection import A, P
 from reproduction.results import Missing, Results
 from reproduction.rules import AGREES, DIFFERS, NOT_REACHED, judge
-from reproduction.training_settings import trained_with
+from reproduction.settings_tables import analysis_table, training_table
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
@@ -345,7 +344,7 @@ def test_settings_are_compared_with_the_papers(tmp_path, request):
     (tmp_path / "recipes").symlink_to(request.config.rootpath / "recipes")
 
     def said():
-        return "\n".join(trained_with(Results(tmp_path), str))
+        return "\n".join(training_table(Results(tmp_path), str))
 
     assert "as runs of such models had | 1,000,000 | – | not run yet | – |" in said()
     assert "| 10 → 25 → 50 → 100 | 10 → 25 → 50 → 100 | the same | – |" in said()
@@ -367,7 +366,7 @@ def test_settings_are_compared_with_the_papers(tmp_path, request):
 
 def test_what_models_were_looked_at_with_is_for_the_results_to_say(tmp_path):
     def said():
-        return "\n".join(looked_with(Results(tmp_path)))
+        return "\n".join(analysis_table(Results(tmp_path)))
 
     assert said().count("not looked at yet") == 8
     folder = tmp_path / "results/zoo/s3-associative"

@@ -1,4 +1,4 @@
-"""Damaged files of a study: said, left out of the tables, and made anew when it is run again."""
+"""Damaged files of a study: reported, left out of the tables, restored when it is run again."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from statetrace.cli import app
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
-from statetrace.studies import leases as claims
+from statetrace.studies import leases
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
 from statetrace.studies.survey import Survey
@@ -42,7 +42,7 @@ def damage(study, folder, words):
 
 
 @pytest.mark.parametrize("words", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_outcome_is_made_anew(study, done, words):
+def test_a_damaged_outcome_is_restored(study, done, words):
     file = damage(study, "outcomes", words)
     first, second = Survey(study).look()
     assert (first.state, second.state) == ("to be retried", "finished")
@@ -59,18 +59,16 @@ def test_every_command_says_which_file_it_is(study, command):
     file = damage(study, "outcomes", "{")
     said = CliRunner().invoke(app, [*command.split(), str(study.path)], env={"COLUMNS": "400"})
     assert said.exit_code == 0, said.output
-    assert said.output.count(f"{file} is damaged; the study, run again, makes it anew") == 1
+    assert said.output.count(f"{file} is damaged; run the study again") == 1
 
 
 @pytest.mark.parametrize("words", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_early_look_is_made_anew(study, done, words):
+def test_a_damaged_early_look_is_restored(study, done, words):
     (study.path / "outcomes" / f"{study.plan.cells[0].name}.json").unlink()
     file = damage(study, "early", words)
     first, _ = Survey(study).look()
-    assert (first.why, first.early) == (
-        f"{file} is damaged; the study, run again, measures anew",
-        None,
-    )
+    assert first.early is None
+    assert first.why.startswith(f"{file} is damaged")
     work(study)
     assert contents(study) == contents(done)
 
@@ -86,14 +84,14 @@ def test_damaged_failures_are_not_counted(study, words):
     assert [failure["why"] for failure in study.failures(cell)] == ["it rained"]
 
 
-def test_a_damaged_claim_is_open_once_it_is_stale(study, done):
+def test_a_damaged_lease_is_open_once_it_is_stale(study, done):
     cell = study.plan.cells[0]
     (study.path / "outcomes" / f"{cell.name}.json").unlink()
-    file = claims.latest(study.path / "claims", cell.name).file
+    file = leases.latest(study.path / "claims", cell.name).file
     file.write_text('{"owner": {"host"')
-    assert claims.take(study.path / "claims", cell.name) is None
+    assert leases.take(study.path / "claims", cell.name) is None
     os.utime(file, (0, 0))
-    assert "damaged claim" in Survey(study).look()[0].why
+    assert "lease is damaged" in Survey(study).look()[0].why
     work(study)
     assert contents(study) == contents(done)
 

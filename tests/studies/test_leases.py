@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from statetrace.studies import leases as claims
+from statetrace.studies import leases
 from statetrace.studies.leases import latest, take
 
 
@@ -27,7 +27,7 @@ def test_one_at_a_time_and_again_after_release(tmp_path):
     assert latest(tmp_path, "a").number == 2
 
 
-def test_the_claim_of_a_killed_process_is_taken_over(tmp_path):
+def test_the_lease_of_a_killed_process_is_taken_over(tmp_path):
     code = (
         "import os, signal, sys; from pathlib import Path;"
         "from statetrace.studies.leases import take;"
@@ -35,11 +35,11 @@ def test_the_claim_of_a_killed_process_is_taken_over(tmp_path):
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
     assert process.wait() == -9
-    claim = take(tmp_path, "a")
-    assert claim.before.pid == process.pid
+    lease = take(tmp_path, "a")
+    assert lease.before.pid == process.pid
 
 
-@pytest.mark.parametrize(("age", "open_"), [(claims.STALE - 30, False), (claims.STALE + 30, True)])
+@pytest.mark.parametrize(("age", "open_"), [(leases.STALE - 30, False), (leases.STALE + 30, True)])
 def test_on_another_machine_silence_decides(tmp_path, age, open_):
     take(tmp_path, "a")
     file = tmp_path / "a.1"
@@ -52,8 +52,8 @@ def test_on_another_machine_silence_decides(tmp_path, age, open_):
     assert (take(tmp_path, "a") is not None) is open_
 
 
-def test_a_held_claim_gives_signs_of_life(tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "BEAT", 0.01)
+def test_a_held_lease_gives_signs_of_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(leases, "BEAT", 0.01)
     beaten, real = threading.Event(), os.utime
     monkeypatch.setattr(os, "utime", lambda *a: (real(*a), beaten.set()))
     with take(tmp_path, "a"):
@@ -62,7 +62,7 @@ def test_a_held_claim_gives_signs_of_life(tmp_path, monkeypatch):
 
 def test_an_owner_thought_dead_notices(tmp_path, monkeypatch):
     mine = take(tmp_path, "a")
-    monkeypatch.setattr(claims.Held, "is_open", lambda self: True)
+    monkeypatch.setattr(leases.LeaseRecord, "is_open", lambda self: True)
     theirs = take(tmp_path, "a")
     assert not mine.is_ours()
     assert mine.lost
@@ -73,7 +73,7 @@ def _race(folder, together, wins):
     together.wait()
     won = [number for number in range(200) if take(folder, f"cell-{number}") is not None]
     wins.put(won)
-    together.wait()  # the claims of a process that has ended may be taken
+    together.wait()  # the leases of a process that has ended may be taken
 
 
 def test_in_a_race_every_cell_has_one_winner(tmp_path):

@@ -14,7 +14,7 @@ from statetrace.mechanisms.collect_evidence import collect_evidence
 from statetrace.models.compiled import compile_model
 from statetrace.studies.evaluate import evidence_of
 from statetrace.studies.folder import Study
-from statetrace.studies.reevaluate import look_again
+from statetrace.studies.reevaluate import reevaluate
 from statetrace.studies.table import evidence
 from tests.studies.conftest import prepared, undisturbed
 
@@ -50,11 +50,11 @@ def test_a_second_look_says_the_same_and_leaves_the_rest(judged, tmp_path):
     cell = study.plan.cells[0]
     before = study.outcome(cell)
     study.replace_final(cell, before["final"] | {"mechanism": "parallel", "confidence": 0.5})
-    assert look_again(study, cell) == f"{cell.name}: unlearned, before parallel"
+    assert reevaluate(study, cell) == f"{cell.name}: unlearned, before parallel"
     after = study.outcome(cell)
     assert "looked" in after
     assert {key: after[key] for key in before} == before
-    assert look_again(study, cell) == f"{cell.name}: unlearned"
+    assert reevaluate(study, cell) == f"{cell.name}: unlearned"
 
 
 def test_cells_that_cannot_be_looked_at_are_left_alone(judged, tmp_path):
@@ -62,10 +62,10 @@ def test_cells_that_cannot_be_looked_at_are_left_alone(judged, tmp_path):
     first, second = study.plan.cells
     shutil.rmtree(study.run(first).checkpoint(30))
     before = study.outcome(first)
-    assert "weights of step 30 are gone" in look_again(study, first)
+    assert "weights of step 30 are gone" in reevaluate(study, first)
     assert study.outcome(first) == before
     (study.path / "outcomes" / f"{second.name}.json").unlink()
-    assert "not finished" in look_again(study, second)
+    assert "not finished" in reevaluate(study, second)
     assert study.outcome(second) is None
 
 
@@ -105,4 +105,4 @@ def test_the_command_looks_at_all_cells_or_one(judged, tmp_path):
 
 def test_a_study_that_was_never_begun(tmp_path):
     study = prepared(tmp_path)
-    assert "not finished" in look_again(study, study.plan.cells[0])
+    assert "not finished" in reevaluate(study, study.plan.cells[0])

@@ -10,7 +10,7 @@ from statetrace.config.recipe import Recipe
 from statetrace.runs import Run
 from statetrace.studies import cell as cells
 from statetrace.studies.survey import Survey
-from statetrace.studies.table import results, write_results
+from statetrace.studies.table import results, write_table
 from statetrace.studies.worker import work
 from statetrace.training.callback import Callback
 from statetrace.training.loop import train
@@ -77,17 +77,17 @@ def test_the_early_verdict_may_be_the_last(tmp_path):
 def test_a_failing_cell_is_retried_reported_and_the_rest_finish(tmp_path):
     study = prepared(tmp_path, seeds=1, grid=BROKEN, rules="retries = 1")
     said = []
-    work(study, told=said.append)
+    work(study, on_message=said.append)
     assert states(study) == {"scratch_seed-0": "finished", "broken_seed-0": "failed"}
     broken = study.cell("broken_seed-0")
     outcome = study.outcome(broken)
     assert "the loss became" in outcome["why"]
     assert outcome["tries"] == len(study.failures(broken)) == 2
     assert [words.split(":")[1].split(" and")[0] for words in said if "broken" in words] == [
-        " begun", " failed", " begun", " failed",
+        " started", " failed", " started", " failed",
     ]  # fmt: skip
     assert "NonFiniteLoss" in (study.path / "failures" / "broken_seed-0.txt").read_text()
-    file = write_results(study)
+    file = write_table(results(study), study.path / "results.parquet")
     rows = {row["cell"]: row for row in pq.read_table(file).to_pylist()}
     assert rows["broken_seed-0"]["why"] == outcome["why"]
     assert rows["broken_seed-0"]["verdict"] is None
@@ -128,8 +128,8 @@ def test_seeds_may_be_trained_together(tmp_path):
     study = prepared(tmp_path, settings="init_std = 0.05", **about)
     said = []
     left = iter(range(14))  # stopped in the middle, behind the early verdict
-    work(study, stop=lambda: next(left, None) is None, told=said.append)
-    assert [words.split(": ")[1][:7] for words in said] == ["begun"] * 3 + ["stopped"] * 3
+    work(study, stop=lambda: next(left, None) is None, on_message=said.append)
+    assert [words.split(": ")[1][:7] for words in said] == ["started"] * 3 + ["stopped"] * 3
     work(study)
     assert states(study) == {f"seed-{n}": "finished" for n in range(3)}
     for cell in study.plan.cells:
@@ -152,11 +152,11 @@ chain = { stages = [
     alone = undisturbed(tmp_path, **about)
     study = prepared(tmp_path, rules="together = 8", **about)
     said, left = [], iter(range(4))
-    work(study, stop=lambda: next(left, None) is None, told=said.append)
+    work(study, stop=lambda: next(left, None) is None, on_message=said.append)
     assert {study.position(cell) for cell in study.plan.cells} == {"1-topic:3"}
-    work(study, told=said.append)
+    work(study, on_message=said.append)
     heard = [words.split(": ")[1][:7] for words in said]
-    assert heard == ["begun"] * 3 + ["stopped"] * 3 + ["begun"] * 3 + ["finishe"] * 3
+    assert heard == ["started"] * 3 + ["stopped"] * 3 + ["started"] * 3 + ["finishe"] * 3
     for cell in study.plan.cells:
         ours, theirs = study.outcome(cell), alone.outcome(cell)
         for when, step in (("early", 10), ("final", 30)):

@@ -9,13 +9,13 @@ from statetrace.groups import arrange, group
 from statetrace.tasks.phrases import WORDINGS, check_permutations, sentence
 
 
-def obey(told: str, objects: str) -> str:
+def obey(text: str, objects: str) -> str:
     """Do what a sentence says. Knows words and no permutations."""
     row = list(objects)
-    assert told[0].isupper()
-    assert told.count(".") == 1
-    assert told.endswith(".")
-    for part in told[:-1].lower().split(", then "):
+    assert text[0].isupper()
+    assert text.count(".") == 1
+    assert text.endswith(".")
+    for part in text[:-1].lower().split(", then "):
         digits = [int(digit) - 1 for digit in re.findall(r"\d", part)]
         if re.search(r"leave|nothing|keep|not move", part):
             assert not digits
@@ -41,8 +41,8 @@ def test_a_sentence_does_what_its_label_does(name, notation, wording):
     of = group(name, notation)
     objects = "ABCDE"[: len(of.labels[0])]
     for label in of.labels:
-        told = sentence(label, notation, wording)
-        assert obey(told, objects) == "".join(arrange(label, objects, notation)), (label, told)
+        text = sentence(label, notation, wording)
+        assert obey(text, objects) == "".join(arrange(label, objects, notation)), (label, text)
 
 
 @pytest.mark.parametrize("notation", ["moves", "receives"])
@@ -58,7 +58,7 @@ def test_a_text_leads_to_the_product(notation):
 
 @pytest.mark.parametrize("wording", range(WORDINGS))
 @pytest.mark.parametrize("name", ["S3", "S4"])
-def test_different_movements_are_told_differently(name, wording):
+def test_different_movements_have_different_sentences(name, wording):
     labels = group(name).labels
     assert len({sentence(label, "moves", wording) for label in labels}) == len(labels)
 
@@ -70,20 +70,20 @@ def test_the_wordings_differ():
 
 def test_the_papers_example():
     """132, 312, 213 in the notation of its appendix, ending at 123."""
-    told = [sentence(label, "receives") for label in ("132", "312", "213")]
-    assert " ".join(told) == (
+    text = [sentence(label, "receives") for label in ("132", "312", "213")]
+    assert " ".join(text) == (
         "Swap positions 2 and 3. Rotate the last item to the front. Swap positions 1 and 2."
     )
     of = group("S3", "receives")
     assert of.labels[of.product(["132", "312", "213"])] == "123"
 
 
-def test_the_same_label_is_told_by_inverse_movements_in_the_other_notation():
+def test_the_same_label_means_inverse_movements_in_the_other_notation():
     assert sentence("312", "receives") == sentence("231", "moves")
     assert sentence("312", "moves") == "Rotate the first item to the back."
 
 
 @pytest.mark.parametrize("name", ["Z6", "D4", "S3xZ2"])
 def test_groups_that_move_no_objects_are_refused(name):
-    with pytest.raises(StatetraceError, match=r"cannot be told as text: its elements, such as"):
+    with pytest.raises(StatetraceError, match=r"cannot be written as text: its elements, such as"):
         check_permutations(group(name))

@@ -47,7 +47,7 @@ def test_the_other_notation_is_refused_by_name(tmp_path):
     [
         ("132", ["132", "123"], "the initial state is '132'"),
         ("132 312", ["123", "132"], "2 actions but 2 states"),
-        ("132 999", ["123", "132", "123"], "'999' is no element of S3"),
+        ("132 999", ["123", "132", "123"], "'999' is not an element of S3"),
         ("", ["123"], "the story is empty"),
     ],
 )
@@ -67,18 +67,18 @@ def test_files_that_are_something_else(tmp_path, text):
 def test_a_task_uses_them(tmp_path):
     """Written with our own group, so that it holds enough; repeated stories count once."""
     task = word_problem("S3", 8, notation="receives")
-    made, labels = task.sample(60, seed=0), task.group.labels
+    sample, labels = task.sample(60, seed=0), task.group.labels
     stories = [
         (" ".join(labels[a] for a in actions), ["123", *(labels[s] for s in states)])
-        for actions, states in zip(made.actions, made.states, strict=True)
+        for actions, states in zip(sample.actions, sample.states, strict=True)
     ]
     folder = write(tmp_path / "d", stories + stories[:5])
     train, analysis = task.splits(None, 0.1, seed=0, folder=folder)
     assert len(train) + len(analysis) == 60
-    assert np.array_equal(np.concatenate([train.actions, analysis.actions]), made.actions)
+    assert np.array_equal(np.concatenate([train.actions, analysis.actions]), sample.actions)
     short, _ = task.at_length(4).splits(None, 0.1, seed=0, folder=folder)
     assert short.length == 4
-    with pytest.raises(StatetraceError, match=r"61 unique .* holds only 60"):
+    with pytest.raises(StatetraceError, match=r"holds only 60 unique .* 61"):
         task.splits(61, 0.1, seed=0, folder=folder)
     with pytest.raises(StatetraceError, match="holds no sequences"):
         task.splits(None, 0.1, seed=0, folder=tmp_path)

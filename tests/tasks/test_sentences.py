@@ -1,4 +1,4 @@
-"""Actions as sentences: where the periods are, what is asked there, and how it is tokenized."""
+"""Actions as sentences: where the periods are, what is predicted there, and how it is tokenized."""
 
 import dataclasses
 
@@ -18,8 +18,8 @@ from statetrace.tasks.word_problem import word_problem
 
 def text_task(name="S3", length=5, wordings=1, notation="receives", start_marker=True, read=None):
     plain = word_problem(name, length, notation=notation, start_marker=start_marker)
-    told = sentences(plain.group, wordings, start_marker, read)
-    return dataclasses.replace(plain, vocabulary=told)
+    vocabulary = sentences(plain.group, wordings, start_marker, read)
+    return dataclasses.replace(plain, vocabulary=vocabulary)
 
 
 def words(task, ids):
@@ -30,7 +30,7 @@ def words(task, ids):
 @pytest.mark.parametrize("start_marker", [True, False])
 @pytest.mark.parametrize("wordings", [1, 3])
 @pytest.mark.parametrize("name", ["S3", "S4"])
-def test_states_are_asked_for_at_the_periods_and_nowhere_else(name, wordings, start_marker):
+def test_states_are_predicted_at_the_periods_and_nowhere_else(name, wordings, start_marker):
     task = text_task(name, wordings=wordings, start_marker=start_marker)
     drawn = task.sample(20, seed=0)
     batch = task.split(drawn).rows(slice(None))
@@ -59,9 +59,9 @@ def test_every_action_fills_the_same_number_of_tokens():
     tokens = task.encode(torch.arange(6)[None])[0]
     for i, label in enumerate(task.group.labels):
         span = words(task, tokens[1 + i * stride : 1 + (i + 1) * stride].tolist())
-        told = [word for word in span if word != tokenizer.PAD]
-        assert span == [tokenizer.PAD] * (stride - len(told)) + told
-        assert len(told) == {"S": 6, "R": 8, "L": 6}[sentence(label, "receives")[0]]
+        sentence_tokens = [word for word in span if word != tokenizer.PAD]
+        assert span == [tokenizer.PAD] * (stride - len(sentence_tokens)) + sentence_tokens
+        assert len(sentence_tokens) == {"S": 6, "R": 8, "L": 6}[sentence(label, "receives")[0]]
 
 
 def test_reading_out_looks_at_the_periods():
@@ -91,15 +91,15 @@ def test_wordings_depend_on_row_and_position_alone():
 
 def test_all_wordings_are_used_about_equally():
     task = text_task(length=20, wordings=4)
-    told = task.vocabulary._told[1]  # [wordings, stride]
+    expected = task.vocabulary._actions[1]  # [wordings, stride]
     slots = task.encode(torch.ones(200, 20, dtype=torch.long))[:, 1:].unflatten(1, (20, -1))
-    used = (slots[:, :, None] == told).all(-1)  # [rows, positions, wordings]
+    used = (slots[:, :, None] == expected).all(-1)  # [rows, positions, wordings]
     assert (used.sum(-1) == 1).all()
     assert used.float().mean((0, 1)).allclose(torch.tensor(0.25), atol=0.03)
     assert used[:, 0].float().mean(0).allclose(torch.tensor(0.25), atol=0.1)
 
 
-def test_a_sequence_of_a_split_is_always_told_alike():
+def test_a_sequence_of_a_split_always_has_the_same_wording():
     task = text_task(wordings=4)
     split = task.split(task.sample(40, seed=0))
     every = split.rows(slice(None)).tokens
@@ -119,23 +119,23 @@ def test_auto_tokenizer_reads_it(tmp_path):
         (tmp_path / name).write_text(text)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
     tokens = task.encode(torch.tensor([[1, 4, 2]]))[0]
-    told = loaded(
+    encoded = loaded(
         "Swap positions 2 and 3. Rotate the last item to the front. Swap positions 1 and 2."
     )
     special = {loaded.pad_token_id, loaded.bos_token_id}
-    assert [i for i in tokens.tolist() if i not in special] == told["input_ids"]
+    assert [i for i in tokens.tolist() if i not in special] == encoded["input_ids"]
     assert loaded.convert_tokens_to_ids("<231>") == task.vocabulary.elements[3]
 
 
 def byte_level(texts):
     """A tokenizer like GPT-2's: first words have no space."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
+    own = Tokenizer(models.BPE())
+    own.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    own.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=300, show_progress=False, initial_alphabet=alphabet)
-    made.train_from_iterator(texts, trainer)
-    return made
+    own.train_from_iterator(texts, trainer)
+    return own
 
 
 def test_another_tokenizer_is_taken_as_it_is():
@@ -151,13 +151,13 @@ def test_another_tokenizer_is_taken_as_it_is():
 
 
 def test_a_tokenizer_that_swallows_periods_is_refused():
-    made = Tokenizer(models.WordLevel(unk_token="?"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    made.train_from_iterator(
+    own = Tokenizer(models.WordLevel(unk_token="?"))
+    own.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    own.train_from_iterator(
         ["Swap positions 2 and 3. ."], trainers.WordLevelTrainer(special_tokens=["?"])
     )
-    with pytest.raises(StatetraceError, match="joins periods with what stands beside them"):
-        text_task(read=made)
+    with pytest.raises(StatetraceError, match="merges periods with their neighbours"):
+        text_task(read=own)
 
 
 def test_a_file_that_is_no_tokenizer(tmp_path):
@@ -167,9 +167,9 @@ def test_a_file_that_is_no_tokenizer(tmp_path):
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(StatetraceError, match="paraphrases 5 cannot be had"):
+    with pytest.raises(StatetraceError, match="paraphrases 5 is not available"):
         sentences(group("S3"), 5)
-    with pytest.raises(StatetraceError, match="Z6 cannot be told as text"):
+    with pytest.raises(StatetraceError, match="Z6 cannot be written as text"):
         sentences(group("Z6"))
 
 

@@ -27,22 +27,22 @@ def test_documents_match_the_papers_table(name):
     model = TopicModel.paper(name, S3)
     topics, order = model.table.shape
     n, length = 20_000, 200
-    found = shares(model.draw(np.random.default_rng(0), n, length), order)
-    assert found.mean(0) == pytest.approx(model.table.mean(0), abs=0.01)
+    frequencies = shares(model.draw(np.random.default_rng(0), n, length), order)
+    assert frequencies.mean(0) == pytest.approx(model.table.mean(0), abs=0.01)
     a, total = model.mixture, model.mixture * topics
     moments = np.full((topics, topics), a * a) / (total * (total + 1))
     moments[np.diag_indices(topics)] = a * (a + 1) / (total * (total + 1))
     expected = model.table.T @ moments @ model.table  # E[p p'] of a document's distribution p
     # two tokens of one document are independent given p
-    pairs = found.T @ found * length / (n * (length - 1))
-    pairs -= np.diag(found.mean(0)) / (length - 1)
+    pairs = frequencies.T @ frequencies * length / (n * (length - 1))
+    pairs -= np.diag(frequencies.mean(0)) / (length - 1)
     assert pairs == pytest.approx(expected, abs=0.01)
 
 
 def test_a_document_of_one_topic_has_that_topics_tokens():
     model = TopicModel.paper("paper-1", S3, mixture=1e-6)
-    found = shares(model.draw(np.random.default_rng(1), 400, 2000), 6)
-    distance = np.abs(found[:, None] - model.table[None]).max(-1)  # [documents, topics]
+    frequencies = shares(model.draw(np.random.default_rng(1), 400, 2000), 6)
+    distance = np.abs(frequencies[:, None] - model.table[None]).max(-1)  # [documents, topics]
     assert distance.min(1).max() < 0.05
     assert set(distance.argmin(1)) == {0, 1, 2, 3}
 
@@ -60,12 +60,12 @@ def test_the_tables_columns_are_labels(notation):
 
 
 def test_a_drawn_model_depends_on_its_seed_and_is_sparse():
-    one, again, other = (TopicModel.drawn(120, seed) for seed in (3, 3, 4))
-    assert np.array_equal(one.table, again.table)
-    assert not np.array_equal(one.table, other.table)
-    assert one.table.shape == (4, 120)
-    assert (np.sort(one.table, axis=1)[:, -20:].sum(1) > 0.8).all()
-    assert one.draw(np.random.default_rng(0), 5, 7).max() < 120
+    first, again, other = (TopicModel.drawn(120, seed) for seed in (3, 3, 4))
+    assert np.array_equal(first.table, again.table)
+    assert not np.array_equal(first.table, other.table)
+    assert first.table.shape == (4, 120)
+    assert (np.sort(first.table, axis=1)[:, -20:].sum(1) > 0.8).all()
+    assert first.draw(np.random.default_rng(0), 5, 7).max() < 120
 
 
 def test_tables_of_other_groups_and_names_are_refused():
@@ -76,7 +76,7 @@ def test_tables_of_other_groups_and_names_are_refused():
 
 
 @pytest.mark.parametrize("marker", [True, False])
-def test_every_token_is_asked_for_one_position_earlier(marker):
+def test_every_token_is_the_target_one_position_earlier(marker):
     vocabulary = Vocabulary.plain(6, marker)
     batch = next_tokens(torch.tensor([[4, 0, 5]]), vocabulary)
     if marker:
@@ -100,8 +100,8 @@ def test_batches_are_a_function_of_seed_and_index():
 
 @pytest.mark.parametrize("form", ["tokens", "sentences"])
 def test_batches_of_several_seeds_are_theirs_one_by_one(form):
-    words = Vocabulary.plain(6) if form == "tokens" else sentences(S3, 3)
-    source = Documents(TopicModel.paper("paper-1", S3).draw, 9, words, "cpu")
+    vocabulary = Vocabulary.plain(6) if form == "tokens" else sentences(S3, 3)
+    source = Documents(TopicModel.paper("paper-1", S3).draw, 9, vocabulary, "cpu")
     each = [source.batch(seed, 2, 8, length=4) for seed in (5, 0)]
     both = source.batches_of((5, 0), 2, 8, length=4)
     assert torch.equal(both.tokens, torch.cat([batch.tokens for batch in each]))

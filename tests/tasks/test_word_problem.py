@@ -106,3 +106,13 @@ def test_parts_of_a_batch_make_the_batch():
     whole = split.batch(1, 4, 32)
     parts = [split.batch(1, 4, 32, slice(k, k + 8)) for k in range(0, 32, 8)]
     assert torch.equal(torch.cat([part.tokens for part in parts]), whole.tokens)
+
+
+@pytest.mark.parametrize(("n", "length"), [(400, 12), (7, 3), (None, 4)])
+def test_the_analysis_split_alone_is_that_of_both_splits(n, length):
+    task = word_problem("S3", length, actions="213,132")
+    _, analysis = task.splits(n, 0.1, seed=3)
+    alone = task.analysis_split(n, 0.1, seed=3)
+    assert np.array_equal(alone.actions, analysis.actions)
+    assert np.array_equal(alone.states, analysis.states)
+    assert alone.actions.dtype == analysis.actions.dtype

@@ -68,16 +68,16 @@ def test_where_there_is_no_attention_it_is_said_in_a_sentence(trained):
     _, run = trained
     subject = load_run(run, None, "cpu")
     recurrent = run.recipe["model"]["name"] == "mamba"
-    seen = attention(subject.model, subject.task)
-    assert bool(seen.rows()) != recurrent
+    result = attention(subject.model, subject.task)
+    assert bool(result.rows()) != recurrent
     if recurrent:
-        assert "'mamba' models have no attention" in seen.notes[0]
+        assert "'mamba' models have no attention" in result.notes[0]
         heads = PatchingSpec(grids=(GridSpec(rows="head"),), pairs=4)
         with pytest.raises(StatetraceError, match="no 'head' was found in this 'mamba' model"):
             patching(subject.model, subject.task, heads)
 
 
-def test_who_is_compiled_and_who_trained_by_the_program_on_cuda():
+def test_which_models_are_compiled_and_which_use_the_fused_step_on_cuda():
     pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
 
     def on_cuda(**changes):

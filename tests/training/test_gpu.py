@@ -31,13 +31,13 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    ("model", "told"),
+    ("model", "settings"),
     [("gpt2", {}), ("pythia", {"grow": 0.5}), ("pythia", {"program": False})],
     ids=["program with dropout", "program, growing", "compiled"],
 )
-def test_resuming_on_cuda_changes_nothing(tmp_path, model, told):
+def test_resuming_on_cuda_changes_nothing(tmp_path, model, settings):
     """With evaluations of another shape in between."""
-    recipe = toy(device="cuda", model=model, length=11, **told)
+    recipe = toy(device="cuda", model=model, length=11, **settings)
     whole, parts = Run(tmp_path / "whole"), Run(tmp_path / "parts")
     train(recipe, whole, Recorder())
     for stop in (5, 9):
@@ -55,30 +55,32 @@ def test_data_lives_on_the_gpu():
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
-def test_the_program_on_cuda_is_as_near_to_float32_as_autocast(name):
+def test_the_fused_step_on_cuda_is_as_near_to_float32_as_autocast(name):
     """Gradients in bfloat16, by kernels, against those of the model in float32."""
     spec = ModelSpec(name, layers=2, width=64, heads=2, dropout=0.0)
     model = build(spec, 7, 24, 0).cuda().train()
     generator = torch.Generator().manual_seed(0)
     tokens, targets = torch.randint(0, 7, (2, 16, 12), generator=generator).cuda()
-    found = {}
+    gradients = {}
     for mixed in (False, True):
         other = copy.deepcopy(model)
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=mixed):
             logits = predict(other, tokens)
         loss(logits, targets).backward()
-        found[mixed] = torch.cat([p.grad.flatten() for p in other.parameters()])
+        gradients[mixed] = torch.cat([p.grad.flatten() for p in other.parameters()])
     step = FusedStep([model], TrainingSettings(), loss, torch.bfloat16)
     step._gradients(tokens[None], targets[None])
     roles = {name: role for role, name in step.shape.names.items()}
     grads = [step.weights.grad[roles[n]][0].float().flatten() for n, _ in model.named_parameters()]
-    usual = (found[True] - found[False]).norm()
-    assert (torch.cat(grads) - found[False]).norm() < 1.5 * usual < 0.05 * found[False].norm()
+    usual = (gradients[True] - gradients[False]).norm()
+    assert (
+        (torch.cat(grads) - gradients[False]).norm() < 1.5 * usual < 0.05 * gradients[False].norm()
+    )
 
 
 @pytest.mark.parametrize("layer", [None, 1, 2])
 def test_a_graph_repeats_what_calls_do(layer):
-    """With an auxiliary classifier behind a layer, too."""
+    """Also with an auxiliary classifier."""
     spec = ModelSpec("gpt2", layers=2, width=32, heads=2, dropout=0.1)
     of = group("S3")
     weights = []
@@ -86,8 +88,8 @@ def test_a_graph_repeats_what_calls_do(layer):
         model = build(spec, 7, 24, 0).cuda().train()
         read = []
         if layer is not None:
-            wanted = AuxiliaryTask(of, of.quotient("parity"), True, layer, 1.0, Vocabulary.plain(6))
-            read = [ModelWithAuxiliary(model, wanted).cuda()]
+            task = AuxiliaryTask(of, of.quotient("parity"), True, layer, 1.0, Vocabulary.plain(6))
+            read = [ModelWithAuxiliary(model, task).cuda()]
         step = FusedStep([model], TrainingSettings(), loss, torch.bfloat16, read)
         step.graphs = graphs
         generator = torch.Generator().manual_seed(0)
@@ -114,8 +116,8 @@ def test_a_graph_repeats_what_calls_do(layer):
 )
 def test_seeds_together_equal_solo_runs_on_cuda(tmp_path, model, stages):
     """GPT-2's dropout included: its masks are each seed's own."""
-    told = {"device": "cuda", "precision": "float32", "model": model}
-    recipes = [staged(*stages, **told, seed=seed) for seed in (0, 1, 5)]
+    settings = {"device": "cuda", "precision": "float32", "model": model}
+    recipes = [staged(*stages, **settings, seed=seed) for seed in (0, 1, 5)]
     runs = [Run(tmp_path / f"run-{n}") for n in range(3)]
     assert train_together(recipes, runs, None, never) == 24
     for number, (recipe, run) in enumerate(zip(recipes, runs, strict=True)):
@@ -127,17 +129,17 @@ def test_seeds_together_equal_solo_runs_on_cuda(tmp_path, model, stages):
 
 
 @pytest.mark.parametrize(
-    "told", [{"model": "mamba", "heads": None, "dropout": None}, {"form": "text"}]
+    "settings", [{"model": "mamba", "heads": None, "dropout": None}, {"form": "text"}]
 )
-def test_recurrent_and_text_models_train_on_cuda(tmp_path, told):
+def test_recurrent_and_text_models_train_on_cuda(tmp_path, settings):
     run = Run(tmp_path / "run")
-    train(toy(device="cuda", **told), run, Recorder())
+    train(toy(device="cuda", **settings), run, Recorder())
     first, last = run.evaluations()[0], run.evaluations()[-1]
     assert last["loss"] < first["loss"]
 
 
 def test_a_chain_resumes_on_cuda(tmp_path):
-    """A new program at the boundary, whether one process passes it or another starts behind it."""
+    """A new CUDA graph at the boundary, whether a process passes it or starts after it."""
     chain = staged(
         {"objective": "topic", "table": "paper-1", "steps": 12},
         {"objective": "state", "steps": 16, "auxiliary": "parity"},

@@ -93,9 +93,9 @@ def test_resume_of_a_finished_run_touches_nothing(uninterrupted, recorder):
 
 
 def test_a_run_is_not_overwritten(uninterrupted, recorder):
-    with pytest.raises(StatetraceError, match="already holds a run; --resume"):
+    with pytest.raises(StatetraceError, match=r"already holds a run; .*--resume"):
         train(toy(), uninterrupted, recorder())
-    with pytest.raises(StatetraceError, match="asked for steps 99, not 24"):
+    with pytest.raises(StatetraceError, match="steps 99, not 24"):
         train(toy(steps=99), uninterrupted, recorder(), resume=True)
 
 
@@ -152,7 +152,9 @@ def test_a_non_finite_loss_keeps_the_last_good_checkpoint(tmp_path, recorder, mo
         "statetrace.training.trainer.learning_rate",
         lambda settings, step: rates.get(step, learning_rate(settings, step)),
     )
-    with pytest.raises(NonFiniteLoss, match=r"became nan at step 13.*step-8; a smaller learning"):
+    with pytest.raises(
+        NonFiniteLoss, match=r"became nan at step 13.*step-8; use a learning_rate below"
+    ):
         train(toy(log_every=5), run, recorder())
     assert [step for step, _ in run.checkpoints()] == [8]
     assert run.info["sessions"][-1]["ended"].startswith("NonFiniteLoss")
@@ -179,9 +181,9 @@ def test_groups_without_parity_have_no_parity_column(tmp_path, recorder):
     assert set(run.metrics("evaluation")[-1]["accuracy"]) == {"state"}
     everything = Run(tmp_path / "all")
     train(toy(group="D6", quotients="all", steps=1), everything, recorder())
-    found = set(everything.metrics("evaluation")[-1]["accuracy"])
-    assert found >= {"state", "parity"}
-    assert len(found) > 3
+    quotients = set(everything.metrics("evaluation")[-1]["accuracy"])
+    assert quotients >= {"state", "parity"}
+    assert len(quotients) > 3
 
 
 def test_schedules_rise_and_fall():
@@ -213,7 +215,7 @@ def test_sequences_may_grow(tmp_path, recorder):
 
 
 def test_bfloat16_on_a_cpu_is_refused(tmp_path, recorder):
-    with pytest.raises(StatetraceError, match="'bfloat16' on a CPU"):
+    with pytest.raises(StatetraceError, match=r"'bfloat16' .* on a CPU"):
         train(toy(precision="bfloat16"), Run(tmp_path / "run"), recorder())
 
 

@@ -47,11 +47,11 @@ def test_also_where_another_stage_comes_first(tmp_path, short):
 
 def test_sequences_that_do_not_fit_are_refused_by_their_length(tmp_path, short):
     recipe, run = toy(**THEIRS, pretrained=short, length=32), Run(tmp_path / "run")
-    said = r"length 32 takes 33 tokens, but '.*' has 32 positions; use length 31 or less"
-    with pytest.raises(StatetraceError, match=said):
+    message = r"length 32 takes 33 tokens, but '.*' has 32 positions; use length 31 or less"
+    with pytest.raises(StatetraceError, match=message):
         train(recipe, run, Recorder())
     assert not run.exists()
-    with pytest.raises(StatetraceError, match=said):
+    with pytest.raises(StatetraceError, match=message):
         estimate(recipe)
 
 

@@ -77,19 +77,19 @@ def test_the_loss_of_a_quotient_against_a_loop():
     logits = torch.randn(3, 5, 25, generator=torch.Generator().manual_seed(0), requires_grad=True)
     targets = torch.randint(0, 24, (3, 5), generator=torch.Generator().manual_seed(1))
     targets[:, 0] = UNSUPERVISED
-    found = cosets.loss(logits, targets)
+    value = cosets.loss(logits, targets)
     terms = []
     for row, position in [(b, t) for b in range(3) for t in range(1, 5)]:
         image = of.map[int(targets[row, position])]
         members = [g for g in range(24) if of.map[g] == image]
         terms.append(-logits[row, position].softmax(-1)[members].sum().log())
-    assert found.item() == pytest.approx(torch.stack(terms).mean().item(), abs=1e-5)
-    found.backward()
+    assert value.item() == pytest.approx(torch.stack(terms).mean().item(), abs=1e-5)
+    value.backward()
     assert (logits.grad[:, 0] == 0).all()
     assert torch.isfinite(logits.grad).all()
     answers = torch.tensor([[of.kernel[0], of.kernel[1], 24]])
     same = torch.full((1, 3), of.kernel[2])
-    assert cosets.right(answers, same).tolist() == [[True, True, False]]
+    assert cosets.correct(answers, same).tolist() == [[True, True, False]]
 
 
 def test_any_quotient_by_name(tmp_path):
@@ -116,15 +116,17 @@ def test_the_control_teaches_nothing_and_harms_nothing(tmp_path):
 
 
 def parity_at(run: Run, layer: int) -> float:
-    """How well a least-squares probe tells parity from the residual stream behind a block."""
+    """Accuracy of a least-squares probe of parity on the residual stream after a block."""
     model = load_checkpoint(run.checkpoints()[-1][1])
-    seen = []
-    anatomy(model).blocks[layer - 1].register_forward_hook(lambda m, i, output: seen.append(output))
+    streams = []
+    anatomy(model).blocks[layer - 1].register_forward_hook(
+        lambda m, i, output: streams.append(output)
+    )
     task = make_task(staged(**QUICK))
     sequences = task.sample(600, seed=5)
     with torch.no_grad():
         predict(model, task.split(sequences).rows(slice(None)).tokens)
-    resid = seen[0][:, -1].double()  # the last position, where parity is hardest
+    resid = streams[0][:, -1].double()  # the last position, where parity is hardest
     resid = torch.cat([resid, torch.ones(len(resid), 1, dtype=torch.float64)], dim=1)
     signs = torch.from_numpy(2.0 * task.group.parity[sequences.states[:, -1]] - 1)
     fit = torch.linalg.lstsq(resid[:400], signs[:400, None]).solution
@@ -141,8 +143,8 @@ def test_the_auxiliary_classifier_reads_parity_where_it_was_not(tmp_path):
 
 
 def test_parity_and_action_in_one_class(tmp_path):
-    wanted = {"auxiliary": "parity,action", "auxiliary_layer": 2, "auxiliary_weight": 2.0}
-    run = trained(tmp_path, STATE | wanted)
+    auxiliary = {"auxiliary": "parity,action", "auxiliary_layer": 2, "auxiliary_weight": 2.0}
+    run = trained(tmp_path, STATE | auxiliary)
     last = accuracy(run, "auxiliary")[-1]
     assert last["parity at layer 2"] >= last["parity, action at layer 2"] > 0.8
 
@@ -155,14 +157,14 @@ def test_the_classes_are_those_of_state_and_action(form):
     batch = task.split(drawn).rows(slice(None))
     of = task.group.quotient("parity")
     for action in (True, False):
-        found = Labels(AuxiliaryTask(task.group, of, action, 1, 1.0, task.vocabulary))(
+        labels = Labels(AuxiliaryTask(task.group, of, action, 1, 1.0, task.vocabulary))(
             batch.targets
         )
-        assert torch.equal(found == UNSUPERVISED, ~batch.mask)
-        wanted = of.map[drawn.states].astype("int64")
+        assert torch.equal(labels == UNSUPERVISED, ~batch.mask)
+        expected = of.map[drawn.states].astype("int64")
         if action:
-            wanted = wanted * 6 + drawn.actions
-        assert found[batch.mask].tolist() == wanted.ravel().tolist()
+            expected = expected * 6 + drawn.actions
+        assert labels[batch.mask].tolist() == expected.ravel().tolist()
 
 
 def test_a_run_with_an_auxiliary_loss_resumes_exactly(tmp_path):
@@ -183,11 +185,11 @@ def test_a_run_with_an_auxiliary_loss_resumes_exactly(tmp_path):
 @pytest.mark.parametrize(
     ("stage", "complaint"),
     [
-        ({"auxiliary": "parity", "auxiliary_layer": 3}, "auxiliary_layer 3 .* has 2 layers"),
+        ({"auxiliary": "parity", "auxiliary_layer": 3}, "auxiliary_layer 3 .* 2 layers"),
         ({"auxiliary": "parity,mood"}, "auxiliary 'parity,mood' cannot be read"),
         ({"auxiliary": "Z3"}, "no quotient 'Z3'"),
-        ({"auxiliary_layer": 1}, "auxiliary_layer 1 is for an auxiliary loss"),
-        ({"objective": "control", "auxiliary": "parity"}, "auxiliary means nothing .* 'control'"),
+        ({"auxiliary_layer": 1}, "auxiliary_layer 1 has no effect"),
+        ({"objective": "control", "auxiliary": "parity"}, "auxiliary has no effect .* 'control'"),
     ],
 )
 def test_auxiliary_losses_that_make_no_sense(stage, complaint):
@@ -199,16 +201,16 @@ def test_auxiliary_losses_that_make_no_sense(stage, complaint):
 
 
 def test_stages_of_a_curriculum_see_only_their_lengths(tmp_path, monkeypatch):
-    seen = []
+    calls = []
 
     def spy(model, tokens):
-        seen.append((model.training, tokens.shape[1] - 1))
+        calls.append((model.training, tokens.shape[1] - 1))
         return predict(model, tokens)
 
     monkeypatch.setattr("statetrace.training.trainer.predict", spy)
     lengths = [1, 2, 4]
     run = trained(tmp_path, *(STATE | {"steps": 20 + n, "length": n} for n in lengths))
-    assert seen == [(True, n) for n in lengths for _ in range(20 + n)]
+    assert calls == [(True, n) for n in lengths for _ in range(20 + n)]
     for record in run.metrics("evaluation"):  # generalisation is measured at all lengths
         assert len(record["accuracy_by_length"]["state"]) == 4
     learned = [r for r in run.metrics("evaluation") if r["stage"] == "1-state"][-1]
@@ -245,9 +247,9 @@ def test_a_text_stage_learns_the_text_and_hands_on_the_body(tmp_path, book):
     folder = run.stage("1-text").checkpoint(60)
     before = load_checkpoint(folder).state_dict()
     after = setup.make_model(plan.at(plan.recipe.stages[1]), folder).state_dict()
-    words = {"transformer.wte.weight", "lm_head.weight"}
-    assert before.keys() == after.keys() > words
-    for name in before.keys() - words:
+    vocabulary = {"transformer.wte.weight", "lm_head.weight"}
+    assert before.keys() == after.keys() > vocabulary
+    for name in before.keys() - vocabulary:
         assert torch.equal(before[name], after[name]), name
     old, new = (weights["transformer.wte.weight"] for weights in (before, after))
     assert (len(old), len(new)) == (257, 7)
@@ -297,10 +299,10 @@ def test_a_text_that_was_changed_is_noticed(tmp_path, book):
 
 def test_pieces_of_a_text(tmp_path, book):
     data = Path(book).read_bytes()
-    found = ByteText.read(book, 8)
-    assert found.training.tobytes() + found.held_out.tobytes() == data
-    assert len(found.held_out) == round(len(data) / 10)
-    for row in windows(found.training, np.random.default_rng(0), 20, 8):
+    text = ByteText.read(book, 8)
+    assert text.training.tobytes() + text.held_out.tobytes() == data
+    assert len(text.held_out) == round(len(data) / 10)
+    for row in windows(text.training, np.random.default_rng(0), 20, 8):
         assert row.tobytes() in data
     (tmp_path / "short.txt").write_text("too short")
     with pytest.raises(StatetraceError, match=r"short.txt' has only 9 bytes; documents of 8 need"):
@@ -310,10 +312,10 @@ def test_pieces_of_a_text(tmp_path, book):
 @pytest.mark.parametrize(
     ("stages", "complaint"),
     [
-        ([{"objective": "text"}, STATE], "no file was given"),
+        ([{"objective": "text"}, STATE], "needs a file"),
         ([{"objective": "text", "file": "nowhere.txt"}, STATE], "'nowhere.txt' cannot be read"),
         ([{"objective": "text", "file": "README.md"}], "cannot be the last stage"),
-        ([{"objective": "topic", "file": "README.md"}], "file means nothing to objective 'topic'"),
+        ([{"objective": "topic", "file": "README.md"}], "file has no effect on objective 'topic'"),
     ],
 )
 def test_text_stages_that_make_no_sense(stages, complaint):

@@ -57,22 +57,22 @@ def test_the_checkpoint_is_read_by_transformers_alone(trained):
     """The model answers a text that AutoTokenizer has read, filled up as the task fills it up."""
     _, run = trained
     folder = run.checkpoints()[-1][1]
-    model, words = (
+    model, tokenizer = (
         AutoModelForCausalLM.from_pretrained(folder),
         AutoTokenizer.from_pretrained(folder),
     )
-    right = 0
+    correct = 0
     for text, state in (
         ("<start><pad><pad>Swap positions 2 and 3.", "<132>"),
         ("<start>Rotate the last item to the front.", "<312>"),
         ("<start>Rotate the first item to the back.", "<231>"),
     ):
-        ids = words(text, return_tensors="pt")["input_ids"]
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
         assert ids.shape == (1, 9)
         with torch.no_grad():
-            said = model(ids).logits[0, -1].argmax()
-        right += words.convert_ids_to_tokens(int(said)) == state
-    assert right == 3
+            predicted = model(ids).logits[0, -1].argmax()
+        correct += tokenizer.convert_ids_to_tokens(int(predicted)) == state
+    assert correct == 3
 
 
 def test_it_resumes_bit_for_bit(tmp_path):
@@ -117,10 +117,10 @@ def test_resuming_with_another_tokenizer_is_refused(tmp_path):
 def pretrained(request, tmp_path_factory):
     """A small GPT-2 of another text, with its own tokenizer and spare rows, as Pythia has."""
     folder = tmp_path_factory.mktemp("pretrained")
-    words = byte_level(["the quick brown fox swaps positions two and three"] * 3)
-    words.save(str(folder / "tokenizer.json"))
+    tokenizer = byte_level(["the quick brown fox swaps positions two and three"] * 3)
+    tokenizer.save(str(folder / "tokenizer.json"))
     spec = ModelSpec("gpt2", layers=2, width=32, heads=2)
-    build(spec, words.get_vocab_size() + request.param, 256, seed=3).save_pretrained(folder)
+    build(spec, tokenizer.get_vocab_size() + request.param, 256, seed=3).save_pretrained(folder)
     return folder
 
 
@@ -160,7 +160,7 @@ def test_cost_counts_tokens_not_sentences():
 
 
 @pytest.mark.parametrize("first", [{"objective": "parity"}, {"objective": "control"}])
-def test_stages_before_it_are_told_in_words_too(first, tmp_path):
+def test_earlier_stages_are_written_as_text_too(first, tmp_path):
     recipe = staged(first | {"steps": 3}, {"objective": "state", "steps": 3}, **TEXT)
     assert train(recipe, Run(tmp_path / "run"), Recorder()).finished
 
@@ -169,17 +169,17 @@ def test_stages_before_it_are_told_in_words_too(first, tmp_path):
     ("changes", "message"),
     [
         ({"form": "speech"}, "form 'speech' is unknown; use one of tokens, text"),
-        ({"paraphrases": 2}, "paraphrases 2 means nothing to form 'tokens'"),
-        ({"tokenizer": "somewhere"}, "tokenizer somewhere means nothing to form 'tokens'"),
-        ({"form": "text", "paraphrases": 9}, "paraphrases 9 cannot be had; use a number from 1"),
-        ({"form": "text", "group": "Z6"}, "Z6 cannot be told as text"),
+        ({"paraphrases": 2}, "paraphrases 2 has no effect with form 'tokens'"),
+        ({"tokenizer": "somewhere"}, "tokenizer somewhere has no effect with form 'tokens'"),
+        ({"form": "text", "paraphrases": 9}, "paraphrases 9 is not available; use a number from 1"),
+        ({"form": "text", "group": "Z6"}, "Z6 cannot be written as text"),
         (
             {"form": "text", "tokenizer": "/nowhere"},
             r"there is no folder '/nowhere': give one with tokenizer\.json, or",
         ),
         (
             {"form": "text", "tokenizer": "nowhere"},
-            r"'nowhere' is no folder here.*, put tokenizer\.json of that model into a folder",
+            r"'nowhere' is not a local folder.*, put tokenizer\.json of that model into a folder",
         ),
     ],
 )

@@ -35,7 +35,7 @@ def whole(tmp_path_factory):
 def assert_same_bytes(one: Run, other: Run) -> None:
     """The log and every file of every checkpoint of every stage."""
     folders = ("checkpoints", "stages")
-    found = [
+    files = [
         {
             str(file.relative_to(run.path)): file.read_bytes()
             for folder in folders
@@ -45,8 +45,8 @@ def assert_same_bytes(one: Run, other: Run) -> None:
         | {"metrics": (run.path / "metrics.jsonl").read_bytes()}
         for run in (one, other)
     ]
-    assert found[0].keys() == found[1].keys()
-    assert [name for name in found[0] if found[0][name] != found[1][name]] == []
+    assert files[0].keys() == files[1].keys()
+    assert [name for name in files[0] if files[0][name] != files[1][name]] == []
 
 
 def test_what_the_folder_of_a_chain_holds(whole):
@@ -239,13 +239,13 @@ def test_every_stages_checkpoint_is_a_model_of_its_own(whole):
 
 def test_the_cost_of_a_chain_is_the_sum_of_its_stages():
     chain = staged(TOPIC | {"length": 3}, STATE | {"batch": 64, "stop_at": 0.9})
-    found = cost.estimate(chain)
-    assert [stage.name for stage in found.stages] == ["1-topic", "2-state"]
-    assert found.steps == 12 + 16
-    assert found.tokens == 12 * 32 * 4 + 16 * 64 * 7
-    assert found.checkpoints == 3 + 2
-    assert [stage.may_end_early for stage in found.stages] == [False, True]
-    assert found.step_seconds > 0
+    estimate = cost.estimate(chain)
+    assert [stage.name for stage in estimate.stages] == ["1-topic", "2-state"]
+    assert estimate.steps == 12 + 16
+    assert estimate.tokens == 12 * 32 * 4 + 16 * 64 * 7
+    assert estimate.checkpoints == 3 + 2
+    assert [stage.may_end_early for stage in estimate.stages] == [False, True]
+    assert estimate.step_seconds > 0
 
 
 def test_writers_count_steps_on(whole):
@@ -278,9 +278,9 @@ def test_a_chain_is_not_resumed_as_another(whole):
         ("[stage]\nsteps = 3", r"'stage' .* write each stage under \[\[stage\]\]"),
         ("[[stage]]\nstepz = 3", r"'stepz' in \[\[stage\]\] number 1 .*did you mean 'steps'"),
         ("[[stage]]\nlength = 101", r"stage 1 \(state\): length 101 is more than the task's 100"),
-        ("[[stage]]\nsteps = 9\nwarmup = 9", r"stage 1 \(state\): warmup 9 leaves nothing of 9"),
-        ("[[stage]]\nstop_at = 99.5", r"stop_at 99.5 is no share"),
-        ("[[stage]]\nmixture = -1.0", r"mixture -1.0 is no Dirichlet"),
+        ("[[stage]]\nsteps = 9\nwarmup = 9", r"stage 1 \(state\): warmup 9 takes up all 9"),
+        ("[[stage]]\nstop_at = 99.5", r"stop_at 99.5 is not"),
+        ("[[stage]]\nmixture = -1.0", r"mixture -1.0 is not a Dirichlet"),
         ("[[stage]]\ntable = 'paper-1'\ntopics = 3", r"table 'paper-1' has its own topics"),
         ("[[stage]]\n" * 17, r"17 stages are too many; use at most 16"),
     ],
@@ -295,7 +295,7 @@ def test_bad_chains_are_quoted(tmp_path, text, complaint):
     ("stage", "complaint"),
     [
         ({"objective": "dance"}, r"stage 1-dance: objective 'dance' is unknown; use one of state"),
-        ({"objective": "state", "table": "paper-1"}, r"table means nothing to objective 'state'"),
+        ({"objective": "state", "table": "paper-1"}, r"table has no effect on objective 'state'"),
         ({"objective": "topic", "table": "paper-9"}, r"table 'paper-9' is unknown; use paper-1"),
     ],
 )

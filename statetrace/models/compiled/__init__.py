@@ -1,4 +1,4 @@
-"""Transformers whose algorithm is known: weights written by hand into a stock GPT-2."""
+"""Transformers with a known algorithm: a stock GPT-2 with constructed weights."""
 
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.models.compiled.compile import compile_model

@@ -1,8 +1,8 @@
-"""Plain coordinates -> the weights of a stock GPT-2.
+"""From a circuit in plain coordinates to the weights of a stock GPT-2.
 
-The residual stream x is z written in an orthonormal basis whose vectors all have mean zero, so that
-LayerNorm subtracts nothing and only divides by a norm, which is the same for every input; its gain
-multiplies by it again. Everything else is a change of basis.
+The residual stream x is z in an orthonormal basis of vectors with mean zero, so that LayerNorm
+subtracts nothing and divides by a norm that is the same for every input; its gain undoes that. The
+rest is a change of basis.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from statetrace.models.compiled.circuit import Array, Block, Circuit, Head
 
 EPSILON = 1e-8  # of LayerNorm
 _SAMPLES = 16
-_TRIES = 1e-6
+_TOLERANCE = 1e-6
 
 
 def assemble(circuit: Circuit, heads: int, basis: str, rng: np.random.Generator) -> GPT2LMHeadModel:
-    """A GPT-2 in float32 that computes what the circuit says, in eval mode."""
+    """A GPT-2 in float32 that computes the circuit, in eval mode."""
     inner = max((head.inner for block in circuit.blocks for head in block.heads), default=1)
     used = max((len(block.heads) for block in circuit.blocks), default=1)
     heads = max(heads, used)
@@ -46,7 +46,7 @@ def assemble(circuit: Circuit, heads: int, basis: str, rng: np.random.Generator)
         bos_token_id=None,
         eos_token_id=None,
     )
-    with torch.random.fork_rng(devices=[]):  # its first weights are random, and all replaced
+    with torch.random.fork_rng(devices=[]):  # its random weights are all replaced
         model = GPT2LMHeadModel(config).eval()
     q = _basis(width, circuit.layout.size, basis, rng)  # [width, size]
     norms = _norms(circuit, rng)
@@ -93,11 +93,11 @@ def _dense(entries: Sequence[tuple[int, int, float]], rows: int, columns: int) -
 def _attention(
     attn: Any, block: Block, q: Array, heads: int, head_width: int, rng: np.random.Generator
 ) -> None:
-    """Heads the block does not need look somewhere and say nothing."""
+    """Heads the block does not need attend at random and write zero."""
     width, size = q.shape
     weight = rng.standard_normal((width, 3, heads, head_width)) / np.sqrt(width)
     out = np.zeros((heads, head_width, width))
-    # which head does the work is arbitrary, so let it be another one each time
+    # the position of a head is arbitrary, so it is random
     for head, slot in zip(block.heads, rng.permutation(heads), strict=False):
         query, key, value, output = _matrices(head, size, head_width)
         weight[:, 0, slot] = q @ query * np.sqrt(head_width)  # GPT-2 divides by it
@@ -116,7 +116,7 @@ def _matrices(head: Head, size: int, inner: int) -> tuple[Array, Array, Array, A
 
 
 def _mlp(mlp: Any, block: Block, q: Array, hidden: int, rng: np.random.Generator) -> None:
-    """Units the block does not need read something and say nothing."""
+    """Units the block does not need read at random and write zero."""
     width, size = q.shape
     units = len(block.units)
     into = rng.standard_normal((width, hidden)) / np.sqrt(width)
@@ -133,13 +133,13 @@ def _mlp(mlp: Any, block: Block, q: Array, hidden: int, rng: np.random.Generator
 
 
 def _norms(circuit: Circuit, rng: np.random.Generator) -> list[tuple[float, float]]:
-    """Norm of z before attention and before the MLP of each block, and at the end; measured on some
-    sequences, on which it must be the same at every place."""
+    """Norm of z before the attention and before the MLP of each block, and at the end; measured on
+    some sequences, where it must be the same at every position."""
     tokens = rng.integers(0, circuit.order, (_SAMPLES, len(circuit.positions)))
     tokens[:, : len(circuit.tokens) - circuit.order] = circuit.order  # the marker, if any, is first
     z = circuit.tokens[tokens] + circuit.positions  # [B, T, size]
     size = z.shape[-1]
-    found = []
+    norms = []
     for block in circuit.blocks:
         before = _constant_norm(z, block.name)
         for head in block.heads:
@@ -152,15 +152,15 @@ def _norms(circuit: Circuit, rng: np.random.Generator) -> list[tuple[float, floa
         rest = z.copy()
         rest[..., list(block.count)] = 0.0
         between = _constant_norm(rest, block.name)
-        seen = z * (between / np.linalg.norm(z, axis=-1, keepdims=True))
-        active = seen @ _dense(block.units.inputs, size, len(block.units))
+        normed = z * (between / np.linalg.norm(z, axis=-1, keepdims=True))
+        active = normed @ _dense(block.units.inputs, size, len(block.units))
         active = np.maximum(active + np.array(block.units.biases), 0)
         z = z + active @ _dense(block.units.outputs, len(block.units), size)
-        found.append((before, between))
-    return [*found, (_constant_norm(z, "end"), 0.0)]
+        norms.append((before, between))
+    return [*norms, (_constant_norm(z, "end"), 0.0)]
 
 
 def _constant_norm(z: Array, where: str) -> float:
     norms = np.linalg.norm(z, axis=-1)
-    assert norms.max() - norms.min() < _TRIES * norms.max(), (where, norms.min(), norms.max())
+    assert norms.max() - norms.min() < _TOLERANCE * norms.max(), (where, norms.min(), norms.max())
     return float(norms.mean())

@@ -1,8 +1,8 @@
-"""The parts a compiled transformer is made of, before they become weights.
+"""The parts of a compiled transformer before they become weights.
 
-Everything is written in plain coordinates: the residual stream is a row vector z split into named
-registers. A `Head` moves registers between positions, `Units` are rectified units of the MLP, a
-`Block` is some of both. `assemble.py` turns blocks into a GPT-2.
+In plain coordinates the residual stream is a row vector z, split into named registers. A `Head`
+moves registers between positions, `Units` are rectified units of the MLP, a `Block` has both.
+`assemble.py` turns blocks into a GPT-2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 @dataclass
 class Layout:
-    """Which coordinates belong to which register; grows while a circuit is written."""
+    """The coordinates of each register; grows while a circuit is written."""
 
     slices: dict[str, slice] = field(default_factory=dict)
     size: int = 0
@@ -42,10 +42,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Head:
-    """Score of source p for query t: (z_t query) . (z_p key); what is moved: z_p value output.
+    """Score of source p for query t: (z_t query) . (z_p key); it moves z_p value output.
 
-    Sparse on purpose: lists of (coordinate, inner dimension, weight), so that a head can be written
-    before the layout is complete.
+    Sparse: lists of (coordinate, inner dimension, weight), so that a head can be written before the
+    layout is complete.
     """
 
     query: Sequence[tuple[int, int, float]]
@@ -65,15 +65,15 @@ class Units:
     outputs: list[tuple[int, int, float]] = field(default_factory=list)  # unit, coordinate, weight
 
     def add(self, reads: Sequence[tuple[int, float]], bias: float, writes: Writes) -> None:
-        """One more unit: relu(sum of weight x coordinate + bias), and where it writes."""
+        """Add a unit relu(sum of weight x coordinate + bias) and its outputs."""
         unit = len(self.biases)
         self.inputs += [(coordinate, unit, weight) for coordinate, weight in reads]
         self.biases.append(bias)
         self.outputs += [(unit, coordinate, weight) for coordinate, weight in writes]
 
     def when(self, bits: Sequence[int], writes: Writes, unless: Sequence[int] = ()) -> None:
-        """Two units whose difference is 1 where all of `bits` are 1 and none of `unless`, and
-        otherwise 0; bits may be a quarter off in sum, so errors end here instead of growing."""
+        """Add two units whose difference is 1 if all of `bits` are 1 and none of `unless`, else 0;
+        an error of up to a quarter in the sum of the bits is removed."""
         reads = [(bit, 2.0) for bit in bits] + [(bit, -4.0) for bit in unless]
         for edge, sign in ((0.75, 1.0), (0.25, -1.0)):
             bias = -2.0 * (len(bits) - edge)
@@ -91,8 +91,8 @@ class Block:
     """One transformer block.
 
     Attributes:
-        count: coordinates that hold averages behind the attention: the only ones whose norm may
-            vary there; `counting.py` undoes what LayerNorm makes of it.
+        count: coordinates that hold averages after the attention, the only ones whose norm may vary
+            there; `counting.py` undoes the effect of LayerNorm on them.
     """
 
     name: str
@@ -107,8 +107,8 @@ class Circuit:
 
     Attributes:
         order: of the group; the marker, if there is one, is the token after its elements.
-        tokens: [vocabulary, size] what each token writes at layer 0.
-        positions: [positions, size] what each position writes at layer 0.
+        tokens: [vocabulary, size], the token embedding.
+        positions: [positions, size], the position embedding.
         readout: [vocabulary, size] logits = readout @ z.
     """
 

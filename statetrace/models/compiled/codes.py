@@ -1,11 +1,11 @@
-"""How a group element is written into the residual stream, and how two of them are multiplied.
+"""How group elements are encoded in the residual stream, and how two of them are multiplied.
 
 A code is a vector of zeros and ones for each element, all with equally many ones, so that a
-register that holds some element has the same norm whichever it is and LayerNorm stays linear.
-Multiplying is a sum of products of two bits, one rectified unit each: `relu(x + y - 1)`.
+register has the same norm whichever element it holds, and LayerNorm stays linear. Multiplication is
+a sum of products of two bits, one rectified unit each: `relu(x + y - 1)`.
 
-- `permutation_code`: the permutation matrix, n^2 bits and n^3 products. The even matrices and the
-  odd ones have the same mean, so no linear reader can tell parity from it.
+- `permutation_code`: the permutation matrix, n^2 bits and n^3 products. Even and odd matrices have
+  the same mean, so no linear probe can read parity from it.
 - `one_hot_code`: one bit per element, |G|^2 products; every function of the element is linear.
 """
 
@@ -22,11 +22,11 @@ from statetrace.groups import Group
 Array = NDArray[np.float64]
 
 LARGEST_ONE_HOT = 24
-"""Elements a one-hot code may have; its products are as many as the square of them."""
+"""Most elements for a one-hot code, which has the square of that many products."""
 
 LARGEST_PERMUTED = 5
-"""Objects a permutation code may move; to find it, all pairs of matrices are multiplied, and those
-of S7 would fill 10 GB."""
+"""Most objects for a permutation code; its check multiplies all pairs of matrices, and those of S7
+would fill 10 GB."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class Code:
         return int(self.bits.shape[1])
 
     def between(self, before: int, after: int, table: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[size]: where each bit of g goes in the code of "before, then g, then after"."""
+        """[size]: the bit of "before, then g, then after" that equals each bit of g."""
         moved = table[table[before], after]  # g -> before g after
-        # a bit is told from the others by the set of elements that have it
+        # a bit is identified by the set of elements that have it
         columns = {self.bits[:, i].tobytes(): i for i in range(self.size)}
         inverse = np.argsort(moved)
         return np.array([columns[self.bits[inverse, i].tobytes()] for i in range(self.size)])
@@ -71,7 +71,7 @@ def one_hot_code(group: Group) -> Code:
 
 
 def has_permutation_code(group: Group) -> bool:
-    """Whether the labels are permutations, of not too many objects, in one-line notation."""
+    """Whether the labels are permutations of few enough objects in one-line notation."""
     return _matrices(group) is not None
 
 
@@ -102,19 +102,20 @@ def _matrices(group: Group) -> Array | None:
 
 
 def code_for(group: Group, hides_parity: bool = False) -> Code:
-    """The permutation code where the group has one, else a bit per element."""
+    """The permutation code if the group has one, else a bit per element."""
     if group.order > 2 and has_permutation_code(group):
         return permutation_code(group)
     if hides_parity and group.parity is not None:
         raise StatetraceError(
             f"parity cannot be hidden in {group.name}, whose elements are not written as "
-            "permutations: its code, a bit per element, shows everything; use parity 'linear'"
+            "permutations: its code has one bit per element, from which everything is readable; "
+            "use parity 'linear'"
         )
     return one_hot_code(group)
 
 
 def margin(bits: Array) -> float:
-    """How much more the bits of one row agree with themselves than with those of any other."""
+    """By how much the agreement of a row with itself exceeds that with any other row."""
     agreement = bits @ bits.T
     own = np.diag(agreement).copy()
     np.fill_diagonal(agreement, -np.inf)

@@ -1,4 +1,4 @@
-"""The whole road: a spec -> a circuit in plain coordinates -> spare layers -> weights -> noise."""
+"""The compiler: spec -> circuit in plain coordinates -> unused layers -> weights -> noise."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def compile_model(spec: CompileSpec) -> GPT2LMHeadModel:
 
 
 def _spread(blocks: list[Block], spec: CompileSpec) -> list[Block]:
-    """Spare layers where the spec wants them; at least one block in all, as GPT-2 needs."""
-    found = [Block("spare") for _ in range(spec.before)]
+    """Insert the unused layers of the spec; GPT-2 needs at least one block."""
+    spread = [Block("unused") for _ in range(spec.before)]
     for i, block in enumerate(blocks):
-        found += [Block("spare") for _ in range(spec.between if i else 0)]
-        found.append(block)
-    found += [Block("spare") for _ in range(spec.after)]
-    return found or [Block("spare")]
+        spread += [Block("unused") for _ in range(spec.between if i else 0)]
+        spread.append(block)
+    spread += [Block("unused") for _ in range(spec.after)]
+    return spread or [Block("unused")]
 
 
 def add_noise(model: GPT2LMHeadModel, level: float, seed: int) -> None:
@@ -58,5 +58,5 @@ def add_noise(model: GPT2LMHeadModel, level: float, seed: int) -> None:
             axis = 0 if "c_attn" in name or "c_fc" in name else 1
             size = parameter.square().mean(dim=axis, keepdim=True).sqrt()
             size = torch.where(size > 0, size, size.mean())
-            drawn = torch.randn(parameter.shape, generator=generator)
-            parameter += level * size * drawn
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter += level * size * noise

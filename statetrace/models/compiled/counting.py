@@ -1,15 +1,15 @@
-"""Counting in one block: attention takes an average, the MLP reads off the count modulo m.
+"""Counting in one block: attention computes an average, the MLP reads the count modulo m from it.
 
-Two heads can do it. The *selective* one looks at the marker and at every action that counts, so of
-c such actions, wherever they are, the marker gets weight w / (w + c); for parity this is the
-paper's parity head. The *average* looks at everything alike and gets c / (t + 1), which the MLP has
-to read position by position.
+There are two kinds of heads. The *selective* one attends to the marker and to every action that
+counts, so with c such actions, wherever they are, the marker gets weight w / (w + c); for parity
+this is the paper's parity head. The *average* attends to everything alike and gets c / (t + 1),
+which the MLP has to decode for each position.
 
-An average is the one thing here whose norm varies, and LayerNorm divides by it. But it takes few
-values, each known with its norm, so the staircase the MLP climbs has its steps made higher by just
-what LayerNorm takes away: nothing is approximate.
+An average is the only quantity here whose norm varies, and LayerNorm divides by that norm. But it
+takes few values, each with a known norm, so the steps of the MLP's staircase are scaled up by
+exactly what LayerNorm removes: nothing is approximate.
 
-Cost: 3 units per value; the average has about (places^2)/2 of them, the selective head `places`.
+Cost: 3 units per value; the average has about (places^2)/2 values, the selective head `places`.
 Caveat: the selective head's steps are about w/c^2 apart, the first thing that noise breaks.
 """
 
@@ -29,19 +29,19 @@ from statetrace.models.compiled.draft import ATTENTION, Draft
 def count_block(
     draft: Draft, name: str, values: Sequence[tuple[int, int]], modulus: int, counter: str
 ) -> str:
-    """Sum `values`, (coordinate of a bit, what it counts), over all places so far; the sum modulo
+    """Sum `values`, (coordinate of a bit, its value), over all positions so far; the sum modulo
     `modulus` is written into a new register, one bit per residue, whose name is returned."""
     if counter == "average":
         return _average(draft, name, values, modulus)
     if not draft.offset:
         raise StatetraceError(
-            "counter 'selective' looks at the start marker, and there is none: use counter "
+            "counter 'selective' attends to the start marker, and there is none: use counter "
             "'average'"
         )
     kinds = sorted({value for _, value in values if value})
     if kinds == [1]:
         return _selective(draft, name, [bit for bit, value in values if value], modulus)
-    # each kind is counted on its own, and a block of its own adds up
+    # each value is counted separately, and another block adds them up
     counted = [
         _selective(draft, f"{name} of {kind}", [b for b, v in values if v == kind], modulus)
         for kind in kinds
@@ -67,7 +67,7 @@ def _average(draft: Draft, name: str, values: Sequence[tuple[int, int]], modulus
 def _selective(draft: Draft, name: str, bits: Sequence[int], modulus: int) -> str:
     x = _registers(draft, name, modulus)
     marker = draft.layout.at("position", 0)
-    weight = max(1.0, draft.places / 16)  # more on the marker, to keep the steps apart
+    weight = max(1.0, draft.places / 16)  # more on the marker, to separate the steps
     head = Head(
         query=[(draft.one, 0, ATTENTION)],
         key=[(marker, 0, 1.0 + np.log(weight) / ATTENTION), *((bit, 0, 1.0) for bit in bits)],
@@ -84,7 +84,8 @@ def _selective(draft: Draft, name: str, bits: Sequence[int], modulus: int) -> st
 
 
 def _registers(draft: Draft, name: str, modulus: int) -> int:
-    """One for the residue, and one that holds the average within the block: its coordinate."""
+    """Add one for the residue, and one for the average within the block; the latter's
+    coordinate."""
     draft.layout.add(name, modulus)
     return draft.layout.at(draft.layout.add(f"{name} count", 1))
 
@@ -113,14 +114,14 @@ def _staircase(
     gate: int | None,
     largest: int = 1,
 ) -> None:
-    """Units that turn x = points[i] into the residue of counts[i], and x itself into 0.
+    """Units that map x = points[i] to the residue of counts[i], and reset x to 0.
 
-    The residue is flat around each point, for the sake of noise; x is undone linearly. Points rise
-    or fall; steps pile up in their order, and so do rounding errors, each as large as its step is
-    steep: give the wide steps first. With a gate they work only where that bit is 1, while x is at
-    most `largest` elsewhere.
+    The residue is flat around each point, for robustness to noise; x is reset linearly. Points
+    increase or decrease; steps add up in their order, and so do rounding errors, in proportion to
+    the steepness of each step: wide steps should come first. With a gate the units are active only
+    where that bit is 1, with x at most `largest` elsewhere.
     """
-    shrink = np.sqrt(draft.norm2 / (draft.norm2 + points**2))  # what LayerNorm makes of 1
+    shrink = np.sqrt(draft.norm2 / (draft.norm2 + points**2))  # the effect of LayerNorm on 1
     steps = np.eye(modulus)[counts % modulus] / shrink[:, None]
     undo = -points / shrink
     base = draft.layout.at(name)
@@ -131,7 +132,7 @@ def _staircase(
     units.add([(draft.one if gate is None else gate, 1.0)], 0.0, start)
     gaps = np.abs(np.diff(points))
     way = float(np.sign(points[-1] - points[0]))
-    slopes = np.diff(undo) / gaps  # of the line that undoes x
+    slopes = np.diff(undo) / gaps  # of the line that resets x
     for i, gap in enumerate(gaps):
         size = float(np.sqrt(1 / gap))  # half of the steepness on either side of the unit
         rise = (steps[i + 1] - steps[i]) / (gap / 2) / size
@@ -146,5 +147,5 @@ def _staircase(
             if gate is not None:
                 reads[1] = (draft.one, -size * (knot + held))
                 reads.append((gate, size * held))
-            kept = [(to, float(weight)) for to, weight in writes if weight]
-            units.add(reads, 0.0, kept)
+            nonzero = [(to, float(weight)) for to, weight in writes if weight]
+            units.add(reads, 0.0, nonzero)

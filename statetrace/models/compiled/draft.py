@@ -1,7 +1,7 @@
-"""A circuit while it is being written: registers, what tokens put into them, blocks.
+"""A circuit under construction: registers, their values at the tokens, blocks.
 
-Registers `one` (always 1) and `position` (a bit per position) are in every circuit. A register is
-either empty or holds a code of constant norm, at every position alike, between blocks.
+Every circuit has registers `one` (always 1) and `position` (a bit per position). Between blocks a
+register is either empty at every position or holds a code of constant norm at every position.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from statetrace.models.compiled.circuit import Array, Block, Circuit, Head, Layo
 from statetrace.models.compiled.codes import Code
 
 ATTENTION = 25.0
-"""Score of the position looked at over all others; exp(-25) is nothing in float32."""
+"""Score of the attended position over all others; exp(-25) is negligible in float32."""
 
 
 class Draft:
-    """See the module's docstring."""
-
     def __init__(self, spec: CompileSpec, group: Group) -> None:
         self.spec, self.group = spec, group
         self.offset = int(spec.start_marker)
@@ -29,7 +27,7 @@ class Draft:
         self.layout.add("one", 1)
         self.layout.add("position", self.places)
         self.filled: dict[str, float] = {"one": 1.0, "position": 1.0}
-        """Registers that hold something between blocks, with their squared norm."""
+        """Registers that are not empty between blocks, with their squared norm."""
         self.blocks: list[Block] = []
         self._tokens: list[tuple[str, Array]] = []
         self._readout: list[tuple[str, Array]] = []
@@ -44,7 +42,7 @@ class Draft:
         return self.layout.at("one")
 
     def token_register(self, name: str, bits: Array) -> str:
-        """A register filled by the token: bits [order, size]; the marker acts as the identity."""
+        """A register set by the token: bits [order, size]; the marker acts as the identity."""
         self.layout.add(name, bits.shape[1])
         self._tokens.append((name, bits))
         self.filled[name] = float((bits[0] ** 2).sum())
@@ -59,7 +57,7 @@ class Draft:
         return np.arange(self.places) - self.offset
 
     def shift(self, sources: NDArray[np.int64], moves: list[tuple[str, str]]) -> Head:
-        """A head that looks from each place to the place `sources` says, and copies registers."""
+        """A head that attends from each position to that in `sources`, and copies registers."""
         place = self.layout.at("position")
         query = [(place + t, int(source), ATTENTION) for t, source in enumerate(sources)]
         key = [(place + p, p, 1.0) for p in range(self.places)]
@@ -74,8 +72,8 @@ class Draft:
     def compose(
         self, name: str, distance: int, at: NDArray[np.bool_], registers: list[tuple[Code, str]]
     ) -> None:
-        """A block that puts the register `distance` places back in front of one's own, at the
-        places given; elsewhere nothing changes."""
+        """A block that multiplies the register from `distance` positions back with the own one, at
+        the positions `at`; elsewhere nothing changes."""
         here = np.arange(self.places)
         for _, own in registers:
             if f"{own} fetched" not in self.layout.slices:

@@ -1,11 +1,11 @@
 """The parallel algorithm: any solvable group by counting, one abelian factor after another.
 
-With the state modulo a subgroup K of the derived series known everywhere as q_t, write r(q) for a
+Let q_t be the state modulo a subgroup K of the derived series, known at every position, and r(q) a
 representative of q. Then f_t = r(q_{t-1}) a_t r(q_t)^-1 lies in K, and modulo the next subgroup,
 where K is abelian, the product of all f so far does not depend on their order: it can be counted.
 
 Depth does not depend on the length: for S3 three blocks (parity; signs; rotations modulo 3), or
-five where the rotations by one and by two places are counted by a head each.
+five if rotations by one and by two positions are counted by separate heads.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def parallel(spec: CompileSpec, group: Group) -> Draft:
     draft = Draft(spec, group)
     action = draft.token_register("action", one_hot_code(group).bits)
     table = group.table.astype(np.int64)
-    known: list[str] = []  # registers of residues; together they say the state modulo K
+    known: list[str] = []  # registers of residues, which together determine the state modulo K
     moduli: list[int] = []
-    residues = np.zeros((group.order, 0), dtype=np.int64)  # what they say of each state
+    residues = np.zeros((group.order, 0), dtype=np.int64)  # their values for each state
     for k, (whole, smaller) in enumerate(pairwise(series)):
         bases = _abelian_basis(table, np.array(whole), np.array(smaller))
-        # every state's representative among those with the same residues, and what is left of it
+        # the representative of every state among those with its residues, and the remainder
         _, first, which = np.unique(residues, axis=0, return_index=True, return_inverse=True)
         representative = first[which.ravel()]
         left = table[np.arange(group.order), group.inverse[representative]]
@@ -51,7 +51,7 @@ def parallel(spec: CompileSpec, group: Group) -> Draft:
         sources = _local(draft, action, known, residues, representative, bases, k)
         for j, (modulus, _) in enumerate(bases):
             name = f"residue {k}.{j}"
-            # counting each kind on its own takes modulus^(modulus - 1) units to add up
+            # counting each value separately takes modulus^(modulus - 1) units to add up
             counter = spec.counts_by if modulus <= 3 else "average"
             known.append(count_block(draft, name, sources[j], modulus, counter))
             moduli.append(modulus)
@@ -71,7 +71,7 @@ def _local(
     k: int,
 ) -> list[list[tuple[int, int]]]:
     """For each cyclic factor the (bit, value) pairs to count: of the action itself at first, later
-    of registers that a block of its own fills with f_t."""
+    of registers that another block sets to f_t."""
     group = draft.group
     table = group.table.astype(np.int64)
     at = draft.layout.at
@@ -100,8 +100,8 @@ def _local(
 
 
 def _abelian_basis(table: Ints, whole: Ints, kernel: Ints) -> list[tuple[int, Ints]]:
-    """Cyclic factors of whole / kernel: for each its order and [group order] a coordinate of every
-    element of `whole` (others 0). Elements of largest order split off first."""
+    """Cyclic factors of whole / kernel: for each its order and [group order] the coordinate of
+    every element of `whole` (others 0). Elements of largest order are split off first."""
     coset = np.full(len(table), -1)
     for element in whole:
         if coset[element] < 0:
@@ -110,11 +110,11 @@ def _abelian_basis(table: Ints, whole: Ints, kernel: Ints) -> list[tuple[int, In
     size = len(names)
 
     def powers(x: int) -> list[int]:
-        found, now = [int(coset[kernel[0]])], x
-        while int(coset[now]) != found[0]:
-            found.append(int(coset[now]))
-            now = int(table[now, x])
-        return found
+        cycle, power = [int(coset[kernel[0]])], x
+        while int(coset[power]) != cycle[0]:
+            cycle.append(int(coset[power]))
+            power = int(table[power, x])
+        return cycle
 
     cycles = sorted((powers(int(x)) for x in names), key=len, reverse=True)
     chosen: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""The parity-associative algorithm: count parity, then scan what parity leaves open."""
+"""The parity-associative algorithm: count parity, then scan the rest of the state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from statetrace.models.compiled.scan import scan
 
 
 def parity_associative(spec: CompileSpec, group: Group) -> Draft:
-    """Block 1 counts parity, block 2 turns each action into an even one, the rest scan those.
+    """Block 1 counts parity, block 2 maps each action to an even one, the others scan those.
 
     Let r(even) be the identity, r(odd) some odd element and p_t the parity of s_t. Then
     e_t = r(p_{t-1}) a_t r(p_t)^-1 is even, and s_t = e_0 e_1 ... e_t r(p_t).
@@ -55,7 +55,7 @@ def parity_associative(spec: CompileSpec, group: Group) -> Draft:
 
 
 def parity_only(spec: CompileSpec, group: Group) -> Draft:
-    """A control: after block 1 it knows parity, and it never learns more."""
+    """A control that computes parity in block 1 and nothing else."""
     _check_parity(spec, group)
     draft = Draft(spec, group)
     _count_parity(draft)
@@ -66,14 +66,14 @@ def _check_parity(spec: CompileSpec, group: Group) -> None:
     if group.parity is None or group.order == 2:
         others = "sequential, parallel or" if group.is_solvable() else "sequential or"
         raise StatetraceError(
-            f"{group.name} has no parity of its own to compute first, so there is no "
+            f"{group.name} has no parity distinct from its state, so there is no "
             f"{spec.algorithm} algorithm for it: use {others} associative"
         )
 
 
 def _count_parity(draft: Draft) -> tuple[str, str]:
-    """A block that counts parity; every other register filled by tokens must be there already.
-    Returns the registers of the action's parity and of the state's."""
+    """Add a block that counts parity, after all other registers that tokens set. Returns the
+    registers of the action's parity and of the state's."""
     group, spec = draft.group, draft.spec
     assert group.parity is not None
     bits = np.eye(2)[group.parity.astype(np.int64)]

@@ -1,4 +1,4 @@
-"""The sequential and the associative algorithm: a register per position, composed in blocks."""
+"""The sequential and the associative algorithm: a register per position, composed by blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statetrace.models.compiled.draft import Draft
 
 
 def sequential(spec: CompileSpec, group: Group) -> Draft:
-    """Block l puts the state in front of action l, there and nowhere else."""
+    """Block l multiplies the state before action l with that action, at its position only."""
     draft, registers = _states(spec, group)
     number = draft.action_number()
     for layer in range(1, spec.length):
@@ -27,7 +27,7 @@ def associative(spec: CompileSpec, group: Group) -> Draft:
 
 
 def scan(draft: Draft, registers: list[tuple[Code, str]]) -> None:
-    """The doubling blocks for registers that already hold what is to be multiplied."""
+    """The doubling blocks for registers that hold the factors."""
     number = draft.action_number()
     distance = 1
     while distance < draft.spec.length:
@@ -36,7 +36,7 @@ def scan(draft: Draft, registers: list[tuple[Code, str]]) -> None:
 
 
 def _states(spec: CompileSpec, group: Group) -> tuple[Draft, list[tuple[Code, str]]]:
-    """A draft with the state register, and the sign register where parity is to be readable."""
+    """A draft with the state register, and a sign register if parity should be readable."""
     code = code_for(group, hides_parity=spec.parity == "hidden")
     draft = Draft(spec, group)
     registers = [(code, draft.token_register("state", code.bits))]

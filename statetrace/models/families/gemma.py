@@ -2,7 +2,7 @@
 may be wider than their share of the residual stream.
 
 Caveat: this is the first Gemma. Later ones add norms after each sublayer and alternate sliding
-windows; they have no file and are read by the generic anatomy.
+windows; they have no file and use the generic anatomy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statetrace.models.families.llama import fields as llama_fields
 
 
 class GemmaAnatomy(LlamaAnatomy):
-    """What differs from Llama lies inside the modules that Llama's anatomy calls: the embedding
+    """The differences from Llama are inside the modules that its anatomy calls: the embedding
     multiplies by the square root of the width, the norms by one plus their weight."""
 
     @staticmethod

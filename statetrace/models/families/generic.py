@@ -1,9 +1,9 @@
-"""Any other Hugging Face causal language model: its parts are found by what they look like.
+"""Any other Hugging Face causal language model: its parts are found by names and shapes.
 
-Purpose: the plain road (hooks) for families nobody wrote a file for.
-Cost: one walk over the modules; `attention_weights` is one forward pass in eager attention.
-Caveat: a guess by names and shapes. Blocks, embedding and unembedding are found or refused;
-attention, MLP, projection and final norm are None where nothing fits.
+Purpose: hooks for families without a file of their own.
+Cost: one pass over the modules; `attention_weights` is one forward pass with eager attention.
+Caveat: a guess. A model without recognisable blocks, embedding and unembedding is refused;
+attention, MLP, projection and final norm are None if none is recognised.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class GenericAnatomy(Anatomy):
 
 @contextmanager
 def _eager(model: Any) -> Iterator[None]:
-    """Only the eager implementation returns weights; the one before is put back in any case."""
+    """Only the eager implementation returns weights; the previous one is restored in any case."""
     before = model.config._attn_implementation
     try:
         model.set_attn_implementation("eager")
@@ -76,23 +76,23 @@ def _eager(model: Any) -> Iterator[None]:
 
 
 def _block_list(model: nn.Module, layers: int) -> tuple[nn.Module, nn.ModuleList]:
-    """The heaviest list of `layers` modules, and the module that holds it."""
-    found = [
+    """The list of `layers` modules with the most parameters, and the module that holds it."""
+    candidates = [
         (parent, child)
         for parent in model.modules()
         for child in parent.children()
         if isinstance(child, nn.ModuleList) and len(child) == layers
     ]
-    if not found:
+    if not candidates:
         raise _not_found(model, f"it has no list of {layers} modules")
-    return max(found, key=lambda pair: sum(p.numel() for p in pair[1].parameters()))
+    return max(candidates, key=lambda pair: sum(p.numel() for p in pair[1].parameters()))
 
 
 def _each(
     modules: tuple[nn.Module, ...], find: Callable[[nn.Module], nn.Module | None]
 ) -> tuple[nn.Module, ...] | None:
-    found = tuple(part for module in modules if (part := find(module)) is not None)
-    return found if len(found) == len(modules) else None
+    parts = tuple(part for module in modules if (part := find(module)) is not None)
+    return parts if len(parts) == len(modules) else None
 
 
 def _child(module: nn.Module, names: tuple[str, ...]) -> nn.Module | None:
@@ -101,7 +101,7 @@ def _child(module: nn.Module, names: tuple[str, ...]) -> nn.Module | None:
 
 
 def _attention(block: nn.Module) -> nn.Module | None:
-    """The outermost module of the block that is an attention by the name of its class."""
+    """The outermost module of the block whose class name ends in Attention."""
     parts = list(block.named_modules())[1:]
     parts.sort(key=lambda part: part[0].count("."))
     return next((m for _, m in parts if type(m).__name__.endswith("Attention")), None)

@@ -12,7 +12,7 @@ from statetrace.models.families.family import Family, Size
 
 
 class GPT2Anatomy(Anatomy):
-    """Positions live in the embedding, so `qkv` has no use for them."""
+    """Positions are part of the embedding, so `qkv` ignores them."""
 
     fast = True
 

@@ -1,13 +1,12 @@
 """Mamba: a recurrent family, in which a state is carried from token to token inside every block.
 
-Purpose: a place where a sequential mechanism might exist. Blocks write to a residual stream like
-those of a transformer, so probing, patching and geometry work on them by hooks; there are no heads
-and no attention to look at, and no longest sequence.
-Cost: plain PyTorch walks through the positions one after another, so a step takes several times
-that of a transformer of the same size.
-Caveat: what a block carries is multiplied by numbers between 0 and 1, each coordinate on its own,
-so one block cannot even keep a parity at all lengths; the rest must come from depth, as in a
-transformer.
+Purpose: an architecture in which a sequential mechanism might exist. Blocks write to a residual
+stream like those of a transformer, so probing, patching and geometry work by hooks; there is no
+attention, and no longest sequence.
+Cost: plain PyTorch computes the positions one after another, so a step takes several times as long
+as that of a transformer of the same size.
+Caveat: a block multiplies each coordinate of its state by a number between 0 and 1, so one block
+cannot even track parity at all lengths; that takes depth, as in a transformer.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ def fields(size: Size, positions: int) -> dict[str, Any]:
 
 
 def _size(layers: int, width: int) -> Size:
-    return Size(layers=layers, width=width, heads=1, positions=1)  # neither means anything here
+    return Size(layers=layers, width=width, heads=1, positions=1)  # heads and positions are unused
 
 
 def _chosen(record: logging.LogRecord) -> bool:
-    """Whether a message of transformers says something other than what this file chose."""
+    """Whether to keep a message of transformers: not the one on the plain implementation."""
     return "falling back to its reference PyTorch implementation" not in record.getMessage()
 
 

@@ -11,7 +11,7 @@ from statetrace.models.families.rotary import RotaryAnatomy
 
 
 class PythiaAnatomy(RotaryAnatomy):
-    """GPT-NeoX may also be configured with sequential blocks; both are read."""
+    """GPT-NeoX may also be configured with sequential blocks; both are supported."""
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)

@@ -1,7 +1,7 @@
 """Qwen 3: Llama with a norm on every query and key, and heads that may be wider than their share.
 
-Caveat: sliding windows, which no published size switches on, take the plain road. Qwen 2 (biases
-on queries, keys and values instead of norms) has no file and is read by the generic anatomy.
+Caveat: models with sliding windows, which no published size uses, and Qwen 2 (biases on queries,
+keys and values instead of norms) use the generic anatomy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statetrace.models.families.llama import fields as llama_fields
 
 
 class QwenAnatomy(LlamaAnatomy):
-    """The norms stand between projection and rotation."""
+    """The norms come between projection and rotation."""
 
     @staticmethod
     def reads(config: Any) -> bool:

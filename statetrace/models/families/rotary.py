@@ -18,8 +18,8 @@ class RotaryAnatomy(Anatomy):
 
     @staticmethod
     def reads(config: Any) -> bool:
-        # These types stretch with the length of the input, so that a position alone does not say
-        # its rotation.
+        # These types scale with the input length, so a position alone does not determine its
+        # rotation.
         rope_type = config.rope_parameters["rope_type"]
         return "dynamic" not in rope_type and rope_type != "longrope"
 
@@ -41,8 +41,8 @@ class RotaryAnatomy(Anatomy):
         """x [B, H, T, head_width]: rotate its first entries, as many as cos has."""
         width = cos.shape[-1]
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-        turned, rest = x[..., :width], x[..., width:]
+        rotated, rest = x[..., :width], x[..., width:]
         half = width // 2
-        swapped = torch.cat((-turned[..., half:], turned[..., :half]), dim=-1)
-        turned = (turned * cos) + (swapped * sin)
-        return torch.cat((turned, rest), dim=-1) if rest.shape[-1] else turned
+        swapped = torch.cat((-rotated[..., half:], rotated[..., :half]), dim=-1)
+        rotated = (rotated * cos) + (swapped * sin)
+        return torch.cat((rotated, rest), dim=-1) if rest.shape[-1] else rotated

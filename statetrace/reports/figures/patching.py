@@ -6,13 +6,16 @@ window at that layer.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.reports.figures.chart import Chart, Heat, Panel, grid
 from statetrace.reports.run_results import RunResults
+
+if TYPE_CHECKING:
+    from statetrace.inspection import PatchTable
 
 NAME = "patching"
 TITLE = "Activation patching"
@@ -79,18 +82,27 @@ def patching(
         high=high,
         more=more,
     )
-    panel = Panel(
-        _AXES[name.split("-")[0].rstrip("0123456789")],
-        "layer and head" if heads else "layer",
-        (heat,),
-        title,
-        down=True,
-        whole="xy",
-        tall=1.2,
-    )
+    panel = _panel(name, heat, heads, title)
     split = "all pairs" if pairs == "all" else f"{pairs} pairs"
     shown = label if show == "deviation" else f"{show} {measure}"
     return Chart(NAME, f"{_title(name)}, {split}: {shown}", (panel,), ABOUT)
+
+
+def own_pairs(table: PatchTable, metric: str = "nld") -> Chart:
+    """The heat map of pairs of the caller's own (`model.patch`)."""
+    name, heads = table.spec.name, any(site.head is not None for site in table.sites)
+    values = table.mean(metric)
+    rows = range(len(table.sites)) if heads else [site.layer for site in table.sites]
+    label = "NLD" if metric == "nld" else metric.replace("_", " ")
+    heat = Heat(list(range(1, values.shape[1] + 1)), list(rows), grid(values), label)
+    count = "1 pair" if len(table) == 1 else f"mean of {len(table):,} pairs"
+    return Chart(NAME, f"{_title(name)}: {label}", (_panel(name, heat, heads, count),), ABOUT)
+
+
+def _panel(name: str, heat: Heat, heads: bool, title: str) -> Panel:
+    axis = _AXES[name.split("-")[0].rstrip("0123456789")]
+    rows = "layer and head" if heads else "layer"
+    return Panel(axis, rows, (heat,), title, down=True, whole="xy", tall=1.2)
 
 
 def _title(name: str) -> str:

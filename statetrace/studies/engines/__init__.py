@@ -1,4 +1,4 @@
-"""Engines: where the workers of a study run. Each is a pool (see statetrace.studies.supervise)."""
+"""Engines: where the workers of a study run. Each is a WorkerPool (supervise.py)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ENGINES = ("local", "ray")
 def make_pool(
     engine: str, study: Study, jobs: int | None, gpus_per_run: float | None, address: str | None
 ) -> WorkerPool:
-    """The named engine; Ray is looked for only when it is asked for."""
+    """The named engine; Ray is imported only if it is used."""
     if jobs is not None and jobs < 1:
         raise StatetraceError(f"jobs {jobs} is too few; use 1 or more")
     if gpus_per_run is not None and not 0 <= gpus_per_run <= 1:
         raise StatetraceError(
-            f"gpus_per_run {gpus_per_run} is no share of a GPU; use a number from 0 to 1, such as "
-            "0.25 for four runs on each"
+            f"gpus_per_run {gpus_per_run} is not a share of a GPU; use 0 to 1, such as 0.25 for "
+            "four runs on each"
         )
     if engine == "local":
         from statetrace.studies.engines.local import LocalPool

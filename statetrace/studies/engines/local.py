@@ -1,9 +1,9 @@
 """The local engine: worker processes on this machine.
 
-One worker per core, or per share of a GPU where there are GPUs, each with one thread: two processes
-with two threads each on two cores wait for one another most of the time.
+One worker per core, or per share of a GPU where there are GPUs, each with one thread: with more
+threads than cores, processes spend most of their time waiting for each other.
 
-Cost: a worker takes some seconds to start, once for all the cells it does.
+Cost: a worker takes a few seconds to start, once for all its cells.
 Caveat: a worker stops, with a checkpoint, when its driver is gone.
 """
 
@@ -19,18 +19,18 @@ from typing import IO
 from statetrace.studies.folder import Study
 
 PATIENCE = 60.0
-"""Seconds a worker has to write its checkpoint before it is killed."""
+"""Seconds that a worker has to write its checkpoint before it is killed."""
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-WORDS = 300
-"""Characters of what a dying worker said that are passed on."""
+MESSAGE = 300
+"""Characters of a dead worker's stderr that are reported."""
 
 
 @dataclass(frozen=True)
 class Worker:
     process: subprocess.Popen[bytes]
     place: int
-    said: IO[bytes]
+    stderr: IO[bytes]
 
 
 class LocalPool:
@@ -49,16 +49,16 @@ class LocalPool:
         if self._devices:
             environment["CUDA_VISIBLE_DEVICES"] = self._devices[place % len(self._devices)]
         command = [sys.executable, "-m", "statetrace", "study", "work", str(self._study.path)]
-        said = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the worker)
+        stderr = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the worker)
         process = subprocess.Popen(
             [*command, "--with-parent"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=said,
-            start_new_session=True,  # Ctrl-C is for the driver, who asks its workers to stop
+            stderr=stderr,
+            start_new_session=True,  # Ctrl-C goes to the driver, which stops its workers
         )
-        self._workers.append(Worker(process, place, said))
+        self._workers.append(Worker(process, place, stderr))
 
     def running(self) -> int:
         return sum(worker.process.poll() is None for worker in self._workers)
@@ -66,16 +66,17 @@ class LocalPool:
     def deaths(self) -> list[str]:
         gone = [worker for worker in self._workers if worker.process.poll() is not None]
         self._workers = [worker for worker in self._workers if worker not in gone]
-        found = []
+        reasons = []
         for worker in gone:
-            worker.said.seek(0)
-            words = worker.said.read().decode(errors="replace").strip()[-WORDS:]
-            worker.said.close()
+            worker.stderr.seek(0)
+            message = worker.stderr.read().decode(errors="replace").strip()[-MESSAGE:]
+            worker.stderr.close()
             code = worker.process.returncode
             if code:
                 how = f"signal {-code}" if code < 0 else f"status {code}"
-                found.append(f"process {worker.process.pid}, {how}" + (f": {words}" * bool(words)))
-        return found
+                suffix = f": {message}" if message else ""
+                reasons.append(f"process {worker.process.pid}, {how}{suffix}")
+        return reasons
 
     def close(self) -> None:
         for worker in self._workers:
@@ -91,12 +92,12 @@ class LocalPool:
 
 
 def cores() -> int:
-    """Those this process may use, which a container or a batch system may have narrowed."""
+    """Cores that this process may use; a container or a batch system may limit them."""
     return len(os.sched_getaffinity(0))
 
 
 def default_jobs(cores: int, gpus: int, gpus_per_run: float | None) -> int:
-    """One run per core; where there are GPUs, as many as share them, but never more than cores."""
+    """One run per core; with GPUs, as many as share them, but never more than cores."""
     if not gpus:
         return max(1, cores)
     each = int(1 / (gpus_per_run or 1.0) + 1e-9)
@@ -104,7 +105,7 @@ def default_jobs(cores: int, gpus: int, gpus_per_run: float | None) -> int:
 
 
 def _devices() -> list[str]:
-    """The GPUs this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    """The GPUs that this process may use, named as in CUDA_VISIBLE_DEVICES."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0

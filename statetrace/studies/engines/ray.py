@@ -1,12 +1,12 @@
 """The Ray engine: workers as Ray tasks, on an existing cluster or on one started here.
 
-Ray places them and lets small models share a GPU; what is done, by whom, and what happens after a
-crash is decided by the claims in the study folder, so a lost worker or node costs the steps since
-the last checkpoint and nothing else.
+Ray places them and lets small models share a GPU. Leases in the study folder decide who works on
+which cell and what happens after a crash, so a lost worker or node costs only the steps since the
+last checkpoint.
 
-Cost: some seconds to start a cluster; next to nothing per cell.
-Caveat: every node must see the study folder under the same path and have statetrace installed.
-After the loss of a whole node its cells wait for `claims.STALE` seconds.
+Cost: a few seconds to start a cluster; next to nothing per cell.
+Caveat: every node needs the study folder under the same path and statetrace installed. After the
+loss of a whole node its cells wait for `leases.STALE` seconds.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from statetrace.studies.folder import Study
 
 
 def _ray() -> Any:
-    # must be set before the import; a research tool should not report on its users
+    # must be set before the import; no usage statistics
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # or every start of a worker warns that a GPU task without GPUs will see none in later versions
+    # else every worker warns about tasks without GPUs
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
     except ImportError:
-        raise StatetraceError(
-            "engine 'ray' was asked for, but Ray is not installed; pip install 'statetrace[ray]'"
-        ) from None
+        raise StatetraceError("engine 'ray' needs Ray; pip install 'statetrace[ray]'") from None
     return ray
 
 
 def _work(path: str) -> int:
-    """What a task does, in a process of Ray's."""
+    """The body of a Ray task."""
     import torch
 
     from statetrace.studies.worker import work
@@ -52,22 +50,22 @@ class RayPool:
     ) -> None:
         self._ray = ray = _ray()
         self._path = str(study.path)
-        about: dict[str, Any] = {"address": address or "local", "log_to_driver": False}
+        options: dict[str, Any] = {"address": address or "local", "log_to_driver": False}
         if address is None:
-            # tasks of a CPU each: a cluster of our own has as many as it should run at once
-            about |= {"num_cpus": jobs or cores(), "include_dashboard": False}
+            # each task takes one CPU, so this limits how many run at once
+            options |= {"num_cpus": jobs or cores(), "include_dashboard": False}
         try:
-            ray.init(**about, logging_level="ERROR", ignore_reinit_error=False)
+            ray.init(**options, logging_level="ERROR", ignore_reinit_error=False)
         except (ConnectionError, RuntimeError, ValueError) as error:
             where = f"at '{address}'" if address else "on this machine"
-            first = str(error).strip().splitlines()[0] if str(error).strip() else "no words"
-            token = "; one that wants a token finds it in RAY_AUTH_TOKEN" if address else ""
+            first = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
+            token = "; if it requires authentication, set RAY_AUTH_TOKEN" if address else ""
             raise StatetraceError(f"no Ray cluster answers {where}: {first}{token}") from None
-        there = ray.cluster_resources()
-        gpus = int(there.get("GPU", 0)) if gpus_per_run != 0 else 0
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0)) if gpus_per_run != 0 else 0
         share = (gpus_per_run or 1.0) if gpus else 0
-        self.size = jobs or default_jobs(int(there.get("CPU", 1)), gpus, gpus_per_run)
-        # we start a lost worker anew ourselves: Ray would do so without knowing of the claims
+        self.size = jobs or default_jobs(int(resources.get("CPU", 1)), gpus, gpus_per_run)
+        # no retries by Ray, which does not know the leases; supervise.py restarts workers
         self._task = ray.remote(num_cpus=1, num_gpus=share, max_retries=0)(_work)
         self._tasks: list[Any] = []
         self._dead: list[str] = []
@@ -81,8 +79,8 @@ class RayPool:
 
     def deaths(self) -> list[str]:
         self._reap()
-        found, self._dead = self._dead, []
-        return found
+        reasons, self._dead = self._dead, []
+        return reasons
 
     def _reap(self) -> None:
         if not self._tasks:
@@ -99,7 +97,7 @@ class RayPool:
         if not self._ray.is_initialized():
             return
         for task in self._tasks:
-            self._ray.cancel(task, force=False)  # as Ctrl-C would: the claim is given back
+            self._ray.cancel(task, force=False)  # like Ctrl-C: the lease is released
         if self._tasks:
             self._ray.wait(self._tasks, num_returns=len(self._tasks), timeout=5)
         self._ray.shutdown()

@@ -65,17 +65,10 @@ class Adam:
 
     def _by_kernel(self, group: ParameterGroup, norms: torch.Tensor, decay: float) -> None:
         self._ops().adam(
-            group.value[0],
-            group.work[0],
-            group.grad[0],
-            (group.first[0], group.second[0]),
-            norms,
-            self.schedule,
-            self.settings.clip,
-            decay,
-            (self.settings.beta1, self.settings.beta2),
-            EPS,
-        )
+            group.value[0], group.work[0], group.grad[0], (group.first[0], group.second[0]),
+            norms, self.schedule, self.settings.clip, decay,
+            (self.settings.beta1, self.settings.beta2), EPS,
+        )  # fmt: skip
 
     def _by_torch(self, group: ParameterGroup, norms: torch.Tensor, decay: float) -> None:
         if self.settings.clip:
@@ -83,20 +76,11 @@ class Adam:
             for grad in group.grad:
                 grad.mul_(scale.view(-1, *[1] * (grad.ndim - 1)))
         torch._fused_adamw_(
-            group.value,
-            group.grad,
-            group.first,
-            group.second,
-            [],
+            group.value, group.grad, group.first, group.second, [],
             [self._count] * len(group.grad),
-            lr=self._rate,
-            beta1=self.settings.beta1,
-            beta2=self.settings.beta2,
-            weight_decay=decay,
-            eps=EPS,
-            amsgrad=False,
-            maximize=False,
-        )
+            lr=self._rate, beta1=self.settings.beta1, beta2=self.settings.beta2,
+            weight_decay=decay, eps=EPS, amsgrad=False, maximize=False,
+        )  # fmt: skip
 
     def _select(self, seeds: slice) -> list[ParameterGroup]:
         key = (seeds.start, seeds.stop)

@@ -177,10 +177,10 @@ def _unrotate(d: Tensor, heads: HeadLayout) -> Tensor:
     return d * cosine + (d * sine)[..., heads.partners]
 
 
-def by_token(x: Tensor, tokens: Tensor, words: int) -> Tensor:
-    """Rows of x [S, N, D] summed by their tokens [S, N]: [S, words, D], in float32. A product with
+def by_token(x: Tensor, tokens: Tensor, vocab: int) -> Tensor:
+    """Rows of x [S, N, D] summed by their tokens [S, N]: [S, vocab, D], in float32. A product with
     a matrix of ones and zeros, because scattered additions have no fixed order."""
-    each = torch.arange(words, device=tokens.device)
+    each = torch.arange(vocab, device=tokens.device)
     where = (tokens[:, None] == each[:, None]).to(x.dtype)
     return torch.bmm(where, x).float()
 

@@ -36,8 +36,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 CACHE = 1 << 20
 """Elements of the widest activation that fit a CPU's cache."""
 
-WORDS = 1024
-"""Largest vocabulary: gradients of embeddings are products with a matrix of words x rows."""
+LARGEST_VOCAB = 1024
+"""Largest vocabulary: gradients of embeddings are products with a matrix of vocab x rows."""
 
 
 def unsupported_reason(
@@ -55,7 +55,7 @@ def unsupported_reason(
 
 
 def unsupported_size(
-    words: int,
+    vocab: int,
     tokens: int,
     head_width: int,
     rotates: bool,
@@ -63,8 +63,8 @@ def unsupported_size(
     dtype: torch.dtype,
 ) -> str | None:
     """What is too large about a model and its sequences, or None."""
-    if words > WORDS:
-        return f"its vocabulary of {words:,} tokens is larger than {WORDS:,}"
+    if vocab > LARGEST_VOCAB:
+        return f"its vocabulary of {vocab:,} tokens is larger than {LARGEST_VOCAB:,}"
     if device.type != "cuda":
         return None
     if importlib.util.find_spec("triton") is None:
@@ -187,22 +187,22 @@ class FusedStep:
         """Compute the gradients of some seeds, into `weights`; returns their losses."""
         transformer = self._transformer(seeds)
         logits = transformer.forward(tokens[seeds])
-        losses, dlogits = self._losses(logits, targets[seeds], transformer.words)
+        losses, dlogits = self._losses(logits, targets[seeds], transformer.vocab)
         dclassifier = None
         if self._classifier_grad is not None and transformer.classifier_logits is not None:
             dclassifier = self._classifier_grad(transformer.classifier_logits, targets[seeds])
         transformer.backward(dlogits, dclassifier)
         return losses.detach()
 
-    def _losses(self, logits: Tensor, targets: Tensor, words: int) -> tuple[Tensor, Tensor]:
+    def _losses(self, logits: Tensor, targets: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
         """Losses [S], and the gradients of logits [S, N, wide]."""
         if self._cross_entropy and self._ops is not plain:
             result: tuple[Tensor, Tensor] = self._ops.cross_entropy(
-                logits, targets.flatten(1), words
+                logits, targets.flatten(1), vocab
             )
             return result
-        d, losses = self._loss(logits[..., :words].float().view(*targets.shape, words), targets)
-        return losses, F.pad(d.flatten(1, 2).to(self.dtype), (0, logits.shape[-1] - words))
+        d, losses = self._loss(logits[..., :vocab].float().view(*targets.shape, vocab), targets)
+        return losses, F.pad(d.flatten(1, 2).to(self.dtype), (0, logits.shape[-1] - vocab))
 
     def _transformer(self, seeds: slice) -> FusedTransformer:
         """Cached by seeds: looking up its tensors takes longer than some operations."""

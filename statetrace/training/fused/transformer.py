@@ -65,7 +65,7 @@ class FusedTransformer:
         self._transposed: dict[str, Tensor] = {}  # transposed matrices
 
     @property
-    def words(self) -> int:
+    def vocab(self) -> int:
         return self.w["tokens"].shape[1]
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -75,13 +75,13 @@ class FusedTransformer:
         x = self._embed(tokens)
         self._tape = [tokens]
         self._biases, self._transposed = self._product_biases(), self._transpose_matrices()
-        self._for_words = self._depends_on_tokens(tokens)
+        self._per_token = self._depends_on_tokens(tokens)
         if self._buffer is not None:
-            self._buffer.clear(batch * length, first=int(self._for_words))
+            self._buffer.clear(batch * length, first=int(self._per_token))
         adds: list[Residual] = []
         for layer in range(self.shape.layers):
             heads = self._heads(layer, batch, length)
-            if layer == 0 and self._for_words:
+            if layer == 0 and self._per_token:
                 adds = self._first_block(tokens, heads)
             else:
                 x, adds = self._block(layer, x, adds, heads)
@@ -98,12 +98,12 @@ class FusedTransformer:
         which are overwritten."""
         adds, last, saved = self._tape.pop()
         self._dclassifier = dclassifier
-        dhead = torch.bmm(dlogits.mT, last)[:, : self.words]
+        dhead = torch.bmm(dlogits.mT, last)[:, : self.vocab]
         dlast = torch.bmm(dlogits, self._head())
         g, deltas = self._norms_back(saved, None, [dlast], ["norm"], adds)
         table: Tensor | None = None
         for layer in reversed(range(self.shape.layers)):
-            if layer == 0 and self._for_words:
+            if layer == 0 and self._per_token:
                 table = self._first_block_back(deltas)
             else:
                 g, deltas = self._block_back(layer, g, deltas)
@@ -195,7 +195,7 @@ class FusedTransformer:
     def _depends_on_tokens(self, tokens: Tensor) -> bool:
         """Whether the first block reads token embeddings alone (no positions, no dropout, parallel
         sublayers) and the vocabulary is small."""
-        few = 4 * self.words <= tokens[0].numel()
+        few = 4 * self.vocab <= tokens[0].numel()
         return (
             self.shape.parallel and "positions" not in self.w and not self.shape.drop_embed and few
         )
@@ -232,7 +232,7 @@ class FusedTransformer:
 
     def _by_token(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """[S, B * T, D] summed by token to [S, V, D], in float32."""
-        summed: Tensor = self.ops.by_token(rows, tokens.flatten(1), self.words)
+        summed: Tensor = self.ops.by_token(rows, tokens.flatten(1), self.vocab)
         return summed
 
     def _norms(
@@ -296,7 +296,7 @@ class FusedTransformer:
         return self.w[f"{name}.w"], self.w[f"{name}.b"]
 
     def _head(self) -> Tensor:
-        """[S, words, D] in the working precision; in half precision words are padded to a multiple
+        """[S, vocab, D] in the working precision; in half precision rows are padded to a multiple
         of 8, since fast products require rows of 16 bytes."""
         head = self.w["head" if "head" in self.w else "tokens"].to(self.dtype)
         if self.dtype == torch.float32:

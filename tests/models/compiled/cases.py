@@ -1,4 +1,4 @@
-"""The compiled models that are tried, and where in them a program's rows are to be found."""
+"""The compiled models that are tried, and where in them a program's rows are to be rows."""
 
 from itertools import product
 from typing import Any
@@ -59,7 +59,7 @@ def sequences(spec: CompileSpec, n: int, seed: int = 0) -> Sequences:
     return Sequences(actions, scan(of, actions))
 
 
-def said(model: Any, spec: CompileSpec, tried: Sequences) -> np.ndarray:
+def predictions(model: Any, spec: CompileSpec, tried: Sequences) -> np.ndarray:
     return answers(model, task_of(spec), tried)
 
 
@@ -78,7 +78,7 @@ def program_rows(spec: CompileSpec) -> list[int]:
         assert spec.algorithm == "parity-associative" or spec.counts_by == "average"
         rows = [0, 1, *rows[1:]]
     first, *blocks = rows
-    found = [first] * (1 + spec.before)
+    rows = [first] * (1 + spec.before)
     for i, row in enumerate(blocks):
-        found += [found[-1]] * (spec.between if i else 0) + [row]
-    return found + [found[-1]] * spec.after
+        rows += [rows[-1]] * (spec.between if i else 0) + [row]
+    return rows + [rows[-1]] * spec.after

@@ -11,7 +11,7 @@ from tests.models.compiled.cases import (
     accuracy,
     check,
     counts,
-    said,
+    predictions,
     sequences,
     variants,
 )
@@ -105,8 +105,8 @@ def test_the_check_sees_a_wrong_model():
 def test_the_check_of_random_sequences_counts_them():
     spec = CompileSpec(length=8)
     assert check_compiled(compile_model(spec), spec, 70) == (1.0, 70, False)
-    found, tried, exhaustive = check_compiled(compile_model(spec), spec, 0)
-    assert (found != found, tried, exhaustive) == (True, 0, False)
+    accuracy, tried, exhaustive = check_compiled(compile_model(spec), spec, 0)
+    assert (accuracy != accuracy, tried, exhaustive) == (True, 0, False)
 
 
 @pytest.mark.parametrize("start_marker", [True, False])
@@ -114,7 +114,7 @@ def test_parity_only_knows_parity_and_guesses_the_rest(start_marker):
     spec = CompileSpec(algorithm="parity-only", length=12, start_marker=start_marker)
     tried = sequences(spec, 300)
     parity = group("S3").parity
-    answers = said(compile_model(spec), spec, tried)
+    answers = predictions(compile_model(spec), spec, tried)
     assert (parity[answers] == parity[tried.states]).all()
     assert (answers == tried.states).mean() == pytest.approx(1 / 3, abs=0.03)
 

@@ -6,34 +6,34 @@ from statetrace.errors import StatetraceError
 from statetrace.models.compiled import CompileSpec, compile_model
 
 SPECS = [
-    ({"algorithm": "scan"}, "algorithm 'scan' should be sequential, parallel, associative"),
-    ({"parity": "visible"}, "parity 'visible' should be linear or hidden"),
-    ({"counter": "abacus"}, "counter 'abacus' should be selective or average"),
-    ({"basis": "skew"}, "basis 'skew' should be plain or random"),
-    ({"length": 0}, "length 0 should be from 1 to 512"),
+    ({"algorithm": "scan"}, "algorithm 'scan' is unknown; use sequential, parallel, associative"),
+    ({"parity": "visible"}, "parity 'visible' is unknown; use linear or hidden"),
+    ({"counter": "abacus"}, "counter 'abacus' is unknown; use selective or average"),
+    ({"basis": "skew"}, "basis 'skew' is unknown; use plain or random"),
+    ({"length": 0}, "length 0 must be a whole number from 1 to 512"),
     ({"length": 513}, "length 513"),
     ({"length": 4.0}, r"length 4\.0"),
-    ({"heads": 0}, "heads 0 should be a whole number from 1 up"),
-    ({"before": -1}, "before -1 should be a whole number from 0 up"),
+    ({"heads": 0}, "heads 0 must be a whole number, 1 or more"),
+    ({"before": -1}, "before -1 must be a whole number, 0 or more"),
     ({"between": 1.5}, r"between 1\.5"),
     ({"after": True}, "after True"),
     ({"seed": -3}, "seed -3"),
-    ({"reach": 15}, "reach 15 should be from the length, 16,"),
+    ({"reach": 15}, "reach 15 must be from the length, 16,"),
     ({"reach": 2000}, "reach 2000"),
-    ({"noise": 1.0}, r"noise 1\.0 should be from 0 up to 1"),
+    ({"noise": 1.0}, r"noise 1\.0 must be at least 0 and less than 1"),
     ({"noise": -0.1}, r"noise -0\.1"),
     ({"noise": float("nan")}, "noise nan"),
-    ({"sharpness": 0.0}, r"sharpness 0\.0 should be above 0 and up to 1000"),
+    ({"sharpness": 0.0}, r"sharpness 0\.0 must be greater than 0 and at most 1000"),
     ({"algorithm": "parallel", "parity": "hidden"}, "parity 'hidden' is for sequential and assoc"),
     ({"algorithm": "parity-associative", "parity": "hidden"}, "parity-associative computes parity"),
 ]
 
 GROUPS = [
     ({"group": "A5", "algorithm": "parity-associative"},
-     "A5 has no parity of its own.*: use sequential or associative"),
+     "A5 has no parity distinct from its state.*: use sequential or associative"),
     ({"group": "A4", "algorithm": "parity-associative"},
-     "A4 has no parity of its own.*: use sequential, parallel or associative"),
-    ({"group": "S2", "algorithm": "parity-associative"}, "S2 has no parity of its own"),
+     "A4 has no parity distinct.*: use sequential, parallel or associative"),
+    ({"group": "S2", "algorithm": "parity-associative"}, "S2 has no parity distinct"),
     ({"group": "A5", "algorithm": "parity-only"}, "A5 has no parity.*no parity-only algorithm"),
     ({"group": "S5", "algorithm": "parallel"}, "S5 is not solvable.*perfect subgroup of 60"),
     ({"group": "A5", "algorithm": "parallel"}, "A5 is not solvable"),
@@ -41,11 +41,11 @@ GROUPS = [
     ({"group": "S6"}, r"S6 has 720 elements, too many.*Sn and An with n up to 5"),
     ({"group": "S7", "algorithm": "sequential"}, r"S7 has 5040 elements, too many"),
     ({"group": "A6", "algorithm": "sequential"}, r"A6 has 360 elements, too many"),
-    ({"group": "D4", "parity": "hidden"}, "parity cannot be hidden in D4.*shows everything"),
+    ({"group": "D4", "parity": "hidden"}, "parity cannot be hidden in D4.*everything is readable"),
     ({"group": "Q9"}, "unknown group 'Q9'"),
     ({"notation": "cycles"}, "'cycles'"),
     *(({"algorithm": name, "counter": "selective", "start_marker": False},
-       "counter 'selective' looks at the start marker, and there is none")
+       "counter 'selective' attends to the start marker, and there is none")
       for name in ("parallel", "parity-associative")),
 ]  # fmt: skip
 

@@ -103,9 +103,9 @@ def test_both_are_linear(spec):
     cells += [(row, 1) for row in range(spec.before + 1, len(held))]
     for (row, register), t in product(cells, (1, spec.length - 1)):
         _, contents = np.unique(held[row, :, t, register], return_inverse=True)
-        wanted = np.eye(contents.max() + 1)[contents]
+        expected = np.eye(contents.max() + 1)[contents]
         points = np.column_stack([stream[row, :, t], np.ones(800)]).astype(np.float64)
-        weights = np.linalg.lstsq(points[:500], wanted[:500], rcond=1e-4)[0]
+        weights = np.linalg.lstsq(points[:500], expected[:500], rcond=1e-4)[0]
         assert np.array_equal((points[500:] @ weights).argmax(-1), contents[500:])
 
 

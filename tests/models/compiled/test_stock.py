@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 from statetrace.lenses.compiled import save_compiled, task_of
 from statetrace.models import anatomy, load_checkpoint
 from statetrace.models.compiled import CompileSpec, compile_model
-from tests.models.compiled.cases import ALGORITHMS, said, sequences
+from tests.models.compiled.cases import ALGORITHMS, predictions, sequences
 
 SPECS = [CompileSpec(algorithm=name, length=8) for name in ALGORITHMS]
 
@@ -28,7 +28,7 @@ def test_it_loads_without_code_of_ours(spec, tmp_path):
     assert type(again) is GPT2LMHeadModel
     assert not any(info[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     with torch.no_grad():
-        before, after = (one(tokens(spec)).logits for one in (model, again.eval()))
+        before, after = (m(tokens(spec)).logits for m in (model, again.eval()))
         ours = load_checkpoint(tmp_path)(tokens(spec)).logits
     torch.testing.assert_close(after, before, rtol=0, atol=1e-4)
     torch.testing.assert_close(ours, before, rtol=0, atol=1e-4)
@@ -61,7 +61,7 @@ def test_the_same_spec_gives_the_same_bits_and_another_seed_others(name, noise, 
     attention, theirs = (one.transformer.h[0].attn.c_attn.weight for one in (model, stranger))
     assert not torch.allclose(attention, theirs, atol=0.01)
     tried = sequences(spec, 100)
-    assert (said(model, spec, tried) == said(stranger, other, tried)).all()
+    assert (predictions(model, spec, tried) == predictions(stranger, other, tried)).all()
 
 
 def test_compiling_leaves_the_random_numbers_of_others_alone():
@@ -95,6 +95,6 @@ def test_the_marker_is_never_an_answer(name):
 @pytest.mark.parametrize("spec", SPECS, ids=ALGORITHMS)
 def test_the_lenses_find_their_way(spec):
     model = compile_model(spec)
-    found = anatomy(model)
-    assert (found.layers, found.max_length) == (model.config.n_layer, 17)
-    assert found.attention_projection is not None
+    parts = anatomy(model)
+    assert (parts.layers, parts.max_length) == (model.config.n_layer, 17)
+    assert parts.attention_projection is not None

@@ -56,26 +56,26 @@ def test_add_and_norm(share, added, normed, upstream):
     ]
     douts = [random(SEEDS, rows, WIDTH, seed=29 + i) for i in range(normed)]
     above = random(SEEDS, rows, WIDTH, seed=39) if upstream else None
-    found = []
+    results = []
     for ops in (kernels, plain):
         stream, outs, saved = ops.add_norm(x, adds, norms, 1e-5, torch.float32)
         grads = [(nothing(SEEDS, WIDTH), nothing(SEEDS, WIDTH)) for _ in norms]
         biases = [nothing(SEEDS, WIDTH) for _ in adds]
         g, deltas = ops.add_norm_back(saved, above, douts, norms, grads, adds, biases)
-        found.append([stream, *outs, g, *deltas, *[t for pair in grads for t in pair], *biases])
-    for ours, theirs in zip(*found, strict=True):
+        results.append([stream, *outs, g, *deltas, *[t for pair in grads for t in pair], *biases])
+    for ours, theirs in zip(*results, strict=True):
         close(ours, theirs)
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu(approximate):
     h, bias, da = random(SEEDS, 33, 40) * 3, random(SEEDS, 40), random(SEEDS, 33, 40, seed=1)
-    found = []
+    results = []
     for ops in (kernels, plain):
         a, saved = ops.gelu(h.clone(), bias, approximate)
         dbias = nothing(SEEDS, 40)
-        found.append([a, ops.gelu_back(da, saved, bias, approximate, dbias), dbias])
-    for ours, theirs in zip(*found, strict=True):
+        results.append([a, ops.gelu_back(da, saved, bias, approximate, dbias), dbias])
+    for ours, theirs in zip(*results, strict=True):
         close(ours, theirs)
 
 
@@ -99,11 +99,11 @@ def heads_of(batch, length, heads, width, rotated=0, joint=False, share=0.0):
     )
 
 
-def attended(ops, told, qkv, dz):
+def attended(ops, layout, qkv, dz):
     """The result and the gradient of the projection."""
     before = qkv.clone()
-    z, saved = ops.attention(qkv, told)
-    dqkv = ops.attention_back(dz, saved, told)
+    z, saved = ops.attention(qkv, layout)
+    dqkv = ops.attention_back(dz, saved, layout)
     assert torch.equal(qkv, before)
     return z, dqkv
 
@@ -125,11 +125,11 @@ def test_attention(shape, length, share):
         pytest.skip("takes minutes to compile in float32, and the program does not ask for it")
     heads, width, rotated, joint = shape
     batch = 2 if length < 64 else 1
-    told = heads_of(batch, length, heads, width, rotated, joint, share)
+    layout = heads_of(batch, length, heads, width, rotated, joint, share)
     qkv = random(SEEDS, batch * length, 3 * heads * width)
     dz = random(SEEDS, batch * length, heads * width, seed=1)
-    found = [attended(ops, told, qkv, dz) for ops in (kernels, plain)]
-    for ours, theirs in zip(*found, strict=True):
+    results = [attended(ops, layout, qkv, dz) for ops in (kernels, plain)]
+    for ours, theirs in zip(*results, strict=True):
         close(ours, theirs)
 
 
@@ -140,36 +140,36 @@ def test_attention_in_half_precision_differs_by_rounding(shape, length, share):
     heads, width, rotated, joint = shape
     # Triton's interpreter has no products in bfloat16
     dtype = torch.bfloat16 if DEVICE == "cuda" else torch.float16
-    told = heads_of(1, length, heads, width, rotated, joint, share)
+    layout = heads_of(1, length, heads, width, rotated, joint, share)
     qkv = random(SEEDS, length, 3 * heads * width).to(dtype)
     dz = random(SEEDS, length, heads * width, seed=1).to(dtype)
-    ours = attended(kernels, told, qkv, dz)
-    theirs = attended(plain, told, qkv.float(), dz.float())
+    ours = attended(kernels, layout, qkv, dz)
+    theirs = attended(plain, layout, qkv.float(), dz.float())
     assert [one.dtype for one in ours] == [dtype, dtype]
     for one, other in zip(ours, theirs, strict=True):
         assert (one.float() - other).norm() < 4 * torch.finfo(dtype).eps * other.norm()
 
 
-@pytest.mark.parametrize("words", [7, 40, 129])  # the last by a general product
+@pytest.mark.parametrize("vocab", [7, 40, 129])  # the last by a general product
 @pytest.mark.parametrize("half", [False, True])
-def test_rows_are_added_up_by_token(words, half):
+def test_rows_are_added_up_by_token(vocab, half):
     rows, width = 150, 72
     # the interpreter multiplies bfloat16 as if it were integers
     short = torch.bfloat16 if DEVICE == "cuda" else torch.float16
     dtype = short if half else torch.float32
     x = random(SEEDS, rows, width).to(dtype)
-    tokens = torch.randint(0, words, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
-    wanted = torch.zeros(SEEDS, words, width, device=DEVICE, dtype=torch.float64)
-    wanted.scatter_add_(1, tokens[..., None].expand(-1, -1, width), x.double())
+    tokens = torch.randint(0, vocab, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
+    expected = torch.zeros(SEEDS, vocab, width, device=DEVICE, dtype=torch.float64)
+    expected.scatter_add_(1, tokens[..., None].expand(-1, -1, width), x.double())
     rounding = torch.finfo(dtype).eps if half else 2e-5
-    ours = kernels.by_token(x, tokens, words).double()
-    torch.testing.assert_close(ours, wanted, rtol=rounding, atol=2e-3)
-    close(plain.by_token(x.float(), tokens, words).double(), wanted)
+    ours = kernels.by_token(x, tokens, vocab).double()
+    torch.testing.assert_close(ours, expected, rtol=rounding, atol=2e-3)
+    close(plain.by_token(x.float(), tokens, vocab).double(), expected)
 
 
-def test_longer_sequences_take_the_plain_road():
-    told = HeadLayout(1, 130, 1, 16, (16, 16), None, torch.arange(16), 0)
-    assert not kernels.fits(told)
+def test_longer_sequences_use_the_plain_operations():
+    layout = HeadLayout(1, 130, 1, 16, (16, 16), None, torch.arange(16), 0)
+    assert not kernels.fits(layout)
 
 
 def test_dropout_masks_are_the_same_and_of_the_right_share():
@@ -184,7 +184,7 @@ def test_dropout_masks_are_the_same_and_of_the_right_share():
 
 
 def test_norms_of_gradients():
-    """Of sizes that are no multiples of a block, one of them more than a round of programs."""
+    """Sizes that are not multiples of a block, one of them more than a round of programs."""
     grads = [random(SEEDS, 40_000).half(), random(SEEDS, 7), random(SEEDS, 5000)]
     close(kernels.norms(grads, block=16), plain.norms(grads))
 
@@ -193,12 +193,12 @@ def test_norms_of_gradients():
 @pytest.mark.parametrize("half", [False, True])
 def test_a_step_of_adam(clip, half):
     """Against torch's own, in which each seed is a parameter; the second has a small gradient."""
-    size, told = 1500, (1e-2, 1 - 0.9**3, 1 - 0.95**3)
+    size, schedule = 1500, (1e-2, 1 - 0.9**3, 1 - 0.95**3)
     value, grad = random(SEEDS, size), random(SEEDS, size, seed=1)
     grad[1] *= 1e-3
     first, second = random(SEEDS, size, seed=2), random(SEEDS, size, seed=3).square()
     ones = [torch.nn.Parameter(one.clone()) for one in value]
-    usual = torch.optim.AdamW(ones, told[0], (0.9, 0.95), 1e-8, 0.1)
+    usual = torch.optim.AdamW(ones, schedule[0], (0.9, 0.95), 1e-8, 0.1)
     for one, *state, g in zip(ones, first, second, grad, strict=True):
         names = ("exp_avg", "exp_avg_sq")
         moments = {name: moment.clone() for name, moment in zip(names, state, strict=True)}
@@ -208,7 +208,7 @@ def test_a_step_of_adam(clip, half):
             torch.nn.utils.clip_grad_norm_([one], clip)
     usual.step()
     work = nothing(SEEDS, size).half() if half else value
-    norms, rates = kernels.norms([grad]), torch.tensor(told, device=DEVICE)
+    norms, rates = kernels.norms([grad]), torch.tensor(schedule, device=DEVICE)
     kernels.adam(value, work, grad, (first, second), norms, rates, clip, 0.1, (0.9, 0.95), 1e-8)
     for n, one in enumerate(ones):
         close(value[n], one.detach())
@@ -217,20 +217,20 @@ def test_a_step_of_adam(clip, half):
     assert torch.equal(work, value.to(work.dtype))
 
 
-@pytest.mark.parametrize(("words", "wide"), [(7, 8), (8, 8), (60, 64)])
-def test_cross_entropy(words, wide):
+@pytest.mark.parametrize(("vocab", "wide"), [(7, 8), (8, 8), (60, 64)])
+def test_cross_entropy(vocab, wide):
     """Some targets are not supervised, in one seed more than in the other."""
     rows = 333
     logits = 3 * random(SEEDS, rows, wide)
-    targets = torch.randint(0, words, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
+    targets = torch.randint(0, vocab, (SEEDS, rows), generator=torch.manual_seed(0)).to(DEVICE)
     targets[0, ::5] = targets[1, ::3] = UNSUPERVISED
-    said = logits[..., :words].clone().requires_grad_()
-    wanted = torch.stack([cross_entropy(*one) for one in zip(said, targets, strict=True)])
-    wanted.sum().backward()
-    losses, d = kernels.cross_entropy(logits, targets, words)
-    close(losses, wanted.detach())
-    close(d[..., :words], said.grad)
-    assert (d[..., words:] == 0).all()
+    used = logits[..., :vocab].clone().requires_grad_()
+    expected = torch.stack([cross_entropy(*pair) for pair in zip(used, targets, strict=True)])
+    expected.sum().backward()
+    losses, d = kernels.cross_entropy(logits, targets, vocab)
+    close(losses, expected.detach())
+    close(d[..., :vocab], used.grad)
+    assert (d[..., vocab:] == 0).all()
 
 
 def test_matrices_are_turned():

@@ -1,4 +1,4 @@
-"""The program against transformers' own models and torch's own AdamW."""
+"""The fused training step against transformers' own models and torch's own AdamW."""
 
 import copy
 import importlib
@@ -35,7 +35,7 @@ def batches(seeds, steps, length=LENGTH, batch=BATCH):
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
         both = torch.randint(0, WORDS, (2, seeds, batch, length), generator=generator)
-        both[1, :, :, 0] = -100  # nothing is asked at the start marker
+        both[1, :, :, 0] = -100  # the start marker has no target
         yield both[0], both[1]
 
 
@@ -49,15 +49,15 @@ def test_gradients_are_those_of_the_model(name, batch, by_token):
     step = FusedStep(ours, SETTINGS, loss, torch.float32)
     ((tokens, targets),) = batches(2, 1, batch=batch)
     losses = step._gradients(tokens, targets)
-    assert step._transformer(slice(None))._for_words == by_token
+    assert step._transformer(slice(None))._per_token == by_token
     for number, model in enumerate(theirs):
         value = loss(predict(model, tokens[number]), targets[number])
         value.backward()
         torch.testing.assert_close(losses[number], value.detach())
         named = dict(model.named_parameters())
-        for role, found in step.shape.names.items():
+        for role, parameter in step.shape.names.items():
             torch.testing.assert_close(
-                step.weights.grad[role][number], named[found].grad, rtol=1e-4, atol=1e-6
+                step.weights.grad[role][number], named[parameter].grad, rtol=1e-4, atol=1e-6
             )
 
 
@@ -73,20 +73,20 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
     shape = shape_of(model)
     ((tokens, _),) = batches(1, 1, batch=batch)
     keys = torch.tensor([123])
-    found = []
+    gradients = []
     for at_once in (False, True):
         named = dict(copy.deepcopy(model).named_parameters())
         weights = StackedWeights([named], shape, torch.float32, joined=True)
-        turns = rotation(model, shape, 2 * LENGTH)
-        some = weights.select(slice(None))
-        program = FusedTransformer(shape, some, turns, torch.float32, work, keys, at_once)
-        for part in weights.parts:
-            part.grad[0].fill_(float("nan"))
-        program.backward(torch.randn(program.forward(tokens).shape, generator=torch.manual_seed(1)))
-        found.append(weights.grad)
-    assert not any(grad.isnan().any() for grad in found[1].values())
+        rotations = rotation(model, shape, 2 * LENGTH)
+        selected = weights.select(slice(None))
+        fused = FusedTransformer(shape, selected, rotations, torch.float32, work, keys, at_once)
+        for group in weights.groups:
+            group.grad[0].fill_(float("nan"))
+        fused.backward(torch.randn(fused.forward(tokens).shape, generator=torch.manual_seed(1)))
+        gradients.append(weights.grad)
+    assert not any(grad.isnan().any() for grad in gradients[1].values())
     for role in shape.names:
-        torch.testing.assert_close(found[0][role], found[1][role], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(gradients[0][role], gradients[1][role], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
@@ -96,22 +96,22 @@ def test_kernels_keep_seeds_apart(name):
     several = models(name, 3)
     shape = shape_of(several[0])
     ((tokens, _),) = batches(3, 1)
-    found = []
+    gradients = []
     for ops in ("plain", "kernels"):
         work = importlib.import_module(f"statetrace.training.fused.{ops}")
         named = [dict(model.named_parameters()) for model in copy.deepcopy(several)]
         weights = StackedWeights(named, shape, torch.float32, joined=True)
-        turns = rotation(several[0], shape, 2 * LENGTH)
-        program = FusedTransformer(shape, weights.select(slice(None)), turns, torch.float32, work)
-        program.backward(torch.randn(program.forward(tokens).shape, generator=torch.manual_seed(1)))
-        found.append(weights.grad)
+        rotations = rotation(several[0], shape, 2 * LENGTH)
+        fused = FusedTransformer(shape, weights.select(slice(None)), rotations, torch.float32, work)
+        fused.backward(torch.randn(fused.forward(tokens).shape, generator=torch.manual_seed(1)))
+        gradients.append(weights.grad)
     for role in shape.names:
-        torch.testing.assert_close(found[0][role], found[1][role], rtol=1e-4, atol=1e-4)
-    still = zero_gradient_columns(shape, "cpu") == 1
-    assert still.any()
+        torch.testing.assert_close(gradients[0][role], gradients[1][role], rtol=1e-4, atol=1e-4)
+    unused = zero_gradient_columns(shape, "cpu") == 1
+    assert unused.any()
     for layer in range(shape.layers):  # what does nothing is not moved by rounding either
-        assert not found[1][f"{layer}.qkv.b"][:, still].any()
-        assert found[1][f"{layer}.qkv.b"][:, ~still].all()
+        assert not gradients[1][f"{layer}.qkv.b"][:, unused].any()
+        assert gradients[1][f"{layer}.qkv.b"][:, ~unused].all()
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
@@ -137,16 +137,16 @@ def test_steps_are_those_of_adamw(name):
         )
 
 
-def test_rehearsing_changes_nothing():
+def test_warming_up_changes_nothing():
     """What is run before a CUDA graph is captured, here on a CPU."""
     step = FusedStep(models("pythia", 3), SETTINGS, loss, torch.float32)
     ((tokens, targets),) = batches(3, 1)
     step.adam.set_step(0, 1e-2)
-    before = [tensor.clone() for part in step.weights.parts for tensor in part.changing]
+    before = [tensor.clone() for group in step.weights.groups for tensor in group.updated]
     for seeds in step._portions(tokens):
         step._gradients(tokens, targets, seeds)
         step.adam.warm_up(seeds)
-    after = [tensor for part in step.weights.parts for tensor in part.changing]
+    after = [tensor for group in step.weights.groups for tensor in group.updated]
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
     step(0, tokens, targets, 1e-2, [0, 1, 2])
     assert not torch.equal(before[0], after[0])
@@ -174,20 +174,20 @@ def test_dropout_is_a_function_of_seed_and_step():
 
 
 @pytest.mark.parametrize("model", ["gpt2", "pythia"])
-def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, model):
-    told = {"model": model, "dropout": 0.0, "grow": 0.5}
+def test_a_run_with_the_fused_step_equals_one_without_and_resumes_exactly(tmp_path, model):
+    settings = {"model": model, "dropout": 0.0, "grow": 0.5}
     whole, parts, plain = (Run(tmp_path / name) for name in ("whole", "parts", "plain"))
-    recipe = toy(program=True, **told)
+    recipe = toy(program=True, **settings)
     train(recipe, whole, Callback())
     train(recipe, parts, Recorder(stop_after=[7]), resume=True)
     train(recipe, parts, Callback(), resume=True)
     assert_same_run(whole, parts)
-    train(toy(**told), plain, Callback())
+    train(toy(**settings), plain, Callback())
     for ours, theirs in zip(whole.metrics(), plain.metrics(), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
 
-def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(tmp_path):
+def test_a_chain_with_an_unsupported_stage_is_refused_before_any_work(tmp_path):
     chain = staged({"objective": "parity"}, {"objective": "state", "accumulate": 2}, program=True)
     with pytest.raises(StatetraceError, match="accumulate is 2"):
         train(chain, Run(tmp_path / "run"), Callback())
@@ -195,12 +195,12 @@ def test_a_chain_with_a_stage_the_program_cannot_do_is_refused_before_any_work(t
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("settings", "message"),
     [
-        ({"model": "llama"}, "model type llama is none of gpt2, gpt_neox"),
+        ({"model": "llama"}, "model type llama is not gpt2 or gpt_neox"),
         ({"accumulate": 2}, "accumulate is 2"),
     ],
 )
-def test_what_the_program_cannot_do_it_says(tmp_path, told, words):
-    with pytest.raises(StatetraceError, match=words):
-        train(toy(program=True, **told), Run(tmp_path / "run"), Callback())
+def test_what_the_fused_step_does_not_support_is_refused(tmp_path, settings, message):
+    with pytest.raises(StatetraceError, match=message):
+        train(toy(program=True, **settings), Run(tmp_path / "run"), Callback())

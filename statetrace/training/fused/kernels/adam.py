@@ -59,22 +59,9 @@ def adam(
     """
     seeds, size = value.shape
     _adam_kernel[triton.cdiv(size, 1024), seeds](
-        value,
-        work,
-        grad,
-        *moments,
-        norms,
-        schedule,
-        size,
-        most,
-        decay,
-        *betas,
-        eps,
-        CLIP=most > 0,
-        COPY=work.data_ptr() != value.data_ptr(),
-        BLOCK=1024,
-        num_warps=4,
-    )
+        value, work, grad, *moments, norms, schedule, size, most, decay, *betas, eps,
+        CLIP=most > 0, COPY=work.data_ptr() != value.data_ptr(), BLOCK=1024, num_warps=4,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -99,13 +86,8 @@ def norms(grads: Sequence[Tensor], block: int = 2048) -> Tensor:
     start = 0
     for grad, programs in zip(grads, each, strict=True):
         _norm_kernel[programs, seeds](
-            grad,
-            partial[:, start:],
-            grad.shape[1],
-            sum(each),
-            programs,
-            BLOCK=block,
-            num_warps=4,
-        )
+            grad, partial[:, start:], grad.shape[1], sum(each), programs,
+            BLOCK=block, num_warps=4,
+        )  # fmt: skip
         start += programs
     return torch.linalg.vector_norm(partial, dim=1)

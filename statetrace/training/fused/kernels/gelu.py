@@ -61,17 +61,9 @@ def gelu(
     lines = max(1, 4096 // columns)
     grid = (triton.cdiv(rows, lines), triton.cdiv(width, columns), seeds)
     _gelu_kernel[grid](
-        h,
-        bias,
-        a,
-        rows,
-        width,
-        bias.stride(0),
-        TANH=approximate == "tanh",
-        ROWS=lines,
-        COLUMNS=columns,
-        num_warps=8,
-    )
+        h, bias, a, rows, width, bias.stride(0),
+        TANH=approximate == "tanh", ROWS=lines, COLUMNS=columns, num_warps=8,
+    )  # fmt: skip
     return a, h
 
 
@@ -118,20 +110,8 @@ def gelu_back(
     deferred = deferred or ImmediateSums(da.device)
     sums = deferred.allocate(seeds, programs, 1, width)
     _gelu_back_kernel[programs, blocks, seeds](
-        da,
-        saved,
-        bias,
-        dh,
-        sums,
-        rows,
-        width,
-        bias.stride(0),
-        programs,
-        TANH=approximate == "tanh",
-        ROWS=lines,
-        COLUMNS=columns,
-        STAGES=STAGES,
-        num_warps=4,
-    )
+        da, saved, bias, dh, sums, rows, width, bias.stride(0), programs,
+        TANH=approximate == "tanh", ROWS=lines, COLUMNS=columns, STAGES=STAGES, num_warps=4,
+    )  # fmt: skip
     deferred.add_to([dbias], [0])
     return dh

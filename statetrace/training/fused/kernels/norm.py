@@ -86,30 +86,12 @@ def add_norm(
     drop = first.drop if first else None
     tile = _tile(width, 4096)
     _add_norm_kernel[triton.cdiv(rows, tile[0]), seeds](
-        x,
-        first.delta if first else x,
-        first.bias if first else x,
-        second.delta if second else x,
-        second.bias if second else x,
-        *norms[0],
-        *norms[-1],
-        out,
-        normed[0],
-        normed[-1],
-        mean,
-        scale,
-        *_drops(adds, x),
-        rows,
-        width,
-        norms[0][0].stride(0),
-        eps,
-        ADDS=len(adds),
-        NORMS=len(norms),
-        DROP=drop is not None,
-        ROWS=tile[0],
-        WIDTH=tile[1],
+        x, first.delta if first else x, first.bias if first else x, second.delta if second else x,
+        second.bias if second else x, *norms[0], *norms[-1], out, normed[0], normed[-1], mean,
+        scale, *_drops(adds, x), rows, width, norms[0][0].stride(0), eps,
+        ADDS=len(adds), NORMS=len(norms), DROP=drop is not None, ROWS=tile[0], WIDTH=tile[1],
         num_warps=4,
-    )
+    )  # fmt: skip
     return out, normed, (out, mean, scale)
 
 
@@ -215,32 +197,13 @@ def add_norm_back(
     different = 2 if drop is not None and len(adds) > 1 else min(1, len(adds))
     deltas = [_slot(slots, number, x, adds[0].delta.dtype) for number in range(different)]
     _add_norm_back_kernel[programs, seeds](
-        x,
-        mean,
-        scale,
-        x if upstream is None else upstream,
-        douts[0],
-        douts[-1],
-        norms[0][0],
-        norms[-1][0],
-        g,
-        deltas[0] if deltas else x,
-        deltas[-1] if deltas else x,
-        sums,
-        *_drops(adds, x),
-        rows,
-        width,
-        norms[0][0].stride(0),
-        programs,
-        ADDS=len(adds),
-        NORMS=len(norms),
-        DROP=drop is not None,
-        UPSTREAM=upstream is not None,
-        ROWS=tile[0],
-        WIDTH=tile[1],
-        STAGES=max(1, STAGES * 1024 // max(1024, tile[1])),
+        x, mean, scale, x if upstream is None else upstream, douts[0], douts[-1], norms[0][0],
+        norms[-1][0], g, deltas[0] if deltas else x, deltas[-1] if deltas else x, sums,
+        *_drops(adds, x), rows, width, norms[0][0].stride(0), programs,
+        ADDS=len(adds), NORMS=len(norms), DROP=drop is not None, UPSTREAM=upstream is not None,
+        ROWS=tile[0], WIDTH=tile[1], STAGES=max(1, STAGES * 1024 // max(1024, tile[1])),
         num_warps=4,
-    )
+    )  # fmt: skip
     targets = [grad for pair in norm_grads for grad in pair]
     deferred.add_to(
         [*targets, *bias_grads],

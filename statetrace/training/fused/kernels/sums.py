@@ -70,21 +70,10 @@ def finish_sums(sums: Tensor, targets: Sequence[Sequence[Tensor]], sources: Sequ
     assert all(target.stride() == (stride, 1) for target in first)
     more = MOST - len(first)
     _finish_sums_kernel[triton.cdiv(width, 32), len(first), layers * seeds](
-        sums,
-        *first,
-        *[first[0]] * more,
-        *sources,
-        *[0] * more,
-        programs,
-        vectors,
-        width,
-        stride,
-        seeds,
-        apart,
-        ROWS=128,
-        COLUMNS=32,
-        num_warps=4,
-    )
+        sums, *first, *[first[0]] * more, *sources, *[0] * more, programs, vectors, width, stride,
+        seeds, apart,
+        ROWS=128, COLUMNS=32, num_warps=4,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -115,18 +104,9 @@ def columns(x: Tensor, zero_columns: Tensor, out: Tensor) -> None:
     programs = max(1, min(triton.cdiv(rows, 64), 4 * PROGRAMS // (matrices * blocks)))
     sums = torch.empty(matrices, programs, width, device=x.device)
     _columns_kernel[programs, blocks, matrices](
-        x,
-        zero_columns,
-        sums,
-        rows,
-        width,
-        x.stride(0),
-        programs,
-        ROWS=64,
-        COLUMNS=64,
-        STAGES=STAGES,
-        num_warps=4,
-    )
+        x, zero_columns, sums, rows, width, x.stride(0), programs,
+        ROWS=64, COLUMNS=64, STAGES=STAGES, num_warps=4,
+    )  # fmt: skip
     torch.sum(sums, dim=1, out=out)
 
 

@@ -1,4 +1,4 @@
-"""The auxiliary classifier of the program against a `ModelWithAuxiliary` and autograd."""
+"""The auxiliary classifier in the fused training step against autograd."""
 
 import copy
 
@@ -32,22 +32,22 @@ EVERY_KIND = pytest.mark.parametrize(
 )
 
 
-def readers(name, layer, action, seeds):
+def models(name, layer, action, seeds):
     """Models of S3 and classifiers that are no longer at zero."""
-    of = group("S3")
-    wanted = AuxiliaryTask(of, of.quotient("parity"), action, layer, 0.7, Vocabulary.plain(6))
+    s3 = group("S3")
+    task = AuxiliaryTask(s3, s3.quotient("parity"), action, layer, 0.7, Vocabulary.plain(6))
     spec = ModelSpec(name, layers=LAYERS, width=32, heads=4, dropout=0.0)
-    found = []
+    built = []
     for seed in range(seeds):
-        reader = ModelWithAuxiliary(build(spec, 7, 2 * LENGTH, seed).train(), wanted)
-        torch.nn.init.normal_(reader.classifier.weight, std=0.3)
-        torch.nn.init.normal_(reader.classifier.bias, std=0.3)
-        found.append(reader)
-    return found
+        model = ModelWithAuxiliary(build(spec, 7, 2 * LENGTH, seed).train(), task)
+        torch.nn.init.normal_(model.classifier.weight, std=0.3)
+        torch.nn.init.normal_(model.classifier.bias, std=0.3)
+        built.append(model)
+    return built
 
 
-def program_of(ours):
-    return FusedStep([reader.model for reader in ours], SETTINGS, loss, torch.float32, ours)
+def fused_step(ours):
+    return FusedStep([model.model for model in ours], SETTINGS, loss, torch.float32, ours)
 
 
 def batches(seeds, steps):
@@ -58,27 +58,27 @@ def batches(seeds, steps):
         yield both[0], both[1]
 
 
-def backward(reader, tokens, targets):
-    value = loss(predict(reader, tokens), targets)
-    (value + reader.loss(targets)).backward()
+def backward(model, tokens, targets):
+    value = loss(predict(model, tokens), targets)
+    (value + model.loss(model.logits, targets)).backward()
     return value.detach()
 
 
 @EVERY_KIND
 def test_gradients_are_those_of_both_losses(name, layer, action):
-    ours = readers(name, layer, action, 2)
+    ours = models(name, layer, action, 2)
     theirs = copy.deepcopy(ours)
-    step = program_of(ours)
+    step = fused_step(ours)
     ((tokens, targets),) = batches(2, 1)
     losses = step._gradients(tokens, targets)
-    for number, reader in enumerate(theirs):
-        value = backward(reader, tokens[number], targets[number])
+    for number, model in enumerate(theirs):
+        value = backward(model, tokens[number], targets[number])
         torch.testing.assert_close(losses[number], value)  # the task's alone
-        named = dict(reader.model.named_parameters()) | dict(reader.named())
+        named = dict(model.model.named_parameters()) | dict(model.named_classifier())
         assert named.keys() == set(step.shape.names.values())
-        for role, found in step.shape.names.items():
+        for role, parameter in step.shape.names.items():
             torch.testing.assert_close(
-                step.weights.grad[role][number], named[found].grad, rtol=1e-4, atol=1e-6
+                step.weights.grad[role][number], named[parameter].grad, rtol=1e-4, atol=1e-6
             )
 
 
@@ -89,62 +89,62 @@ def test_gradients_by_kernels_and_of_all_layers_at_once_are_the_same(name, layer
     pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
     from statetrace.training.fused import kernels
 
-    (reader,) = readers(name, layer, True, 1)
-    shape = shape_of(reader.model).with_classifier(layer)
+    (model,) = models(name, layer, True, 1)
+    shape = shape_of(model.model).with_classifier(layer)
     ((tokens, targets),) = batches(1, 1)
-    found = []
+    gradients = []
     for ops, at_once in ((plain, False), (kernels, True)):
-        other = copy.deepcopy(reader)
-        named = dict(other.model.named_parameters()) | dict(other.named())
+        other = copy.deepcopy(model)
+        named = dict(other.model.named_parameters()) | dict(other.named_classifier())
         weights = StackedWeights([named], shape, torch.float32, joined=True)
-        for part in weights.parts:
-            part.grad[0].fill_(float("nan"))
-        turns = rotation(other.model, shape, 2 * LENGTH)
-        some = weights.select(slice(None))
-        program = FusedTransformer(shape, some, turns, torch.float32, ops, at_once=at_once)
-        logits = program.forward(tokens).requires_grad_()
-        read = program.classifier_logits.requires_grad_()
-        said = logits.view(*targets.shape, -1)
-        (loss(said[0], targets[0]) + other.loss(read[0], targets[0])).backward()
-        program.backward(logits.grad, read.grad)
-        found.append(weights.grad)
+        for group_ in weights.groups:
+            group_.grad[0].fill_(float("nan"))
+        rotations = rotation(other.model, shape, 2 * LENGTH)
+        selected = weights.select(slice(None))
+        fused = FusedTransformer(shape, selected, rotations, torch.float32, ops, at_once=at_once)
+        logits = fused.forward(tokens).requires_grad_()
+        classified = fused.classifier_logits.requires_grad_()
+        value = loss(logits.view(*targets.shape, -1)[0], targets[0])
+        (value + other.loss(classified[0], targets[0])).backward()
+        fused.backward(logits.grad, classified.grad)
+        gradients.append(weights.grad)
     for role in shape.names:
-        torch.testing.assert_close(found[0][role], found[1][role], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(gradients[0][role], gradients[1][role], rtol=1e-4, atol=1e-6)
 
 
 @EVERY_KIND
 def test_steps_are_those_of_adamw(name, layer, action):
-    """The classifier's gradients are clipped with the model's; its reader sees its new weights."""
-    ours = readers(name, layer, action, 3)
+    """The classifier's gradients are clipped with the model's; the model uses its new weights."""
+    ours = models(name, layer, action, 3)
     theirs = copy.deepcopy(ours)
-    step = program_of(ours)
-    optimizers = [adamw(reader, SETTINGS) for reader in theirs]
+    step = fused_step(ours)
+    optimizers = [adamw(model, SETTINGS) for model in theirs]
     for index, (tokens, targets) in enumerate(batches(3, 4)):
         rate = 1e-3 * (1 - index / 10)
         step(index, tokens, targets, rate, [0, 1, 2])
-        for number, (reader, optimizer) in enumerate(zip(theirs, optimizers, strict=True)):
+        for number, (model, optimizer) in enumerate(zip(theirs, optimizers, strict=True)):
             set_learning_rate(optimizer, rate)
-            backward(reader, tokens[number], targets[number])
-            assert clip_grad_norm_(reader.parameters(), SETTINGS.clip) > 2 * SETTINGS.clip
+            backward(model, tokens[number], targets[number])
+            assert clip_grad_norm_(model.parameters(), SETTINGS.clip) > 2 * SETTINGS.clip
             optimizer.step()
             optimizer.zero_grad()
     tokens = next(batches(3, 1))[0][0]
     for pair in zip(ours, theirs, strict=True):
-        logits = [predict(reader, tokens) for reader in pair]
+        logits = [predict(model, tokens) for model in pair]
         torch.testing.assert_close(*logits, rtol=1e-3, atol=1e-4)
-        torch.testing.assert_close(*(reader.logits for reader in pair), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(*(model.logits for model in pair), rtol=1e-3, atol=1e-4)
         torch.testing.assert_close(*(r.classifier.weight for r in pair), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("model", ["gpt2", "pythia"])
-def test_a_run_by_the_program_equals_one_without_and_resumes_exactly(tmp_path, model):
+def test_a_run_with_the_fused_step_equals_one_without_and_resumes_exactly(tmp_path, model):
     def recipe(program):
         chain = (
             {"objective": "state", "auxiliary": "parity,action", "auxiliary_weight": 2.0},
             {"objective": "state", "auxiliary": "parity", "auxiliary_layer": 2},
         )
-        told = {"steps": 12, "learning_rate": 1e-3, "clip": 0.5, "checkpoint_every": 5}
-        return staged(*chain, model=model, dropout=0.0, program=program, **told)
+        settings = {"steps": 12, "learning_rate": 1e-3, "clip": 0.5, "checkpoint_every": 5}
+        return staged(*chain, model=model, dropout=0.0, program=program, **settings)
 
     whole, parts, plain = (Run(tmp_path / name) for name in ("whole", "parts", "plain"))
     train(recipe(True), whole, Callback())

@@ -1,14 +1,16 @@
-"""What the paper trains with beside what recipes and runs say: a table of REPRODUCTION.md."""
+"""Settings of the paper beside ours, for training and for analysis: two tables of
+REPRODUCTION.md."""
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections.abc import Callable
 from typing import Any
 
 from reproduction.claim import settings
-from reproduction.model_selection import LARGE, steps_of
-from reproduction.results import Results
+from reproduction.model_selection import LARGE, S5_A, S5_P, A, P, about, first, steps_of
+from reproduction.results import Missing, Results, lens_file
 from statetrace.config.stages import default_layer
 from statetrace.tasks.topics import CONCENTRATION, MIXTURE, TOPICS
 
@@ -18,7 +20,7 @@ STUDIES = ("scratch", "small")
 PLANNED = 20 * 900_000 // 128
 PUBLISHED = 12
 """Layers of GPT-2 and of Pythia-160M."""
-SETTINGS = (
+TRAINING = (
     ("actions per sequence", "length", 100),
     ("held out for analysis", "analysis_fraction", 0.1),
     ("batch", "batch", 128),
@@ -30,7 +32,7 @@ SEQUENCES = 1_000_000
 LENGTHS, LENGTHS_RECIPE = "10 → 25 → 50 → 100", "recipes/regimes/length.toml"
 
 
-def trained_with(found: Results, link: Callable[[str], str]) -> list[str]:
+def training_table(found: Results, link: Callable[[str], str]) -> list[str]:
     """The lines of the table."""
     at_size, small = (settings(found.root, recipe) for recipe in (PAPER_RECIPE, SMALL_RECIPE))
     grown = tomllib.loads((found.root / LENGTHS_RECIPE).read_text())["stage"]
@@ -39,7 +41,7 @@ def trained_with(found: Results, link: Callable[[str], str]) -> list[str]:
     rows: list[tuple[str, Any, Any, Any]] = [  # in words, the paper's, ours, of small models
         (drawn, SEQUENCES, _sequences(found, STUDIES[0]), _sequences(found, STUDIES[1]))
     ]
-    rows += [(words, paper, at_size[key], small.get(key)) for words, key, paper in SETTINGS]
+    rows += [(words, paper, at_size[key], small.get(key)) for words, key, paper in TRAINING]
     rows += [
         (words, paper, ours, ours)
         for words, ours, paper in (
@@ -128,3 +130,53 @@ def _plain(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+Reading = Callable[[dict[str, Any]], str]
+"""From what a lens says of its result, beside the table."""
+
+
+def _window(kept: dict[str, Any]) -> str:
+    sizes = {grid["window"] for grid in kept["spec"]["grids"] if grid["where"] == "window"}
+    return ", ".join(map(str, sorted(sizes)))
+
+
+def _probed(kept: dict[str, Any]) -> str:
+    lengths = kept["summary"]["lengths"]
+    return f"{min(lengths)} to {max(lengths)}"
+
+
+def _scored(kept: dict[str, Any]) -> str:
+    return f"{kept['spec']['first']} to {kept['spec']['last']}"
+
+
+ANALYSIS: tuple[tuple[str, str, str, Reading, str, str], ...] = (
+    ("actions deleted at a time (App. B)", "1", "patching", _window, A, P),
+    ("lengths with probes of their own (App. C.2)", "5 to 100", "probing", _probed, A, P),
+    ("lengths of parity-head scores, S3 (App. F)", "5 to 80", "attention", _scored, A, P),
+    ("lengths of parity-head scores, S5 (App. F)", "5 to 50", "attention", _scored, S5_A, S5_P),
+)
+"""In words, the paper's, the lens and how to read it, and the models it is of."""
+
+
+def analysis_table(found: Results) -> list[str]:
+    """The lines of the table."""
+    lines = [
+        "## What models were looked at with (App. B, C and F)",
+        "",
+        "A model that still learns is looked at up to the length that it knows.",
+        "",
+        "| setting | paper | AA model | PAA model |",
+        "|---|--:|---|---|",
+    ]
+    for words, paper, lens, read, *models in ANALYSIS:
+        cells = [_analysed(found, model, lens, read) for model in models]
+        lines.append(f"| {words} | {paper} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _analysed(found: Results, model: str, lens: str, read: Reading) -> str:
+    with contextlib.suppress(Missing):
+        name, said = first(found, model, lambda of: read(found.json(lens_file(of, lens, "json"))))
+        return f"**{said}**, {about(found, name, shorter=False) or name}"
+    return "not looked at yet"

@@ -1,0 +1,183 @@
+"""What can be done besides loading: train, compile, predict, report, and run a study."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statetrace.analysis import OnMessage, no_message
+from statetrace.api.model import TrackedModel
+from statetrace.api.results import Signatures, StudyResults
+from statetrace.errors import StatetraceError
+from statetrace.groups import Group, group_name
+from statetrace.runs import Run
+
+if TYPE_CHECKING:
+    from statetrace.config.recipe import Recipe
+    from statetrace.studies.survey import CellState
+    from statetrace.training.callback import Callback
+
+
+def train(
+    recipe: str | Path | Recipe | None = None,
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> TrackedModel:
+    """Train a model and return it.
+
+    Args:
+        recipe: a TOML file or a Recipe; without one, settings start from the paper's.
+        out: the run folder; without one, a temporary folder that lives as long as the model.
+        resume: continue the run in `out`, bit for bit, if it has one.
+        callback: is called at every step, evaluation and message (training/callback.py).
+        settings: any option of `statetrace train`, such as group="S3", length=12, steps=500.
+    """
+    from statetrace.training.loop import train as run_training
+
+    temporary = None
+    if out is None:
+        temporary = tempfile.TemporaryDirectory(prefix="statetrace-")
+        out = Path(temporary.name) / "run"
+    states = settings.get("group")
+    states = states if isinstance(states, Group) else None
+    if states is not None:
+        settings["group"] = group_name(states)
+    resolved = resolve_recipe(recipe, Path(out), resume, settings)
+    run_training(resolved, Run(Path(out)), callback, resume, states)
+    model = TrackedModel(Run(Path(out)), name=str(out), device=resolved.training.device)
+    model._temporary = temporary
+    return model
+
+
+def resolve_recipe(
+    recipe: str | Path | Recipe | None, out: Path | None, resume: bool, settings: Mapping[str, Any]
+) -> Recipe:
+    """The recipe with `settings` in it; a run that is resumed has its own."""
+    from statetrace.config.recipe import Recipe
+
+    if recipe is None and resume and out is not None and Run(out).exists():
+        recipe = Recipe.of(Run(out).recipe, f"{out}/run.json")
+    if not isinstance(recipe, Recipe):
+        recipe = Recipe() if recipe is None else Recipe.read(Path(recipe))
+    return recipe.override(dict(settings))
+
+
+def compile(  # the builtin is not used here
+    algorithm: str = "associative",
+    group: str | Group = "S3",
+    length: int = 16,
+    *,
+    out: str | Path | None = None,
+    **options: Any,
+) -> TrackedModel:
+    """A transformer whose weights are computed so that it runs a known algorithm.
+
+    Args:
+        algorithm: "sequential", "parallel", "associative", "parity-associative", or "parity-only".
+        out: a folder to save it in; it is a Hugging Face checkpoint and a run folder.
+        options: any other option of `statetrace compile`, such as noise=0.01 or seed=3.
+
+    >>> import statetrace as st
+    >>> st.compile("associative", "S3", length=4).verdict().mechanism
+    'associative'
+    """
+    from statetrace.config.compile_spec import CompileSpec
+    from statetrace.lenses.compiled import save_compiled, task_of
+    from statetrace.lenses.loading import LoadedModel
+    from statetrace.models.compiled import compile_model
+
+    names = [each.name for each in dataclasses.fields(CompileSpec)]
+    for option in options:
+        if option not in names:
+            raise StatetraceError(f"compile has no option '{option}'; it has {', '.join(names)}")
+    spec = CompileSpec(algorithm=algorithm, group=group, length=length, **options)  # type: ignore[arg-type]
+    model = compile_model(spec)
+    if out is not None:
+        folder = Path(out)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise StatetraceError(f"'{out}' already exists; choose another --out")
+        return TrackedModel(save_compiled(model, spec, folder), name=str(out))
+    return TrackedModel(LoadedModel(model, task_of(spec)), name=f"compiled {algorithm}")
+
+
+def report(models: Iterable[TrackedModel | str | Path] | TrackedModel, path: str | Path) -> Path:
+    """Write one HTML page with the verdicts and every figure, models side by side.
+
+    Args:
+        models: tracked models, run folders or study folders.
+    """
+    from statetrace.reports.page import write_report
+
+    several = [models] if isinstance(models, TrackedModel | str | Path) else list(models)
+    sources = [m._for_report() if isinstance(m, TrackedModel) else Path(m) for m in several]
+    if Path(path).is_dir():
+        raise StatetraceError(f"'{path}' is a folder; name a file, such as report.html")
+    write_report(sources, Path(path))
+    return Path(path)
+
+
+def signatures(
+    group: str | Group = "S3",
+    length: int = 32,
+    *,
+    quotient: str | None = None,
+    pairs: int = 200,
+    seed: int = 0,
+) -> Signatures:
+    """What each algorithm would show under patching and probing; no model is involved.
+
+    Args:
+        quotient: what parity-associative counts first, if not parity.
+        pairs: pairs of sequences for patching.
+
+    >>> import statetrace as st
+    >>> st.signatures("S3", length=8)["associative"].restores()
+    [8, 4, 2, 1]
+    """
+    from statetrace.config.checks import check_seed
+    from statetrace.groups import group as resolve_group
+    from statetrace.mechanisms.signatures import predict_all
+
+    check_seed("seed", seed)
+    states = resolve_group(group)
+    predictions = predict_all(states, length, pairs, seed, quotient)
+    predicted = {name: p[1] for name, p in predictions.items() if not isinstance(p, str)}
+    unavailable = {name: p for name, p in predictions.items() if isinstance(p, str)}
+    return Signatures(states, length, predicted, unavailable)
+
+
+def study(
+    file: str | Path,
+    out: str | Path,
+    *,
+    engine: str = "local",
+    jobs: int | None = None,
+    gpus_per_run: float | None = None,
+    address: str | None = None,
+    retry_failed: bool = False,
+    on_update: Callable[[tuple[CellState, ...]], None] = lambda states: None,
+    on_message: OnMessage = no_message,
+) -> StudyResults:
+    """Train and judge every cell of a study. Can be killed at any moment: the same call continues.
+
+    Args:
+        file: a study (TOML), such as recipes/studies/toy.toml.
+        out: the study folder.
+        engine: where runs are trained, "local" processes or "ray".
+        jobs: runs at once; by default as many as cores or GPUs allow.
+        gpus_per_run: share of a GPU for each run; 0.25 puts four on one.
+        address: for Ray, an existing cluster; by default one is started.
+        retry_failed: try cells again that failed for good.
+        on_update: receives the state of every cell, again and again.
+    """
+    from statetrace.studies.run import prepare_study, run_study
+
+    prepared = prepare_study(Path(file), Path(out), retry_failed, on_message)
+    run_study(prepared, engine, jobs, gpus_per_run, address, on_update, on_message)
+    return StudyResults(prepared)

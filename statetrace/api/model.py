@@ -1,0 +1,231 @@
+"""TrackedModel: a model that knows its task, and what can be asked of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statetrace.analysis import Analyzer, OnProgress, no_progress
+from statetrace.api.results import Results
+from statetrace.errors import StatetraceError
+from statetrace.runs import Run
+
+if TYPE_CHECKING:
+    from statetrace.api.patches import Patches
+    from statetrace.inspection import AblationTable, Session, View
+    from statetrace.interventions import GridSpec, Site
+    from statetrace.lenses.loading import LoadedModel
+    from statetrace.reports.run_results import RunResults
+    from statetrace.tasks.word_problem import WordProblem
+
+
+class TrackedModel(Analyzer):
+    """A model that knows its task. `st.load`, `st.train` and `st.compile` return one.
+
+    Attributes:
+        name: as it was loaded.
+        run: its run folder, where results are kept; None for results in memory.
+        group, length: the word problem.
+    """
+
+    def __init__(self, source: Run | LoadedModel, *, name: str, **options: Any) -> None:
+        super().__init__(source, **options)
+        self.name = name
+        self._temporary: Any = None
+
+    @property
+    def model(self) -> Any:
+        """The Hugging Face model."""
+        return self.loaded.model
+
+    @property
+    def task(self) -> WordProblem:
+        """The word problem: draws sequences, encodes actions, knows the true states."""
+        return self.loaded.task
+
+    def __repr__(self) -> str:
+        step = "" if self._asked_step is None else f", step {self._asked_step}"
+        return f"TrackedModel({self.name}: {self.group.name}, length {self.length}{step})"
+
+    def analyze(  # type: ignore[override]
+        self,
+        lenses: str | Iterable[str] | None = None,
+        *,
+        at_length: int | str | None = None,
+        recompute: bool = False,
+        on_progress: OnProgress = no_progress,
+        **settings: Any,
+    ) -> Results:
+        """Run lenses on the model; all that apply to it by default.
+
+        Args:
+            lenses: names, such as ["patching", "probing"]; `statetrace analyze --help` lists them.
+            at_length: actions per sequence where that is shorter than in training; "able" for the
+                longest length that the model solves.
+            recompute: compute again where an equal result is stored.
+            settings: fields of the lenses' specs. `pairs=50` is for every lens that has it,
+                `patching={"pairs": 50}` for one.
+
+        >>> import statetrace as st
+        >>> model = st.compile("associative", "S3", length=4)
+        >>> results = model.analyze("generalization", sequences=200)
+        >>> results["generalization"].summary["accuracy"]["state"]
+        1.0
+        >>> results["generalization"].to_pandas().columns[:3].tolist()
+        ['what', 'length', 'accuracy']
+        """
+        names = self._lenses(lenses)
+        analysis = super().analyze(
+            names,
+            self._settings(names, settings),
+            at_length,
+            recompute=recompute,
+            on_progress=on_progress,
+        )
+        if not analysis.results:
+            raise StatetraceError(_joined(analysis.failures))
+        return Results(self, analysis.results, analysis.failures, analysis.length, analysis.folders)
+
+    def report(self, path: str | Path) -> Path:
+        """Write one HTML page with the verdict and every figure. Where nothing was measured yet,
+        the verdict is computed first."""
+        from statetrace.api.actions import report
+
+        return report([self], path)
+
+    # Reading and changing single forward passes
+
+    @cached_property
+    def session(self) -> Session:
+        """The model with probes fitted and mean head outputs computed, which `look` uses."""
+        from statetrace.inspection import make_session
+
+        return make_session(self.loaded, self.name)
+
+    def look(
+        self,
+        actions: str | Sequence[int | str],
+        *,
+        source: str | Sequence[int | str] | None = None,
+        patches: Iterable[tuple[int, int, int]] = (),
+        without: Iterable[tuple[int, int]] = (),
+        instead: str = "mean",
+    ) -> View:
+        """Run the model on one sequence and read every layer and position.
+
+        Args:
+            actions: labels or element indices, one by one, or labels separated by commas.
+            source: another sequence, whose residual stream `patches` copy.
+            patches: (layer, first action, last action), layer 0 being the embedding.
+            without: heads to ablate, (layer, head), layers from 1 and heads from 0.
+            instead: what replaces their output, its "mean" or "zero".
+
+        >>> import statetrace as st
+        >>> model = st.compile("associative", "S3", length=4)
+        >>> next(iter(model.look("213,132").answer()))
+        '312'
+        """
+        from statetrace.inspection import Patch, look
+
+        chosen = [Patch(*patch) for patch in patches]
+        return look(
+            self.session, actions, source=source, patches=chosen, without=without, instead=instead
+        )
+
+    def patch(
+        self,
+        clean: Any,
+        corrupted: Any,
+        sites: str | GridSpec | Sequence[Site] = "prefix",
+        on_progress: OnProgress = no_progress,
+    ) -> Patches:
+        """Patch pairs of sequences of your own: run the corrupted one with activations of the clean
+        one, at every layer and position.
+
+        Args:
+            clean, corrupted: one sequence each, or equally many: labels or element indices.
+            sites: which positions a patch covers: "prefix", "suffix" or "window", the name of a
+                grid such as "window3-substitution-head", or sites.
+
+        >>> import statetrace as st
+        >>> model = st.compile("associative", "S3", length=4)
+        >>> model.patch("213,132,231,312", "123,132,231,312").mean().round().tolist()
+        [[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
+        """
+        from statetrace.api.patches import Patches
+        from statetrace.inspection import patch
+
+        table = patch(
+            self.model, self.task, clean, corrupted, sites, lambda s: on_progress("patching", s)
+        )
+        return Patches.of(table)
+
+    def ablate(
+        self, heads: Iterable[tuple[int, int]], actions: Any = None, *, instead: str = "mean"
+    ) -> AblationTable:
+        """Accuracy with and without attention heads.
+
+        Args:
+            heads: (layer, head), layers from 1 and heads from 0.
+            actions: sequences of your own; by default some of the task.
+            instead: what replaces their output, its "mean" or "zero".
+        """
+        from statetrace.inspection import ablate
+
+        return ablate(self.model, self.task, heads, actions, instead)
+
+    # Details
+
+    def _lenses(self, lenses: str | Iterable[str] | None) -> list[str]:
+        from statetrace.lenses.registry import LENSES, chosen
+
+        if lenses is None:
+            return [name for name in LENSES if self.has_log or not LENSES[name].reads_log]
+        names = lenses.split(",") if isinstance(lenses, str) else list(lenses)
+        names = chosen(",".join(names))
+        if not self.has_log and (logs := [name for name in names if LENSES[name].reads_log]):
+            raise StatetraceError(f"'{self.name}' has no training log, which {logs[0]} reads")
+        return names
+
+    def _settings(
+        self, names: Sequence[str], settings: Mapping[str, Any]
+    ) -> dict[str, dict[str, Any]]:
+        """By lens; a setting that no chosen lens has is refused."""
+        from statetrace.lenses.registry import LENSES
+
+        by_lens: dict[str, dict[str, Any]] = {name: {} for name in names}
+        for setting, value in settings.items():
+            if setting in LENSES and isinstance(value, Mapping):
+                if setting not in names:
+                    raise StatetraceError(f"settings for '{setting}', which is not among {names}")
+                by_lens[setting] |= value
+                continue
+            owners = [
+                name
+                for name in names
+                if setting in {each.name for each in dataclasses.fields(LENSES[name].spec)}
+            ]
+            if not owners:
+                raise StatetraceError(f"none of the lenses {', '.join(names)} has a '{setting}'")
+            for name in owners:
+                by_lens[name][setting] = value
+        return by_lens
+
+    def _for_report(self) -> Path | RunResults:
+        """A run folder, or results in memory with their verdict."""
+        if self.run is not None:
+            if not (self.run.path / "lenses").is_dir():
+                self.verdict()
+            return self.run.path
+        from statetrace.reports.run_results import RunResults
+
+        verdict = self.verdict().to_dict()
+        results = self.store.whole_results()
+        return RunResults(results, self.group, self.length, self.name, verdict)
+
+
+def _joined(failures: Mapping[str, str]) -> str:
+    return "; ".join(f"{lens}: {reason}" for lens, reason in failures.items())
