@@ -11,8 +11,8 @@ GPU (Pythia-160M, length 100, 200 pairs): the 13 x 100 grid in 60 s (H200), 100 
     python benchmarks/patching.py
     python benchmarks/patching.py --gpu
 
-nnsight is not a dependency of statetrace: `pip install nnsight==0.8.1` for (a). Without it, (a) is one
-plain forward pass with hooks per pair and cell, and is called that.
+nnsight is not a dependency of statetrace: `pip install nnsight==0.8.1` for (a). Without it, (a) is
+one plain forward pass with hooks per pair and cell, and is called that.
 """
 
 from __future__ import annotations

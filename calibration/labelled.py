@@ -106,7 +106,6 @@ def measured(spec: CompileSpec) -> dict[str, Any]:
 
     import statetrace as st
     from statetrace.lenses.compiled import check_compiled
-    from statetrace.mechanisms.collect_evidence import collect_evidence
 
     torch.set_num_threads(1)
     while True:
@@ -116,7 +115,7 @@ def measured(spec: CompileSpec) -> dict[str, Any]:
             break
         spec = dataclasses.replace(spec, noise=spec.noise / 2)
     row = {"spec": dataclasses.asdict(spec), "label": label(spec), "accuracy": accuracy}
-    return row | summarised(collect_evidence(model.model, model.task), model.group)
+    return row | summarised(model.evidence(), model.group)
 
 
 def summarised(results: Any, group: Any) -> dict[str, Any]:

@@ -212,27 +212,18 @@ class Analyzer:
         return analysis
 
     def verdict(self, on_progress: OnProgress = no_progress) -> Verdict:
-        """Which algorithm the model runs. Missing results are computed with lighter settings than
-        `analyze` uses, and so are results that describe other weights or another question."""
-        stored = self._stored(USED_BY_VERDICT, self._newest_step())
-        if enough(stored.usable) and "dynamics" not in stored.unusable:  # the model is not needed
-            self._report_ignored(stored)
-            return self._write(verdict(stored.usable, self.group), stored.weights)
-        from statetrace.mechanisms.collect_evidence import collect_evidence
+        """Which algorithm the model runs; kept in RUN/verdict.json for the newest checkpoint."""
+        results, weights = self._evidence(on_progress)
+        judged = verdict(results, self.group)
+        if self.run is not None and self._asked_step is None:
+            about = {} if weights is None else {"weights": weights}
+            write_json(self.run.path / "verdict.json", judged.to_dict() | about)
+        return judged
 
-        loaded = self.loaded
-        stored = self._stored(USED_BY_VERDICT, loaded.step)
-        self._report_ignored(stored)
-        known = dict(stored.usable)
-        if self.has_log and "dynamics" not in known:
-            known["dynamics"] = self._compute("dynamics", self._spec("dynamics", {}), loaded.task)
-        results = collect_evidence(loaded.model, loaded.task, known, on_progress)
-        if "patching" in results and results["patching"].summary["length"] == self.length:
-            # at another length they would be mistaken for results at the task's own
-            for lens, result in results.items():
-                if lens not in known and lens not in stored.unusable:
-                    self.store.put(dataclasses.replace(result, subject=loaded.about()))
-        return self._write(verdict(results, self.group), loaded.weights)
+    def evidence(self, on_progress: OnProgress = no_progress) -> dict[str, LensResult]:
+        """The lens results that a verdict uses. Missing ones are computed with lighter settings
+        than `analyze` uses, and so are those that describe other weights or another question."""
+        return self._evidence(on_progress)[0]
 
     def cutoff_verdict(self) -> dict[str, Any]:
         """The paper's early reading, from generalization alone."""
@@ -324,6 +315,28 @@ class Analyzer:
 
     # Verdict
 
+    def _evidence(self, on_progress: OnProgress) -> tuple[dict[str, LensResult], str | None]:
+        """Results by lens, and the fingerprint of the weights that they describe."""
+        stored = self._stored(USED_BY_VERDICT, self._newest_step())
+        if enough(stored.usable) and "dynamics" not in stored.unusable:  # the model is not needed
+            self._report_ignored(stored)
+            return stored.usable, stored.weights
+        from statetrace.mechanisms.collect_evidence import collect_evidence
+
+        loaded = self.loaded
+        stored = self._stored(USED_BY_VERDICT, loaded.step)
+        self._report_ignored(stored)
+        known = dict(stored.usable)
+        if self.has_log and "dynamics" not in known:
+            known["dynamics"] = self._compute("dynamics", self._spec("dynamics", {}), loaded.task)
+        results = collect_evidence(loaded.model, loaded.task, known, on_progress)
+        if "patching" in results and results["patching"].summary["length"] == self.length:
+            # at another length they would be mistaken for results at the task's own
+            for lens, result in results.items():
+                if lens not in known and lens not in stored.unusable:
+                    self.store.put(dataclasses.replace(result, subject=loaded.about()))
+        return results, loaded.weights
+
     def _newest_step(self) -> int | None:
         if self._asked_step is not None or not self.has_log:
             return self._asked_step
@@ -354,10 +367,3 @@ class Analyzer:
     def _report_ignored(self, stored: _Stored) -> None:
         if (sentence := stored.ignored()) is not None:
             self.on_message(sentence)
-
-    def _write(self, judged: Verdict, weights: str | None) -> Verdict:
-        """Keep the verdict about the newest checkpoint in the run folder."""
-        if self.run is not None and self._asked_step is None:
-            about = {} if weights is None else {"weights": weights}
-            write_json(self.run.path / "verdict.json", judged.to_dict() | about)
-        return judged

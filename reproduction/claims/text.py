@@ -14,7 +14,7 @@ RECIPE = f"{PAPER}/figure-14-natural-language.toml"
 TINY = "recipes/studies/tiny-text.toml"
 NO_WEIGHTS = "Pretrained weights were not at hand."
 DOUBLING = 0.5
-"""How far a front must bend (measures/heat_maps.py), half-way from equal steps to doubling; ours."""
+"""How far a front must bend (measures/heat_maps.py), half-way from equal steps to doubling."""
 
 CLAIMS: tuple[Claim, ...] = (
     *(

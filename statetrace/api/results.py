@@ -197,20 +197,11 @@ class StudyResults:
     """
 
     def __init__(self, study: Study) -> None:
-        from statetrace.studies.proportions import associations, proportions
-        from statetrace.studies.table import evidence, results, write_table
+        from statetrace.studies.table import write_tables
 
         self.path, self.damages = study.path, list(study.damages())
-        rows, factors = results(study), study.plan.factors
-        tables = {
-            "results": rows,
-            "evidence": evidence(study),
-            "proportions": proportions(rows, factors),
-            "associations": associations(rows, factors),
-        }
-        self.tables = {name: table for name, table in tables.items() if table or name == "results"}
-        for name, table in self.tables.items():
-            write_table(table, study.path / f"{name}.parquet")
+        self.tables = write_tables(study)
+        rows = self.tables["results"]
         self.failed = {row["cell"]: row["why"] for row in rows if row["state"] == "failed"}
 
     def to_pandas(self, table: str = "results") -> pandas.DataFrame:

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,6 +17,9 @@ from statetrace.cli.console import note, out
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
+
+if TYPE_CHECKING:
+    from statetrace.api import StudyResults
 
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="A study folder.")]
 
@@ -89,38 +92,40 @@ def run(
     skipped, others resume from their last checkpoint, bit for bit. Several such processes may share
     one STUDY.
     """
-    from statetrace.studies.run import prepare_study
-
-    study = prepare_study(file, out, retry_failed, note)
     if prepare:
+        from statetrace.studies.run import prepare_study
+
+        study = prepare_study(file, out, retry_failed, note)
         note(f"{len(study.plan.cells):,} cells planned in {out}")
         return
-    failed = _train(study, engine, jobs, gpus_per_run, address)
-    _write_tables(study)
-    if failed:
-        raise StatetraceError(
-            f"{failed} of {len(study.plan.cells)} cells failed; `statetrace study status {out}` "
-            "shows why, --retry-failed tries them again"
-        )
-
-
-def _train(
-    study: Study, engine: str, jobs: int | None, gpus_per_run: float | None, address: str | None
-) -> int:
-    """Returns the number of failed cells."""
-    from statetrace.studies.run import run_study
+    from statetrace import api
 
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with study_view.StudyProgress(len(study.plan.cells)) as progress:
-            states = run_study(study, engine, jobs, gpus_per_run, address, progress.draw, note)
+        with study_view.StudyProgress() as progress:
+            results = api.study(
+                file,
+                out,
+                engine=engine,
+                jobs=jobs,
+                gpus_per_run=gpus_per_run,
+                address=address,
+                retry_failed=retry_failed,
+                on_update=progress.draw,
+                on_message=note,
+            )
     except KeyboardInterrupt:
-        note(f"stopped; the same command continues {study.path}")
+        note(f"stopped; the same command continues {out}")
         raise typer.Exit(130) from None
     finally:
         signal.signal(signal.SIGTERM, previous)
-    study_view.show(states)
-    return sum(cell.state == "failed" for cell in states)
+    study_view.show(progress.states)
+    _show_tables(results)
+    if results.failed:
+        raise StatetraceError(
+            f"{len(results.failed)} of {len(progress.states)} cells failed; `statetrace study "
+            f"status {out}` shows why, --retry-failed tries them again"
+        )
 
 
 def _interrupt(number: int, frame: object) -> None:
@@ -140,7 +145,9 @@ def status(study: Folder) -> None:
 @app.command("table")
 def table(study: Folder) -> None:
     """Write the tables: a row per cell, and how often each mechanism was learned."""
-    _write_tables(Study.existing(study))
+    from statetrace.api import StudyResults
+
+    _show_tables(StudyResults(Study.existing(study)))
 
 
 @app.command("look")
@@ -152,24 +159,22 @@ def look(
 
     For studies that were evaluated by an earlier version. Nothing is trained.
     """
+    from statetrace.api import StudyResults
     from statetrace.studies.reevaluate import reevaluate
 
     opened = Study.existing(study)
     for chosen in [opened.cell(name) for name in cell] if cell else opened.plan.cells:
         note(reevaluate(opened, chosen))
-    _write_tables(opened)
+    _show_tables(StudyResults(opened))
 
 
-def _write_tables(study: Study) -> None:
-    from statetrace.studies.table import write_tables
-
-    for sentence in study.damages():
+def _show_tables(results: StudyResults) -> None:
+    for sentence in results.damages:
         note(sentence)
-    tables = write_tables(study)
-    note(f"table: {study.path / 'results.parquet'}")
+    note(f"table: {results.path / 'results.parquet'}")
     for name in ("proportions", "associations"):
-        if name in tables:
-            out.print(study_view.plain(name, tables[name]))
+        if name in results.tables:
+            out.print(study_view.plain(name, results.tables[name]))
 
 
 @app.command("slurm")

@@ -100,10 +100,10 @@ def plain(title: str, rows: Sequence[dict[str, Any]]) -> Table:
 class StudyProgress:
     """On a terminal a table that is redrawn in place; elsewhere a line per change."""
 
-    def __init__(self, cells: int) -> None:
+    def __init__(self) -> None:
         self._live = RichLive(console=err, auto_refresh=False, transient=True)
         self._before: dict[str, str] = {}
-        self._cells = cells
+        self.states: tuple[CellState, ...] = ()
 
     def __enter__(self) -> StudyProgress:
         if err.is_terminal:
@@ -114,6 +114,7 @@ class StudyProgress:
         self._live.stop()
 
     def draw(self, states: tuple[CellState, ...]) -> None:
+        self.states = states
         if err.is_terminal:
             most = max(5, min(MOST_ROWS, err.height - 4 - FAILURES))
             view = Group(table(states, most, err.width), summary(states))

@@ -15,7 +15,7 @@ WIDTH = 72
 def as_python(
     session: Session, query: Query, at: int, head: tuple[int, int] | None, number: int = 1
 ) -> str:
-    """A script that runs where the model's folder is found; `number` is 2 for the second of two models."""
+    """A script that runs where the model's folder is found; `number` is 2 for the second model."""
     suffix = "" if number == 1 else str(number)
     model, view = f"model{suffix}", f"view{suffix}"
     options = [f"{name}={_text(value)}" for name, value in session.options.items()]

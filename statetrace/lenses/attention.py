@@ -1,13 +1,13 @@
-"""What attention looks at: parity heads, what is lost without them, and the attention tree
-(section 4.5, appendix F; Figures 15 and 16, Table 2).
+"""Attention: parity heads, their ablation, and attention trees (section 4.5, appendix F; Figures 15
+and 16, Table 2).
 
-Layers are counted 1..L (layer l writes the residual stream l of the other lenses) and heads from
-0; the paper's Table 2 counts layers from 0.
+Layers are numbered 1..L (layer l writes residual stream l of the other lenses) and heads from 0;
+the paper's Table 2 numbers layers from 0.
 
-Cost: one forward pass over `examples` sequences that shows its attention maps, in pieces of a
-few hundred megabytes, and 26 plain ones over `ablation_examples` sequences for the ablations.
-Caveat: see parity_heads.py, attention_tree.py and attention_ablation.py for how the definitions
-were read. A model without attention gets a result without rows and a note.
+Cost: one forward pass over `examples` sequences that returns attention maps, in pieces of a few
+hundred megabytes, and 26 forward passes over `ablation_examples` sequences for the ablations.
+Caveat: parity_heads.py, attention_tree.py and attention_ablation.py state the definitions. A model
+without attention gets a result without rows and a note.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from statetrace.groups import Quotient
 from statetrace.interventions import Site, evaluating
-from statetrace.lenses.parts.answers import check_fits, device_of, unlearned
+from statetrace.lenses.parts.answers import check_fits, device_of, too_few, unlearned
 from statetrace.lenses.parts.attention_ablation import Ablation, ablations, correct
 from statetrace.lenses.parts.attention_maps import fitting, maps_or_reason, read_maps
 from statetrace.lenses.parts.attention_spec import AttentionSpec
@@ -49,16 +49,18 @@ def attention(
     """Head scores, ablations of the top heads, and attention trees."""
     spec = spec or AttentionSpec()
     last = task.length if spec.last is None else spec.last
-    asked = dataclasses.asdict(spec) | {"last": last}
+    settings = dataclasses.asdict(spec) | {"last": last}
     check_fits(model, task, last)
-    sequences, notes = _draw(task, spec, last)
+    wanted = max(spec.examples, spec.ablation_examples if spec.ablation_sizes else 0)
+    sequences = task.draw(wanted, spec.seed, last)
+    notes = too_few(len(sequences), wanted, last)
     table = AttentionTable()
     with evaluating(model):
         example = maps_or_reason(model, task, sequences.actions[:1])
         if isinstance(example, str):
             progress(1.0)
-            return LensResult("attention", asked, table.columns, notes=(example,))
-        quotient = _split(task, spec, last, notes)
+            return LensResult("attention", settings, table.columns, notes=(example,))
+        quotient = _quotient(task, spec, last, notes)
         labels = _labels(task, spec, quotient)
         read = read_maps(
             model,
@@ -93,43 +95,35 @@ def attention(
         if read.trees is not None:
             summary |= table.add_trees(read.trees)
     progress(1.0)
-    return LensResult("attention", asked, table.columns, arrays, summary, tuple(notes))
+    return LensResult("attention", settings, table.columns, arrays, summary, tuple(notes))
 
 
 def rank_heads(scores: np.ndarray) -> list[Site]:
-    """All heads by their mean score [L, H, n], best first; equals by layer and head."""
+    """All heads by their mean score [L, H, n], best first; ties by layer and head."""
     means = scores.mean(-1)
     order = np.argsort(-means, axis=None, kind="stable")
-    found = zip(*np.unravel_index(order, means.shape), strict=True)
-    return [Site("head", int(layer) + 1, int(head)) for layer, head in found]
+    heads = zip(*np.unravel_index(order, means.shape), strict=True)
+    return [Site("head", int(layer) + 1, int(head)) for layer, head in heads]
 
 
-def _draw(task: WordProblem, spec: AttentionSpec, last: int) -> tuple[Sequences, list[str]]:
-    wanted = max(spec.examples, spec.ablation_examples if spec.ablation_sizes else 0)
-    sequences = task.draw(wanted, spec.seed, last)
-    if len(sequences) == wanted:
-        return sequences, []
-    return sequences, [
-        f"{len(sequences)} sequences of length {last} instead of {wanted}: there are no more that "
-        "were held out"
-    ]
-
-
-def _split(task: WordProblem, spec: AttentionSpec, last: int, notes: list[str]) -> Quotient | None:
-    """The quotient that heads are scored by; None, and a note, where they cannot be."""
+def _quotient(
+    task: WordProblem, spec: AttentionSpec, last: int, notes: list[str]
+) -> Quotient | None:
+    """The quotient that heads are scored by; None, with a note, if they cannot be scored."""
     quotient, note = contrast(task, spec.quotient)
     if quotient is not None and last <= spec.first:
         quotient = None
         note = (
-            f"no parity-head scores: {last} actions are too few for prefixes of {spec.first} and "
-            "more; ask for a smaller first"
+            f"no parity-head scores: {last} actions are too few for prefixes of {spec.first} or "
+            "more; use a smaller first"
         )
     notes += [note] if note else []
     return quotient
 
 
 def _labels(task: WordProblem, spec: AttentionSpec, quotient: Quotient | None) -> np.ndarray:
-    """[labels, order]: which elements count as odd, the true way first; none without quotient."""
+    """[labels, order]: the elements that count as odd, the true labels first; none without a
+    quotient."""
     if quotient is None:
         return np.zeros((0, task.group.order), dtype=bool)
     outside = outside_kernel(quotient)
@@ -141,13 +135,13 @@ def _labels(task: WordProblem, spec: AttentionSpec, quotient: Quotient | None) -
 def _scores(
     name: str, top: list[Site], scores: np.ndarray, table: AttentionTable, notes: list[str]
 ) -> dict[str, Any]:
-    """Fill the table; for the summary, the top heads, and what the best head gets by chance."""
+    """Fill the table; returns the top heads and the chance level for the summary."""
     table.add_scores("head score", name, scores[0])
     heads = []
     for site in top:
-        found = spread(scores[0, site.layer - 1, site.head])
-        about = {"layer": site.layer, "head": site.head, "score": found.mean, "std": found.std}
-        heads.append(about)
+        score = spread(scores[0, site.layer - 1, site.head])
+        entry = {"layer": site.layer, "head": site.head, "score": score.mean, "std": score.std}
+        heads.append(entry)
     summary: dict[str, Any] = {"top_heads": heads}
     if len(scores) > 1:
         by_chance = scores[1:].mean(-1)  # [relabelings, L, H]
@@ -156,9 +150,8 @@ def _scores(
         summary["top_score_by_chance"] = expected
         if best <= expected:
             notes.append(
-                f"no head stands out: the best one scores {best:.1f}% for {name}, "
-                f"and {expected:.1f}% is what the best head scores for an arbitrary choice of as "
-                "many actions"
+                f"no {name} head: the best score is {best:.1f}%, not above chance "
+                f"({expected:.1f}%, the best score for as many randomly chosen actions)"
             )
     return summary
 
@@ -166,7 +159,7 @@ def _scores(
 def _top_maps(
     top: list[Site], example: Tensor, actions: np.ndarray, outside: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """For the figure: the maps of the top heads for the first example, and its odd actions."""
+    """For the figure: the maps of the top heads on the first example, and its odd actions."""
     maps = [example[site.layer - 1, 0, site.head] for site in top]
     return {
         "top_maps": torch.stack(maps).float().cpu().numpy(),  # [top, T, T]
@@ -187,48 +180,48 @@ def _ablate(
     notes: list[str],
     progress: Progress,
 ) -> dict[str, Any]:
-    """Fill the table and the notes; for the summary, what is lost with each set of heads."""
+    """Fill the table and the notes; returns the accuracy lost with each set of heads."""
     sizes = [size for size in spec.ablation_sizes if size <= len(ranked)]
     if anatomy(model).attention_projection is None:
         sizes = []
         notes.append(
-            f"no ablations: where {model.config.model_type!r} models join their heads is not "
-            "known; a file in statetrace/models/families would say"
+            f"no ablations: the output projection of {model.config.model_type!r} attention is "
+            "unknown; register a model family for it"
         )
     elif len(sizes) < len(spec.ablation_sizes):
         notes.append(f"ablations of at most {len(ranked)} heads: the model has no more")
     if not sizes:
         return {}
     vocabulary, width = model.get_output_embeddings().weight.shape
-    # Logits twice (as they come, and in float32), and some activations of a block.
+    # Logits twice (in the dtype of the model and in float32), and activations of a block.
     each = 4 * task.vocabulary.tokens(sequences.length) * (2 * vocabulary + 16 * width)
     batch = min(512, fitting(each, device_of(model)))
     intact = correct(model, task, sequences, quotient, batch)
     accuracy = table.add_answers("none", None, intact)
-    trouble = unlearned(accuracy["state"], task.group.order, f"up to length {sequences.length}")
-    notes += [f"{trouble}, so ablations have little to lose"] if trouble else []
+    problem = unlearned(accuracy["state"], task.group.order, f"up to length {sequences.length}")
+    notes += [f"{problem}, so ablations can lose little"] if problem else []
     rng = np.random.default_rng([spec.seed, 2])
-    found = ablations(
+    results = ablations(
         model, task, sequences, quotient, ranked, sizes, spec.controls, rng, batch, progress
     )
     lost = []
-    for one in found:
-        heads = f"{one.kind} {one.size}"
-        table.add_answers(heads, one.method, one.right)
-        drop = table.add_drop(heads, one.method, intact, one.right)
-        lost.append({"heads": heads, "method": one.method, "drop": drop})
-    notes += _about_controls(found, spec.controls)
+    for ablation in results:
+        heads = f"{ablation.kind} {ablation.size}"
+        table.add_answers(heads, ablation.method, ablation.correct)
+        drop = table.add_drop(heads, ablation.method, intact, ablation.correct)
+        lost.append({"heads": heads, "method": ablation.method, "drop": drop})
+    notes += _control_notes(results, spec.controls)
     return {"accuracy": accuracy, "ablation": lost}
 
 
-def _about_controls(found: list[Ablation], controls: int) -> list[str]:
-    """Sentences for ablations whose control is missing or is not from the same layers."""
+def _control_notes(results: list[Ablation], controls: int) -> list[str]:
+    """Notes on ablations whose control is missing or not from the same layers."""
     layers = {
-        (one.kind, one.size): {tuple(sorted(site.layer for site in heads)) for heads in one.sets}
-        for one in found
+        (each.kind, each.size): {tuple(sorted(site.layer for site in heads)) for heads in each.sets}
+        for each in results
     }
     missing, elsewhere = [], []
-    for size in sorted({one.size for one in found}):
+    for size in sorted({each.size for each in results}):
         if ("control", size) not in layers:
             missing.append(str(size))
         elif layers["control", size] != layers["top", size]:
@@ -238,7 +231,7 @@ def _about_controls(found: list[Ablation], controls: int) -> list[str]:
         notes.append(f"no control for ablations of size {', '.join(missing)}: too few other heads")
     if elsewhere:
         notes.append(
-            f"controls for ablations of size {', '.join(elsewhere)} come in part from other "
-            "layers: the top heads leave too few in their own"
+            f"controls for ablations of size {', '.join(elsewhere)} are partly from other layers: "
+            "the layers of the top heads have too few other heads"
         )
     return notes

@@ -1,4 +1,4 @@
-"""A compiled model as something to look at: its task, its accuracy, its run folder."""
+"""Compiled models: their task, accuracy and run folder."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from statetrace.tasks.word_problem import WordProblem, word_problem
 
 
 def task_of(spec: CompileSpec) -> WordProblem:
-    """The question a compiled model answers."""
+    """The task that a compiled model solves."""
     return word_problem(
         spec.group, spec.length, start_marker=spec.start_marker, notation=spec.notation
     )
 
 
 def check_compiled(model: Any, spec: CompileSpec, most: int) -> tuple[float, int, bool]:
-    """Share of right answers after each action, on all sequences where there are at most `most`,
-    else on `most` random ones; how many were tried; whether these were all."""
+    """Accuracy over all actions, on all sequences if there are at most `most`, else on `most`
+    random ones; the number of sequences; and whether these were all."""
     task = task_of(spec)
     if not most:
         return float("nan"), 0, False
     exhaustive = task.space <= most
     if exhaustive:
-        every = product(range(task.group.order), repeat=spec.length)
-        actions = np.array(list(every), dtype=np.int64)
-        tried = Sequences(actions, scan(task.group, actions))
+        rows = product(range(task.group.order), repeat=spec.length)
+        actions = np.array(list(rows), dtype=np.int64)
+        sequences = Sequences(actions, scan(task.group, actions))
     else:
-        tried = task.sample(most, spec.seed)
-    right = answers(model, task, tried) == tried.states
-    return float(right.mean()), len(tried), exhaustive
+        sequences = task.sample(most, spec.seed)
+    correct = answers(model, task, sequences) == sequences.states
+    return float(correct.mean()), len(sequences), exhaustive
 
 
 def save_compiled(model: Any, spec: CompileSpec, folder: Path) -> Run:
-    """The checkpoint, and a run.json that says how to read it and what it really does."""
+    """Write the checkpoint, and a run.json with its task and its algorithm."""
     with quiet():
         model.save_pretrained(folder)
     run = Run(folder)

@@ -1,14 +1,15 @@
-"""How many layers an answer needs, by length: the question that tells the algorithms apart.
+"""The number of layers that an answer needs, by length.
 
-For sequences of n actions that differ in the first one, let the last token start again from the
-corrupted run at some layer while all others stay as in the clean run. As long as that brings the
-clean answer back, the answer was still being put together; from the layer on where it does not, it
-is settled in the last token. Counting settles every length at the same layer, association needs a
-layer more each time the length doubles, one-by-one composition a layer for each action. The paper's
-heat maps show this for one length; here is one column of them for many.
+In pairs of sequences of n actions that differ in the first one, the last token is reset at some
+layer to the corrupted run while all other tokens stay as in the clean run. As long as the clean
+answer is restored, it is not yet decided at that layer; from the first layer where it is not, the
+last token holds it. The parallel algorithm decides every length at the same layer, the associative
+one needs another layer each time the length doubles, the sequential one a layer per action. The
+paper's heat maps show this for one length; this lens measures one of their columns for many
+lengths.
 
 Cost: (lengths) x (layers) forward passes over `pairs` pairs, most of them short.
-Caveat: "settled" is about the first action alone, as in the paper's patching.
+Caveat: only the effect of the first action is measured, as in the paper's patching.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import torch
 
 from statetrace.config.checks import at_least, check_seed
+from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec
 from statetrace.lenses.parts.answers import check_fits, unlearned
@@ -30,25 +32,25 @@ from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.tasks.word_problem import WordProblem
 
 FEWEST = 5
-"""Pairs below which nothing is said about a split of them."""
+"""The fewest pairs of a split to report on."""
 
 
 @dataclass(frozen=True)
 class DepthSpec:
-    """Which lengths, on how many pairs."""
+    """Settings of the depth lens."""
 
-    lengths: tuple[int, ...] | None = None
-    """Lengths tried, from 2 on; by default 2, 3, 4, 6, 8, 12, 16, ... and the task's own."""
-    pairs: int = 200
-    """Pairs of a clean and a corrupted sequence per length."""
-    seed: int = 0
+    lengths: tuple[int, ...] | None = setting(
+        None, "Lengths, 2 or more (default 2, 3, 4, 6, 8, 12, 16, ... and the task's length)."
+    )
+    pairs: int = setting(200, "Pairs of a clean and a corrupted sequence per length.")
+    seed: int = setting(0, "Random seed of the pairs.")
 
     def __post_init__(self) -> None:
         at_least("pairs", self.pairs, 1)
         check_seed("seed", self.seed)
         if self.lengths is not None and (not self.lengths or min(self.lengths) < 2):
             raise StatetraceError(
-                f"lengths {self.lengths} will not do: give at least one, and each at least 2"
+                f"lengths {self.lengths} are invalid; use one or more lengths of 2 or more"
             )
 
 
@@ -58,32 +60,32 @@ def depth(
     spec: DepthSpec | None = None,
     progress: Progress = no_progress,
 ) -> LensResult:
-    """A row per length, layer and split: the share of the clean answer's probability that is
-    brought back. `summary` has the layers needed: the sum of these shares over layers, so that half
-    a share counts as half a layer."""
+    """A row per length, layer and split: the restored share of the probability of the clean answer.
+    `summary` has the layers needed: the sum of these shares over layers, so that half a share
+    counts as half a layer."""
     spec = spec or DepthSpec()
     lengths = spec.lengths or usual_lengths(task.length)
     check_fits(model, task, max(lengths))
     quotients = task.quotients()[:1]
     rows: list[dict[str, Any]] = []
-    left_out = 0
-    right: list[bool] = []
+    excluded = 0
+    correct: list[bool] = []
     for number, length in enumerate(lengths):
         pairs = draw_pairs(task, spec.pairs, length, 0, spec.seed)
-        back, kept, said = _brought_back(model, task, pairs)  # [rows, P], [P], [P]
-        left_out += int((~kept).sum())
-        right += (said == pairs.clean_state).tolist()
-        for split, chosen in pairs.splits(quotients).items():
-            rows += _rows(back[:, chosen & kept], length, split)
+        restored, valid, answers = _restored(model, task, pairs)  # [rows, P], [P], [P]
+        excluded += int((~valid).sum())
+        correct += (answers == pairs.clean_state).tolist()
+        for split, members in pairs.splits(quotients).items():
+            rows += _rows(restored[:, members & valid], length, split)
         progress((number + 1) / len(lengths))
     notes: list[str] = []
-    trouble = unlearned(float(np.mean(right)), task.group.order, "to these pairs")
-    if trouble:
-        notes.append(f"{trouble}; there is no answer whose depth could be measured")
-    if left_out:
+    problem = unlearned(float(np.mean(correct)), task.group.order, "on these pairs")
+    if problem:
+        notes.append(f"{problem}; the depths are not meaningful")
+    if excluded:
         notes.append(
-            f"{left_out} of {spec.pairs * len(lengths)} pairs were left out: the model gives both "
-            "of their sequences the same answer"
+            f"{excluded} of {spec.pairs * len(lengths)} pairs were excluded: the model gives both "
+            "sequences the same answer"
         )
     return LensResult(
         lens="depth",
@@ -94,48 +96,49 @@ def depth(
     )
 
 
-def _brought_back(
+def _restored(
     model: Any, task: WordProblem, pairs: Pairs
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probability of the clean answer with the context patched, as a share of the clean run's,
-    [layers + 1, P]; which pairs have two answers [P]; and the clean answers [P]."""
-    at = torch.as_tensor(task.vocabulary.elements)
-    found = pairs.patched(
+    """Probability of the clean answer with the context patched, relative to the clean run,
+    [layers + 1, P]; which pairs have two different answers [P]; and the clean answers [P]."""
+    elements = torch.as_tensor(task.vocabulary.elements)
+    patched = pairs.patched(
         model,
         task,
         GridSpec("context", "substitution"),
-        keep=lambda logits, _clean, _corrupted: logits[..., at.to(logits.device)],
+        keep=lambda logits, _clean, _corrupted: logits[..., elements.to(logits.device)],
     )
-    said, said_else = found.clean[:, at].argmax(-1), found.corrupted[:, at].argmax(-1)
-    log_p = found.grids[0].values[:, 0].double().log_softmax(-1)  # [rows, P, order]
-    each = torch.arange(len(said))
-    clean_p = found.clean[:, at].double().softmax(-1)[each, said]
-    share = log_p[:, each, said].exp() / clean_p
-    return share.clamp(0, 1).numpy(), (said != said_else).numpy(), said.numpy()
+    clean, corrupted = patched.clean[:, elements], patched.corrupted[:, elements]
+    answers = clean.argmax(-1)
+    log_p = patched.grids[0].values[:, 0].double().log_softmax(-1)  # [rows, P, order]
+    pair = torch.arange(len(answers))
+    clean_p = clean.double().softmax(-1)[pair, answers]
+    share = log_p[:, pair, answers].exp() / clean_p
+    return share.clamp(0, 1).numpy(), (answers != corrupted.argmax(-1)).numpy(), answers.numpy()
 
 
-def _rows(back: np.ndarray, length: int, split: str) -> list[dict[str, Any]]:
-    n = back.shape[1]
+def _rows(restored: np.ndarray, length: int, split: str) -> list[dict[str, Any]]:
+    n = restored.shape[1]
     rows = []
-    for layer, shares in enumerate(back):
-        told: dict[str, Any] = dict.fromkeys(("mean", "std", "low", "high"))
+    for layer, shares in enumerate(restored):
+        statistics: dict[str, Any] = dict.fromkeys(("mean", "std", "low", "high"))
         if n >= FEWEST:
             mean, std = float(shares.mean()), float(shares.std(ddof=1))
             half = quantile() * std / np.sqrt(n)
-            told = {"mean": mean, "std": std, "low": mean - half, "high": mean + half}
-        rows.append({"length": length, "layer": layer, "split": split, **told, "n": n})
+            statistics = {"mean": mean, "std": std, "low": mean - half, "high": mean + half}
+        rows.append({"length": length, "layer": layer, "split": split, **statistics, "n": n})
     return rows
 
 
 def _layers_needed(
     rows: list[dict[str, Any]], lengths: tuple[int, ...]
 ) -> dict[str, list[float | None]]:
-    """split -> for each length the sum over layers; None where there were too few pairs."""
-    found: dict[str, list[float | None]] = {}
+    """split -> for each length the sum over layers; None if there are too few pairs."""
+    needed: dict[str, list[float | None]] = {}
     for split in dict.fromkeys(row["split"] for row in rows):
         sums = []
         for length in lengths:
             shares = [r["mean"] for r in rows if r["split"] == split and r["length"] == length]
             sums.append(None if None in shares else round(sum(shares), 3))
-        found[split] = sums
-    return found
+        needed[split] = sums
+    return needed

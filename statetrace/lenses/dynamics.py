@@ -1,12 +1,11 @@
-"""How the answers came about: state and parity over training (section 5.1, appendix G).
+"""State and parity accuracy over training (section 5.1, appendix G).
 
-Reads what the run wrote into metrics.jsonl; no model is run, so it costs next to nothing. Two
-questions: do parity and state rise in lockstep (associative) or parity first (parity-associative),
-and where does training change pace.
+Reads metrics.jsonl and runs no model. Measures whether parity and state are learned together
+(associative) or parity first (parity-associative), and splits training into phases.
 
-Lockstep is judged against what guessing implies. A model that knows the state with probability p
-and guesses otherwise is right about the state with p + (1 - p) / order and about a quotient with
-p + (1 - p) / image order; accuracy of the quotient beyond that is its lead.
+The lead of a quotient is measured against guessing. A model that knows the state with probability p
+and guesses otherwise has state accuracy p + (1 - p) / order and quotient accuracy
+p + (1 - p) / image order; the lead is the quotient accuracy beyond that.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.config.checks import at_least
+from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.changepoints import segments
 from statetrace.lenses.result import LensResult, Progress, no_progress
@@ -28,16 +28,14 @@ from statetrace.tasks.word_problem import WordProblem
 
 @dataclass(frozen=True)
 class DynamicsSpec:
-    """What to look for in a run's log."""
+    """Settings of the dynamics lens."""
 
-    run: str = ""
-    """The run folder; `statetrace analyze RUN` fills it in."""
-    thresholds: tuple[float, ...] = (0.5, 0.9, 0.98)
-    """Accuracies whose first reaching is reported, per length."""
-    most_phases: int = 6
-    """Upper limit on the number of phases."""
-    until: int | None = None
-    """Look no further than this step; None for the whole log."""
+    run: str = setting("", "The run folder; set by `statetrace analyze RUN`.")
+    thresholds: tuple[float, ...] = setting(
+        (0.5, 0.9, 0.98), "Accuracies whose first step is reported, per length."
+    )
+    most_phases: int = setting(6, "Maximum number of phases.")
+    until: int | None = setting(None, "Last step to read (default the whole log).")
 
     def __post_init__(self) -> None:
         at_least("most_phases", self.most_phases, 1)
@@ -49,9 +47,9 @@ def dynamics(
     spec: DynamicsSpec | None = None,
     progress: Progress = no_progress,
 ) -> LensResult:
-    """When each accuracy was reached at each length, leads over the state, and phases.
+    """The steps at which accuracies were reached, leads over the state, and phases.
 
-    `model` is not used: everything comes from the log of the run in `spec.run`.
+    `model` is not used; all data come from the log of the run in `spec.run`.
     """
     spec = spec or DynamicsSpec()
     if not spec.run:
@@ -60,7 +58,7 @@ def dynamics(
     if spec.until is not None:
         records = [record for record in records if record["step"] <= spec.until]
     if len(records) < 2:
-        return _nothing(spec, len(records))
+        return _empty(spec, len(records))
     steps = np.array([record["step"] for record in records])
     names = list(records[0]["accuracy_by_length"])
     curves = {  # what -> [evaluations, lengths]
@@ -107,25 +105,25 @@ def dynamics(
 
 
 def first_reached(steps: np.ndarray, curve: np.ndarray, threshold: float) -> int | None:
-    """The first evaluation at which the curve is at or above the threshold and the next one, if
-    there is one, still is: a single lucky evaluation does not count."""
+    """The first evaluation at or above the threshold that is followed by another one (or is the
+    last), so that a single outlier does not count."""
     above = curve >= threshold
     lasting = above & np.append(above[1:], True)
     return int(steps[lasting.argmax()]) if lasting.any() else None
 
 
 def surplus(state: np.ndarray, quotient: np.ndarray, order: int, image_order: int) -> np.ndarray:
-    """Accuracy of a quotient beyond what the state's accuracy implies (see the module's text)."""
+    """Accuracy of a quotient beyond what the accuracy of the state implies (see above)."""
     known = np.clip((state - 1 / order) / (1 - 1 / order), 0, 1)
     return quotient - (known + (1 - known) / image_order)
 
 
 def _lead(lead: np.ndarray, order: int, image_order: int) -> dict[str, Any]:
-    """How far a quotient ran ahead, from its leads [evaluations, lengths].
+    """The lead of a quotient, from its leads [evaluations, lengths].
 
-    `share` takes the largest lead at each length (length 1 is trivial), averages over lengths, and
-    divides by the largest there could be: the quotient always right, the state no better than that
-    implies. Lengths that were learned at different times thus count alike.
+    `share` is the largest lead at each length (without the trivial length 1), averaged over lengths
+    and divided by its possible maximum: a quotient that is always correct with a state no better
+    than that implies. Lengths that are learned at different times thus have equal weight.
     """
     peaks = lead[:, 1:].max(axis=0) if lead.shape[1] > 1 else lead.max(axis=0)
     implied = (image_order - 1) / (order - 1)
@@ -140,21 +138,21 @@ def _lead(lead: np.ndarray, order: int, image_order: int) -> dict[str, Any]:
 def _phases(
     steps: np.ndarray, loss: np.ndarray, curves: dict[str, np.ndarray], most: int
 ) -> list[int]:
-    """First steps of the phases in which loss and accuracies move at a steady pace."""
+    """First steps of the phases in which loss and accuracies change at constant rates."""
     series = np.stack([loss, *(curve.mean(axis=1) for curve in curves.values())], axis=1)
     spread = series.std(axis=0)
     series = (series - series.mean(axis=0)) / np.where(spread > 0, spread, 1)
     return [int(steps[i]) for i in segments(series, most)]
 
 
-def _nothing(spec: DynamicsSpec, found: int) -> LensResult:
+def _empty(spec: DynamicsSpec, evaluations: int) -> LensResult:
     return LensResult(
         lens="dynamics",
         spec=dataclasses.asdict(spec) | {"thresholds": list(spec.thresholds)},
         columns={"measure": [], "what": [], "length": [], "threshold": [], "step": [], "value": []},
-        summary={"evaluations": found},
+        summary={"evaluations": evaluations},
         notes=(
-            f"the run has {found} evaluation(s) in its log and dynamics needs at least two; "
+            f"the log of the run has {evaluations} evaluation(s), and dynamics needs two or more; "
             "train with --evaluate-every",
         ),
     )

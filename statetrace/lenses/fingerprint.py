@@ -1,11 +1,11 @@
-"""Which weights a result is about: a fingerprint of the checkpoint's files. Needs no torch.
+"""Fingerprints of checkpoints: which weights a result describes. Needs no torch.
 
-A run's checkpoints are told apart by their step. A checkpoint from elsewhere has only its folder's
-name, and other weights may be put there later; so results of such a model keep this with them.
+Checkpoints of a run are identified by their step. An external checkpoint has only a folder, whose
+weights may be replaced later, so results of such a model record a fingerprint of its files.
 
-Cost: files of up to WHOLE bytes are read whole, of larger ones 16 MiB spread over them; a second at
-most, however large they are. Caveat: in such a large file a change of a few neighbouring weights
-may go unnoticed; training changes all of them.
+Cost: files of up to WHOLE bytes are read completely, of larger files 16 MiB in evenly spaced
+pieces; at most a second. Caveat: in a larger file a change of a few neighbouring weights may go
+unnoticed; training changes all of them.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from statetrace.runs import Run
 
 WHOLE = 2**26
 PIECES, PIECE = 4096, 4096
-"""Of a larger file: how many pieces, and the bytes in each."""
+"""Number of pieces of a larger file, and bytes per piece."""
 
 BESIDE = ("config.json", "tokenizer.json")
-"""What else makes it another model, where it is there."""
+"""Other files that identify a model, if present."""
 
 
 def fingerprint(folder: Path) -> str | None:
-    """Of a checkpoint: the same for the same files, wherever they lie; None without weights."""
+    """The fingerprint of a checkpoint, independent of its location; None without weights."""
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         return None
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     try:
         for file in [*(folder / name for name in BESIDE), *weights]:
             if file.is_file():
-                found.update(f"{file.name} {file.stat().st_size} ".encode())
-                _add(file, found)
-    except OSError:  # whoever loads the model says so
+                digest.update(f"{file.name} {file.stat().st_size} ".encode())
+                _add(file, digest)
+    except OSError:  # loading the model reports it
         return None
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
-def _add(file: Path, to: hashlib._Hash) -> None:
+def _add(file: Path, digest: hashlib._Hash) -> None:
     size = file.stat().st_size
     with file.open("rb") as stream:
         if size <= WHOLE:
-            to.update(stream.read())
+            digest.update(stream.read())
             return
         for number in range(PIECES):
             stream.seek(number * (size - PIECE) // (PIECES - 1))
-            to.update(stream.read(PIECE))
+            digest.update(stream.read(PIECE))
 
 
 def weights_of(run: Run) -> str | None:
-    """Of the checkpoint from elsewhere that a run folder is about, as it is now; None for a run
-    that was trained here, and where the weights are not there any more."""
+    """The current fingerprint of the external checkpoint of a run folder; None for a run that was
+    trained here and for missing weights."""
     external = ExternalCheckpoint.of(run)
     return None if external is None else fingerprint(external.path(run))
 
 
-def differ(kept: object, now: str | None) -> bool:
-    """Whether a result is known to be about other weights; older results do not say."""
-    return kept is not None and now is not None and kept != now
+def differ(recorded: object, current: str | None) -> bool:
+    """Whether a result is known to be of other weights; older results have no fingerprint."""
+    return recorded is not None and current is not None and recorded != current

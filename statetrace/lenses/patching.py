@@ -1,17 +1,18 @@
 """Activation patching (§2.3, §4.2, App. B): which activations the answer depends on.
 
-Purpose: for pairs of sequences that differ in one action, overwrite activations at one site and
-some positions, and measure how far the answer moves. NLD is the paper's normalized logit
-difference, raw: with substitution 1 means the clean answer is restored and 0 that nothing
-happened; with deletion 0 means nothing happened and 1 that the two answers are even. Probability
-is that of the clean answer over the whole vocabulary.
+Purpose: in pairs of sequences that differ in one action, overwrite activations at one site and some
+positions and measure the effect on the answer. NLD is the paper's normalized logit difference: with
+substitution 1 means that the clean answer is restored and 0 that there is no effect; with deletion
+0 means no effect and 1 that the two answers are equally likely. Probability is that of the clean
+answer over the whole vocabulary.
 
-Cost: see interventions/fast.py. The three default grids of a 6-layer, width-256 model at length 50
-take about 1.7 s of one core per pair, those of a 4-layer, width-64 model at length 16 about 10 ms.
+Cost: see interventions/cached.py. The three default grids of a 6-layer, width-256 model at length
+50 take about 1.7 s of one core per pair, those of a 4-layer, width-64 model at length 16 about 10
+ms.
 
-Caveat: both NLDs are 0/0 for pairs that the model answers alike; these are left out and counted.
-Intervals are normal approximations of the mean over pairs (1.96 standard errors). NLD of a model
-that barely prefers its answers has a small denominator and large outliers.
+Caveat: both NLDs are 0/0 for pairs that the model gives the same answer; these are excluded and
+counted. Intervals are normal approximations of the mean over pairs (1.96 standard errors). The NLD
+of a model that barely prefers its answers has a small denominator and large outliers.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.config.checks import at_least, one_of
+from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions import Grid, GridSpec
 from statetrace.lenses.parts.answers import check_fits, unlearned
@@ -42,39 +45,31 @@ BY = ("action", "token")
 
 @dataclass(frozen=True)
 class PatchingSpec:
-    """What to patch, on how many pairs."""
+    """Settings of the patching lens."""
 
-    pairs: int = 200
-    """Pairs of a clean and a corrupted sequence; the paper's number."""
-
-    grids: tuple[GridSpec, ...] = PAPER
-    """The heat maps. `GridSpec.named("window3-deletion-head")` makes one from its name."""
-
-    corrupt_at: int = 0
-    """The action in which the two sequences differ."""
-
-    length: int | None = None
-    """Actions per sequence; None for the task's own length."""
-
-    by: str = "action"
-    """What a column of a heat map is: action, or token, which differs where actions are sentences.
-    A window is so many of these. By token the result is called patching-by-token and stands beside
-    the other, which verdicts and headlines read."""
-
-    quotients: tuple[str, ...] | None = None
-    """Split pairs by these quotients of the group; None for all it has, parity first."""
-
-    seed: int = 0
+    pairs: int = setting(200, "Pairs of a clean and a corrupted sequence (the paper's number).")
+    grids: tuple[GridSpec, ...] = setting(
+        PAPER, "Heat maps, by names such as prefix-substitution-resid or window3-deletion-head."
+    )
+    corrupt_at: int = setting(0, "The action in which the two sequences differ.")
+    length: int | None = setting(None, "Actions per sequence (default the task's length).")
+    by: str = setting(
+        "action",
+        "Columns of the heat maps: 'action' or 'token', which differ where actions are sentences. "
+        "Results by token are saved as patching-by-token and not used for verdicts.",
+    )
+    quotients: tuple[str, ...] | None = setting(
+        None, "Quotients to split the pairs by (default all, parity first)."
+    )
+    seed: int = setting(0, "Random seed of the pairs.")
 
     def __post_init__(self) -> None:
-        if self.pairs < 1:
-            raise StatetraceError(f"{self.pairs} pairs are too few: use at least 1")
-        if self.by not in BY:
-            raise StatetraceError(f"by = {self.by!r} is unknown: use one of {', '.join(BY)}")
+        at_least("pairs", self.pairs, 1)
+        one_of("by", self.by, BY)
         names = [grid.name for grid in self.grids]
         if not names or len(set(names)) < len(names):
             raise StatetraceError(
-                f"the grids are {', '.join(names) or 'none'}: give at least one, and none twice"
+                f"grids '{', '.join(names)}' are invalid; use one or more different grids"
             )
 
 
@@ -85,43 +80,43 @@ def patching(
     progress: Progress = no_progress,
 ) -> LensResult:
     """The table has a row per grid, split, metric, site and position: mean, standard deviation and
-    95% interval over pairs. Arrays hold every pair: NAME.nld and NAME.probability [rows, columns,
-    pairs] for each grid, its rows NAME.rows as (layer, head or -1), and the pairs themselves.
+    95% interval over pairs. The arrays hold every pair: NAME.nld and NAME.probability [rows,
+    columns, pairs] for each grid, its rows NAME.rows as (layer, head or -1), and the pairs.
     """
     spec = spec or PatchingSpec()
     length = task.length if spec.length is None else spec.length
     check_fits(model, task, length)
     pairs = draw_pairs(task, spec.pairs, length, spec.corrupt_at, spec.seed)
     patched = patched_answers(model, task, pairs, spec.grids, spec.by, progress)
-    answers, kept = patched.answers, patched.comparable
+    answers, valid = patched.answers, patched.comparable
     splits = pairs.splits(task.quotients(spec.quotients))
-    splits = {name: chosen[kept] for name, chosen in splits.items()}
+    splits = {name: members[valid] for name, members in splits.items()}
 
     columns: dict[str, list[Any]] = {}
-    arrays = _pair_arrays(pairs, answers, kept)
+    arrays = _pair_arrays(pairs, answers, valid)
     for grid in patched.grids:
         values = {
-            "nld": patched.nld(grid)[:, :, kept],
-            "probability": np.exp(grid.values.double().numpy()[:, :, kept, 0]),
+            "nld": patched.nld(grid)[:, :, valid],
+            "probability": np.exp(grid.values.double().numpy()[:, :, valid, 0]),
         }
         arrays[f"{grid.spec.name}.rows"] = np.array(
             [(site.layer, -1 if site.head is None else site.head) for site in grid.sites]
         )
-        for metric, of_pairs in values.items():
-            arrays[f"{grid.spec.name}.{metric}"] = of_pairs.astype(np.float32)
-            for split, chosen in splits.items():
-                part = _table(grid, split, metric, of_pairs[:, :, chosen])
-                for column, entries in part.items():
+        for metric, by_pair in values.items():
+            arrays[f"{grid.spec.name}.{metric}"] = by_pair.astype(np.float32)
+            for split, members in splits.items():
+                table = _table(grid, split, metric, by_pair[:, :, members])
+                for column, entries in table.items():
                     columns.setdefault(column, []).extend(entries)
 
-    right = answers == np.stack((pairs.clean_state, pairs.corrupted_state))  # [2, P]
+    correct = answers == np.stack((pairs.clean_state, pairs.corrupted_state))  # [2, P]
     summary = {
         "length": length,
-        "pairs": int(kept.sum()),
+        "pairs": int(valid.sum()),
         "pairs_asked": spec.pairs,
-        "pairs_left_out": int((~kept).sum()),
-        "pairs_by_split": {name: int(chosen.sum()) for name, chosen in splits.items()},
-        "accuracy": float(right.mean()),
+        "pairs_left_out": int((~valid).sum()),
+        "pairs_by_split": {name: int(members.sum()) for name, members in splits.items()},
+        "accuracy": float(correct.mean()),
         "chance": 1 / task.group.order,
     }
     if task.vocabulary.stride > 1:
@@ -136,7 +131,7 @@ def patching(
     )
 
 
-def _pair_arrays(pairs: Pairs, answers: np.ndarray, kept: np.ndarray) -> dict[str, np.ndarray]:
+def _pair_arrays(pairs: Pairs, answers: np.ndarray, valid: np.ndarray) -> dict[str, np.ndarray]:
     arrays = {
         "clean_actions": pairs.clean,
         "corrupted_actions": pairs.corrupted,
@@ -145,11 +140,11 @@ def _pair_arrays(pairs: Pairs, answers: np.ndarray, kept: np.ndarray) -> dict[st
         "clean_answer": answers[0],
         "corrupted_answer": answers[1],
     }
-    return {name: array[kept] for name, array in arrays.items()}
+    return {name: array[valid] for name, array in arrays.items()}
 
 
 def _table(grid: Grid, split: str, metric: str, values: np.ndarray) -> dict[str, Sequence[Any]]:
-    """The cells' statistics over pairs, values [R, C, n]; NaN where there are too few."""
+    """Statistics over pairs of each cell, values [R, C, n]; NaN if there are too few pairs."""
     rows, columns, n = values.shape
     mean = values.mean(-1) if n else np.full((rows, columns), np.nan)
     std = values.std(-1, ddof=1) if n > 1 else np.full((rows, columns), np.nan)
@@ -178,23 +173,23 @@ def _table(grid: Grid, split: str, metric: str, values: np.ndarray) -> dict[str,
 
 
 def _notes(summary: dict[str, Any]) -> tuple[str, ...]:
-    kept, left_out = summary["pairs"], summary["pairs_left_out"]
-    drawn, asked, length = kept + left_out, summary["pairs_asked"], summary["length"]
+    excluded, wanted, length = (summary[k] for k in ("pairs_left_out", "pairs_asked", "length"))
+    drawn = summary["pairs"] + excluded
     notes = []
-    if drawn < asked:
+    if drawn < wanted:
         notes.append(
-            f"{drawn} pairs instead of {asked}: there are no more sequences of length {length} to "
-            "draw; use longer ones for more"
+            f"{drawn} pairs instead of {wanted}: there are no more sequences of length {length}; "
+            "use a longer length"
         )
-    if left_out:
+    if excluded:
         notes.append(
-            f"{left_out} of {drawn} pairs were left out: the model gives both of their sequences "
-            "the same answer, so that NLD would be 0/0"
+            f"{excluded} of {drawn} pairs were excluded: the model gives both sequences the same "
+            "answer, so NLD would be 0/0"
         )
     accuracy, chance = summary["accuracy"], summary["chance"]
-    trouble = unlearned(accuracy, round(1 / chance), f"at length {length}")
-    notes += [f"{trouble}; train it longer, or use a shorter length"] if trouble else []
+    problem = unlearned(accuracy, round(1 / chance), f"at length {length}")
+    notes += [f"{problem}; train it longer, or use a shorter length"] if problem else []
     empty = [name for name, n in summary["pairs_by_split"].items() if n == 0]
     if empty:
-        notes.append(f"no pairs are left in: {', '.join(empty)}; their numbers are missing (NaN)")
+        notes.append(f"no pairs with {', '.join(empty)}; their numbers are missing (NaN)")
     return tuple(notes)

@@ -1,26 +1,27 @@
-"""What can be read off each layer by a line: state, parity, other quotients (section 4.2, app. C).
+"""Linear probes of each layer for the state, parity and other quotients (section 4.2, app. C).
 
-Three readings, told apart by the columns `position` and `length` of the table:
+There are three kinds, identified by the columns `position` and `length` of the table:
 
 - position "last", length T: a probe at the last token of whole sequences.
-- position "last", length n < T: a probe at the last token of sequences of length n, for each n its
-  own (appendix C). By causality that is position n of the long sequences, so one forward pass
-  serves all lengths.
+- position "last", length n < T: a separate probe for each n at the last token of sequences of
+length
+  n (appendix C). By causality that is position n of the long sequences, so one forward pass serves
+  all lengths.
 - position "any", length T: one probe for all lengths, on one random position of each sequence. The
-  signature "a probe at layer l labels a fraction 2^l / T of the states" is about these: it counts
-  states of all lengths up to T, of which a last token is only one.
+  signature "a probe at layer l labels a fraction 2^l / T of the states" refers to these, because it
+  counts states of all lengths up to T.
 
-A probe is fitted on all training sequences and tried on `n` held-out ones: `mean` is over those.
-The same is done with each of `subsets` disjoint subsets of the training sequences: `std` is over
-them, as in the paper's table 1. (Their own mean would be lower, as each has fewer rows.) `chance`
-is 1 / (classes that occur). Beside them stand two controls, at the whole length: the same probes on
-an untrained model of the same shape, and probes of shuffled labels.
+A probe is fitted on all training sequences and evaluated on `n` held-out ones: `mean` is over
+those. It is also fitted on each of `subsets` disjoint subsets of the training sequences: `std` is
+over them, as in the paper's table 1. (Their mean would be lower, as each has fewer rows.) `chance`
+is 1 / (classes that occur). There are two controls at the full length: the same probes on an
+untrained model of the same shape, and probes of shuffled labels.
 
-Cost: one forward pass of train + test sequences for the model and one for its untrained twin, then
+Cost: one forward pass of train + test sequences for the model and one for the untrained model, then
 layers × (1 + subsets) × targets fits per length, all of one length together. 15 s for a 4-layer,
-64-wide model of S3 at length 16 on one core of a CPU; S5, with 120 classes, wants a GPU.
-Caveat: a probe shows what is there, not what is used; the patching lens shows that. With few rows
-per feature a probe overfits and reads less than there is, hence the default sizes.
+64-wide model of S3 at length 16 on one core of a CPU; S5, with 120 classes, requires a GPU.
+Caveat: a probe shows what is encoded, not what is used (see the patching lens). With few rows per
+feature a probe overfits and underestimates what is encoded, hence the default sizes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.errors import StatetraceError
+from statetrace.config.checks import at_least, need, one_of
+from statetrace.config.settings import setting
 from statetrace.interventions.capture import evaluating
 from statetrace.lenses.parts import probes
 from statetrace.lenses.parts.answers import answers, check_fits, unlearned
@@ -62,53 +64,47 @@ METRICS = ("accuracy", "probability")
 
 @dataclass(frozen=True)
 class ProbingSpec:
-    """What to probe, and on how much."""
+    """Settings of the probing lens."""
 
-    targets: tuple[str, ...] | None = None
-    """Any of "state" and names of quotients, "quotients" for all of them; by default the state and,
-    where there is one, parity."""
-    length: int | None = None
-    """Actions per sequence, T above; by default the task's."""
-    lengths: tuple[int, ...] | None = None
-    """Lengths that get probes of their own; the whole length is always among them. By default from
-    5 on, in steps that make at most `most_lengths` of them."""
-    most_lengths: int = 20
-    """How many lengths at most, where `lengths` does not name them."""
-    subsets: int = 10
-    """Disjoint subsets of the training sequences, for the standard deviation."""
-    train: int | None = None
-    """Training sequences, all subsets together; by default for each subset 500, 4 per feature, or
-    10 per class, whichever is most."""
-    test: int = 2000
-    """Held-out sequences."""
-    C: float = 1.0
-    """Inverse strength of the penalty, as in scikit-learn; features are standardised."""
-    controls: tuple[str, ...] = CONTROLS
-    """Any of "untrained" and "shuffled"."""
-    threshold: float = 0.98
-    """From this accuracy on, a target counts as read."""
-    tolerance: float = probes.TOLERANCE
-    """Where a fit ends; see probes.fit."""
-    max_iterations: int = 1000
-    """Where a fit ends in any case; a note tells how many did."""
-    seed: int = 0
-    """Of the sequences, their split, the untrained model and the shuffling."""
+    targets: tuple[str, ...] | None = setting(
+        None,
+        "'state', names of quotients, or 'quotients' for all of them (default state and parity).",
+    )
+    length: int | None = setting(None, "Actions per sequence, T (default the task's length).")
+    lengths: tuple[int, ...] | None = setting(
+        None,
+        "Lengths with separate probes, the full length always included (default from 5 on, up to "
+        "most_lengths of them).",
+    )
+    most_lengths: int = setting(20, "Maximum number of lengths, if lengths is not set.")
+    subsets: int = setting(
+        10, "Disjoint subsets of the training sequences, for the standard deviation."
+    )
+    train: int | None = setting(
+        None,
+        "Training sequences in all subsets together (default per subset 500, 4 per feature, or 10 "
+        "per class, whichever is most).",
+    )
+    test: int = setting(2000, "Held-out sequences.")
+    C: float = setting(
+        1.0, "Inverse regularization strength, as in scikit-learn; features are standardized."
+    )
+    controls: tuple[str, ...] = setting(CONTROLS, "Controls: 'untrained' and 'shuffled'.")
+    threshold: float = setting(0.98, "Accuracy from which a target counts as decodable.")
+    tolerance: float = setting(probes.TOLERANCE, "Largest gradient entry at which a fit ends.")
+    max_iterations: int = setting(1000, "Maximum iterations of a fit.")
+    seed: int = setting(
+        0, "Random seed of the sequences, their split, the untrained model and the shuffling."
+    )
 
     def __post_init__(self) -> None:
         for name in ("length", "most_lengths", "subsets", "train", "test", "max_iterations"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise StatetraceError(f"{name} {value} is too small; use 1 or more")
+            at_least(name, getattr(self, name), 1)
         for name in ("C", "tolerance"):
-            if not getattr(self, name) > 0:
-                raise StatetraceError(f"{name} {getattr(self, name)} must be above 0")
-        if not 0 < self.threshold <= 1:
-            raise StatetraceError(f"threshold {self.threshold} must lie between 0 and 1")
+            need(getattr(self, name) > 0, f"{name} {getattr(self, name)} must be above 0")
+        need(0 < self.threshold <= 1, f"threshold {self.threshold} must be between 0 and 1")
         for control in self.controls:
-            if control not in CONTROLS:
-                raise StatetraceError(
-                    f"unknown control '{control}'; there are {' and '.join(CONTROLS)}"
-                )
+            one_of("control", control, CONTROLS)
 
 
 def probing(
@@ -117,7 +113,7 @@ def probing(
     spec: ProbingSpec | None = None,
     progress: Progress = no_progress,
 ) -> LensResult:
-    """Probe every layer; the module's first lines say what the rows of the table mean."""
+    """Probe every layer; the docstring of the module describes the rows of the table."""
     spec = spec or ProbingSpec()
     task = task if spec.length is None else task.at_length(spec.length)
     check_fits(model, task, task.length)
@@ -137,48 +133,49 @@ def probing(
     unfinished = 0
     for number, (control, source) in enumerate(sources.items()):
         part = Part(progress, number / len(sources), (number + 1) / len(sources))
-        wanted = places if control == "none" else [p for p in places if p.length == lengths[-1]]
-        for place, known, held_out in features(source, task, data, wanted, part):
-            made, failed = _probe(known, held_out, place, targets, data, spec, control)
-            rows += made
+        full = [place for place in places if place.length == lengths[-1]]
+        probed = places if control == "none" else full
+        for place, train_rows, test_rows in features(source, task, data, probed, part):
+            scores, failed = _probe(train_rows, test_rows, place, targets, data, spec, control)
+            rows += scores
             unfinished += failed
 
-    said = _model_accuracy(model, task, data, targets)
-    notes += _notes(task, spec, targets, rows, said, unfinished)
+    accuracy = _model_accuracy(model, task, data, targets)
+    notes += _notes(task, spec, targets, rows, accuracy, unfinished)
     sizes = {"train": data.train, "test": data.test, "subsets": data.subsets}
     return LensResult(
         lens="probing",
         spec=dataclasses.asdict(spec) | {"lengths": list(lengths), "train": train},
         columns={name: [row[name] for row in rows] for name in rows[0]},
         arrays=by_length(rows, lengths),
-        summary=summary(rows, lengths, spec.threshold) | sizes | {"model_accuracy": said},
+        summary=summary(rows, lengths, spec.threshold) | sizes | {"model_accuracy": accuracy},
         notes=tuple(notes),
     )
 
 
 def _probe(
-    known: Tensor,
-    held_out: Tensor,
+    train_rows: Tensor,
+    test_rows: Tensor,
     place: Place,
     targets: list[Target],
     data: Data,
     spec: ProbingSpec,
     control: str,
 ) -> tuple[list[dict[str, Any]], int]:
-    """Fit all layers, targets and subsets of one place together -> the rows of the table, and how
-    many of the fits did not converge."""
+    """Fit all layers, targets and subsets of one place together; returns the rows of the table and
+    the number of fits that did not converge."""
     device = data.states.device
     states = data.states.gather(1, place.at.to(device)[:, None])[:, 0]  # [N]
     kinds = [(control, target, target.map.to(device)[states]) for target in targets]
-    whole_length = place.length == data.actions.shape[1]
-    if control == "none" and whole_length and "shuffled" in spec.controls:
-        mixed = _shuffle(data, spec.seed).to(device)
-        kinds += [("shuffled", target, label[mixed]) for _, target, label in kinds]
-    given = [label[: data.train] for _, _, label in kinds]
+    full_length = place.length == data.actions.shape[1]
+    if control == "none" and full_length and "shuffled" in spec.controls:
+        order = _shuffle(data, spec.seed).to(device)
+        kinds += [("shuffled", target, label[order]) for _, target, label in kinds]
+    labels = [label[: data.train] for _, _, label in kinds]
     whole, parts = (
         probes.fit(
-            known,
-            given,
+            train_rows,
+            labels,
             [target.classes for _, target, _ in kinds],
             subsets=subsets,
             C=spec.C,
@@ -189,9 +186,9 @@ def _probe(
     )
     rows = []
     for number, (name, target, label) in enumerate(kinds):
-        right = label[data.train :]
-        means = whole.score(held_out, right, number)  # accuracy and probability, [L, 1] each
-        spread = parts.score(held_out, right, number)  # [L, S] each
+        true = label[data.train :]
+        means = whole.score(test_rows, true, number)  # accuracy and probability, [L, 1] each
+        spread = parts.score(test_rows, true, number)  # [L, S] each
         about = {"target": target.name, "position": place.position, "length": place.length}
         chance = 1 / len(label[: data.train].unique())
         for metric, mean, each in zip(METRICS, means, spread, strict=True):
@@ -204,10 +201,10 @@ def _probe(
 
 
 def _shuffle(data: Data, seed: int) -> Tensor:
-    """A permutation [N] of the training sequences among themselves and of the held-out ones.
+    """A permutation [N] that shuffles the training sequences and the held-out ones separately.
 
-    The latter too: where classes stand far apart, a probe of shuffled labels still tells them from
-    one another and calls them by some names, which by luck may be right.
+    The held-out labels are shuffled too: where classes are well separated, a probe of shuffled
+    labels still distinguishes them and may by chance assign the correct labels.
     """
     generator = torch.Generator().manual_seed(seed)
     train = torch.randperm(data.train, generator=generator)
@@ -217,17 +214,17 @@ def _shuffle(data: Data, seed: int) -> Tensor:
 def _model_accuracy(
     model: Any, task: WordProblem, data: Data, targets: list[Target]
 ) -> dict[str, dict[str, float]]:
-    """What the model itself says about the held-out sequences: target -> share of right answers at
-    their last token, and over all lengths."""
+    """The accuracy of the model on the held-out sequences: target -> at the last token, and over
+    all lengths."""
     actions, states = (x[data.train :].cpu().numpy() for x in (data.actions, data.states))
     with evaluating(model):
-        said = torch.from_numpy(answers(model, task, Sequences(actions, states)).astype(np.int64))
-    true = torch.from_numpy(states)
-    found = {}
+        elements = answers(model, task, Sequences(actions, states)).astype(np.int64)
+    predicted, true = torch.from_numpy(elements), torch.from_numpy(states)
+    accuracy = {}
     for target in [Target("state", task.group.order, torch.arange(task.group.order)), *targets]:
-        right = (target.map[said] == target.map[true]).double()  # [M, T]
-        found[target.name] = {"last": right[:, -1].mean().item(), "all": right.mean().item()}
-    return found
+        correct = (target.map[predicted] == target.map[true]).double()  # [M, T]
+        accuracy[target.name] = {"last": correct[:, -1].mean().item(), "all": correct.mean().item()}
+    return accuracy
 
 
 def _notes(
@@ -235,18 +232,18 @@ def _notes(
     spec: ProbingSpec,
     targets: list[Target],
     rows: list[dict[str, Any]],
-    said: dict[str, dict[str, float]],
+    accuracy: dict[str, dict[str, float]],
     unfinished: int,
 ) -> Iterator[str]:
     if spec.targets is None and all(target.name != "parity" for target in targets):
-        yield f"{task.group.name} has no parity: there are no parity probes"
-    trouble = unlearned(said["state"]["all"], task.group.order, "on held-out sequences")
-    if trouble:
-        yield f"{trouble}; its probes show that rather than a mechanism"
+        yield f"{task.group.name} has no parity, so there are no parity probes"
+    problem = unlearned(accuracy["state"]["all"], task.group.order, "on held-out sequences")
+    if problem:
+        yield f"{problem}; the probes do not show a mechanism"
     for name in dict.fromkeys(row["target"] for row in rows if row["chance"] == 1):
         yield (
-            f"after some lengths all sequences over these actions have the same {name}: a probe of "
-            "it is right there whatever it reads (chance is 1)"
+            f"at some lengths all sequences of these actions have the same {name}, so any probe of "
+            "it is correct there (chance is 1)"
         )
     if unfinished:
         yield (

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from statetrace.analysis import Analyzer
 from statetrace.groups import Group
 from statetrace.lenses.dynamics import DynamicsSpec, dynamics
-from statetrace.lenses.generalization import generalization
 from statetrace.lenses.loading import load_run
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
+from statetrace.mechanisms.verdict import verdict
 from statetrace.runs import Run
 
 
 def evaluate_checkpoint(run: Run, step: int, device: str, full: bool) -> dict[str, Any]:
     """One checkpoint of a run, as plain JSON values."""
-    loaded = load_run(run, step, device)
-    model, task = loaded.model, loaded.task
-    general = generalization(model, task)
+    analyzer = Analyzer(load_run(run, step, device))  # the run folder is left as it is
+    general = analyzer.analyze(["generalization"]).results["generalization"]
     summary = general.summary
     cutoffs = summary["cutoff"]
     quotient = next((name for name in cutoffs if name != "state"), None)
@@ -38,15 +38,12 @@ def evaluate_checkpoint(run: Run, step: int, device: str, full: bool) -> dict[st
     }
     if not full:
         return record
-    from statetrace.mechanisms.collect_evidence import collect_evidence
-    from statetrace.mechanisms.verdict import verdict
-
-    results = collect_evidence(model, task, {"generalization": general})
-    judged = verdict(results, task.group).to_dict()
+    results = analyzer.evidence()
+    judged = verdict(results, analyzer.group).to_dict()
     record |= {key: judged[key] for key in ("mechanism", "confidence", "says")}
     # left out of the verdict, so that the two can be compared
-    log = dynamics(None, task, DynamicsSpec(run=str(run.path), until=step))
-    return record | {"evidence": evidence_of(results | {"dynamics": log}, task.group)}
+    log = dynamics(None, analyzer.loaded.task, DynamicsSpec(run=str(run.path), until=step))
+    return record | {"evidence": evidence_of(results | {"dynamics": log}, analyzer.group)}
 
 
 def evidence_of(results: Mapping[str, LensResult], group: Group) -> dict[str, dict[str, float]]:

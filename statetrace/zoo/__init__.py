@@ -1,8 +1,8 @@
-"""A zoo: small trained models that come with the package, by name, with their checksums.
+"""The zoo: small trained models that are bundled with the package, by name, with checksums.
 
-They are kept in half precision and computed in single; recipes/zoo/NAME.toml made each of them, but
-for s3-parallel on a GPU. `statetrace analyze zoo:NAME` and `statetrace verdict zoo:NAME` look at
-them.
+Weights are stored in half precision and computed in single precision. recipes/zoo/NAME.toml trains
+each of them; s3-parallel was trained on a GPU. Use them as `statetrace verdict zoo:NAME` or
+`statetrace.load("zoo:NAME")`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from statetrace.runs import Run
 
 @cache
 def catalogue() -> dict[str, dict[str, Any]]:
-    """Name -> what it is: group, length, start_marker, mechanism, accuracy, sha256."""
-    about: dict[str, dict[str, Any]] = json.loads(_folder().joinpath("catalogue.json").read_text())
-    return about
+    """Name -> group, length, start_marker, mechanism, accuracy, sha256."""
+    text = _folder().joinpath("catalogue.json").read_text()
+    entries: dict[str, dict[str, Any]] = json.loads(text)
+    return entries
 
 
 def checkpoint(name: str) -> Path:
-    """The folder of a model, its weights checked against their checksum."""
+    """The folder of a bundled model, after a check of its checksum."""
     if name not in catalogue():
-        raise StatetraceError(f"the zoo has no model {name!r}: there are {', '.join(catalogue())}")
+        raise StatetraceError(f"the zoo has no model {name!r}; use one of {', '.join(catalogue())}")
     folder = _folder() / name
     weights = folder / "model.safetensors"
     if not weights.is_file():
-        raise StatetraceError(f"{weights} is missing: install statetrace again")
-    found = hashlib.sha256(weights.read_bytes()).hexdigest()
-    if found != catalogue()[name]["sha256"]:
+        raise StatetraceError(f"{weights} is missing; install statetrace again")
+    checksum, expected = _sha256(weights), catalogue()[name]["sha256"]
+    if checksum != expected:
         raise StatetraceError(
-            f"{weights} is damaged: its checksum begins with {found[:12]} instead of "
-            f"{catalogue()[name]['sha256'][:12]}; install statetrace again"
+            f"{weights} is damaged (checksum {checksum[:12]}... instead of {expected[:12]}...); "
+            "install statetrace again"
         )
     return folder
 
@@ -56,6 +57,10 @@ def adopt(name: str, out: Path) -> Run:
     run = Run(out)
     external(name).describe(run, zoo=name)
     return run
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _folder() -> Path:

@@ -1,11 +1,11 @@
 """The residual stream of every layer at chosen positions of many sequences.
 
-Purpose: one forward pass serves all layers and positions. By causality the stream at position p is
-the same whatever follows, so the positions of a long sequence are the last positions of its
-prefixes, and nothing after the last position asked for is run.
-Cost: (L + 1) · N · k · D numbers on the model's device, besides one batch at work; `bytes_needed`
-tells beforehand. The final norm and the unembedding are not run at all.
-Caveat: the numbers have the model's own dtype; a bfloat16 model gives bfloat16.
+Purpose: one forward pass serves all layers and positions. By causality position p does not depend
+on later tokens, so the positions of a long sequence are the last positions of its prefixes, and
+tokens after the last requested position are not run.
+Cost: (L + 1) · N · k · D numbers on the device of the model (see `bytes_needed`), plus one batch.
+The final norm and the unembedding are skipped.
+Caveat: the result has the dtype of the model, such as bfloat16.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from statetrace.interventions.sites import Site, sites_of
 from statetrace.models import Anatomy, anatomy
 
 ELEMENTS = {"cpu": 2**20, "cuda": 2**26}
-"""Numbers of one [B, T, D] activation in a batch of default size: about a CPU's cache, or enough to
-keep a GPU busy."""
+"""Default size of one [B, T, D] activation: about the cache of a CPU, or enough to keep a GPU
+busy."""
 
 
 @torch.no_grad()
@@ -37,9 +37,9 @@ def residuals(
     """tokens [N, T] -> the residual stream [L + 1, N, k, D]: layer 0 is the embedding, layer l the
     output of block l.
 
-    positions are k positions for all sequences, or [N, k], for each its own; they count tokens, the
-    start marker too. For one position j, result[:, :, j] is contiguous. `done` hears now and then
-    which share of the sequences has been through.
+    positions are k positions for all sequences, or [N, k] positions per sequence, in tokens
+    including the start marker. result[:, :, j] is contiguous. `done` is called with the finished
+    share.
     """
     reader = anatomy(model)
     weight = reader.embedding.weight
@@ -47,7 +47,7 @@ def residuals(
     at = _positions(positions, tokens, reader).to(weight.device)  # [N, k]
     tokens = tokens[:, : int(at.max()) + 1]
     n, k = at.shape
-    found = torch.empty(
+    stream = torch.empty(
         (k, reader.layers + 1, n, reader.width), dtype=_dtype(reader), device=weight.device
     )
     batch = batch or batch_size(reader, tokens.shape[1], weight.device)
@@ -55,8 +55,8 @@ def residuals(
 
     def keep(layer: int) -> Edit:
         def read(resid: Tensor) -> Tensor:  # [B, T, D]
-            wanted = at[rows, :, None].expand(-1, -1, resid.shape[-1])
-            found[:, layer, rows] = resid.gather(1, wanted).transpose(0, 1).to(found.dtype)
+            index = at[rows, :, None].expand(-1, -1, resid.shape[-1])
+            stream[:, layer, rows] = resid.gather(1, index).transpose(0, 1).to(stream.dtype)
             return resid
 
         return read
@@ -69,11 +69,11 @@ def residuals(
             body(tokens[rows].to(weight.device), use_cache=False)
             if done is not None:
                 done(rows.stop / n)
-    return found.permute(1, 2, 0, 3)
+    return stream.permute(1, 2, 0, 3)
 
 
 def bytes_needed(model: Any, sequences: int, positions: int) -> int:
-    """What `residuals` will hold for so many sequences and positions of each."""
+    """Bytes of the result of `residuals`."""
     reader = anatomy(model)
     return (reader.layers + 1) * sequences * positions * reader.width * _dtype(reader).itemsize
 
@@ -88,14 +88,14 @@ def _dtype(reader: Anatomy) -> torch.dtype:
 
 
 def _positions(positions: Sequence[int] | Tensor, tokens: Tensor, reader: Anatomy) -> Tensor:
-    """As [N, k], refused where there is no such position or token."""
+    """As [N, k]; missing positions and unknown tokens are refused."""
     at = torch.as_tensor(positions, dtype=torch.long)
     at = at.expand(len(tokens), -1) if at.dim() == 1 else at
     length = tokens.shape[1]
     if at.dim() != 2 or len(at) != len(tokens) or not at.numel():
         raise StatetraceError(
-            f"positions of shape {tuple(at.shape)} do not go with {len(tokens)} sequences; give a "
-            "list of positions, or one list for each sequence"
+            f"positions of shape {tuple(at.shape)} do not match {len(tokens)} sequences; use a "
+            "list of positions, or one list per sequence"
         )
     if int(at.min()) < 0 or int(at.max()) >= length:
         bad = int(at.min()) if int(at.min()) < 0 else int(at.max())
@@ -105,7 +105,7 @@ def _positions(positions: Sequence[int] | Tensor, tokens: Tensor, reader: Anatom
     longest = int(at.max()) + 1
     if reader.max_length is not None and longest > reader.max_length:
         raise StatetraceError(
-            f"{longest} tokens were given, but the model has {reader.max_length} positions; "
+            f"{longest} tokens exceed the {reader.max_length} positions of the model; "
             "use shorter sequences"
         )
     weight = reader.embedding.weight
@@ -113,6 +113,6 @@ def _positions(positions: Sequence[int] | Tensor, tokens: Tensor, reader: Anatom
     vocabulary = len(weight)
     if int(tokens.max()) >= vocabulary:
         raise StatetraceError(
-            f"token id {int(tokens.max())} is not among the {vocabulary} tokens the model knows"
+            f"token id {int(tokens.max())} is not among the {vocabulary} tokens of the model"
         )
     return at

@@ -1,4 +1,4 @@
-"""What a model answers: its predicted state after every action, in batches that fit."""
+"""The answers of a model (its predicted state after every action), and checks that lenses share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
 KNOWN = 0.5
-"""Share of the answers a model must know, beyond guessing, to count as having learned the task."""
+"""Smallest share of states that a model must know, beyond guessing, to have learned the task."""
 
 
 def device_of(model: Any) -> torch.device:
@@ -23,13 +23,13 @@ def device_of(model: Any) -> torch.device:
 
 
 def check_fits(model: Any, task: WordProblem, length: int) -> None:
-    """Refuse tokens the model has no embedding for, and lengths it has no positions for."""
+    """Refuse tokens without an embedding and lengths beyond the positions of the model."""
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     if task.vocabulary.size > vocabulary:
         raise StatetraceError(
-            f"the model knows {vocabulary} tokens, but {task.group.name} uses token ids up to "
-            f"{task.vocabulary.size - 1}; say which ids stand for the elements (--tokens), or "
-            "leave out the start marker (--no-start-marker)"
+            f"the model has {vocabulary} tokens, but {task.group.name} uses token ids up to "
+            f"{task.vocabulary.size - 1}; set the ids of the elements (--tokens), or leave out the "
+            "start marker (--no-start-marker)"
         )
     positions = anatomy(model).max_length
     needed = task.vocabulary.tokens(length)
@@ -37,35 +37,41 @@ def check_fits(model: Any, task: WordProblem, length: int) -> None:
         most = task.vocabulary.fitting(positions)
         raise StatetraceError(
             f"length {length} needs {needed} positions, but the model has {positions}; "
-            f"ask for at most length {most}"
+            f"use length {most} at most"
         )
 
 
 def unlearned(accuracy: float, order: int, lengths: str) -> str | None:
-    """A sentence if the model does not know the task, None if it does; the same for every lens.
+    """A note if the model has not learned the task, else None.
 
-    Guessing explains part of the right answers. What is left, as a share of what could be, is how
-    often the model knows the state; below one half it is called unlearned. (Knowing parity alone
-    gives 20% on S3.)
+    The share of states that the model knows is its accuracy corrected for guessing; below one half
+    the task counts as not learned. (Knowing only parity gives 20% on S3.)
     """
     chance = 1 / order
     if order == 1 or (accuracy - chance) / (1 - chance) >= KNOWN:
         return None
     return (
-        f"the model has not learned the task: {accuracy:.1%} of its answers {lengths} are right, "
-        f"{chance:.1%} would be by chance"
+        f"the model has not learned the task: accuracy {accuracy:.1%} {lengths} (chance "
+        f"{chance:.1%})"
     )
+
+
+def too_few(drawn: int, wanted: int, length: int) -> list[str]:
+    """A note if fewer sequences were drawn than wanted."""
+    if drawn == wanted:
+        return []
+    return [f"{drawn} sequences of length {length} instead of {wanted}: no more were held out"]
 
 
 def answers(model: Any, task: WordProblem, sequences: Sequences, batch: int = 512) -> np.ndarray:
     """Predicted states [n, length]."""
     check_fits(model, task, sequences.length)
     with torch.no_grad():
-        found = [
+        states = [
             task.read_out(predict(model, tokens)).argmax(-1).cpu().numpy()
             for tokens in _batches(model, task, sequences, batch)
         ]
-    return np.concatenate(found)
+    return np.concatenate(states)
 
 
 def _batches(

@@ -1,13 +1,13 @@
-"""What a model can still do without some of its heads: the causal check the paper lacks.
+"""Ablation of attention heads: a causal test of parity heads, which the paper does not have.
 
-Purpose: a head may look at odd actions without anything depending on it. Here the output z of the
-top heads is replaced, by zeros or by its mean over examples (position by position, so that only
-what differs between sequences is lost), and the answers are compared with those of the intact
-model on the same sequences. As a control, as many other heads of the same layers.
+Purpose: a head may attend to odd actions without any effect on the answer. Here the output z of the
+top heads is replaced by zeros or by its mean over examples (position by position, so that only the
+differences between sequences are lost), and the accuracy is compared with that of the intact model
+on the same sequences. The control is as many other heads of the same layers.
 
 Cost: one forward pass over the sequences for each set of heads and method, one for the means.
-Caveat: zeros are far from anything the layers above have seen; where zero and mean disagree,
-believe the mean. The means come from the sequences that are answered.
+Caveat: zeros are far from the training distribution; where zero and mean ablation disagree, trust
+the mean. The means are taken over the evaluated sequences.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
 METHODS = ("zero", "mean")
-"""What takes the place of a head's output."""
+"""Replacements of the output of a head."""
 
 Heads = tuple[Site, ...]
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """Answers without some heads.
+    """The accuracy without some heads.
 
     Attributes:
         kind: "top" or "control".
-        size: how many heads are taken out.
+        size: number of ablated heads.
         method: one of METHODS.
-        sets: the sets of heads that were tried, one for "top", several for "control".
-        right: "state" and the quotient's name -> [n, T], share of the sets with which the answer
-            after each action is right.
+        sets: the ablated sets of heads, one for "top", several for "control".
+        correct: "state" and the name of the quotient -> [n, T], share of the sets for which the
+            answer after each action is correct.
     """
 
     kind: str
     size: int
     method: str
     sets: tuple[Heads, ...]
-    right: Mapping[str, np.ndarray]
+    correct: Mapping[str, np.ndarray]
 
 
 def ablated(
     model: Any, heads: Iterable[Site], means: Mapping[Site, Tensor] | None = None
 ) -> AbstractContextManager[None]:
-    """The model without these heads: their z [B, T, head_width] is zero, or their mean [T,
-    head_width] where means are given."""
+    """The model without these heads: their z [B, T, head_width] is zero, or their mean
+    [T, head_width] if means are given."""
 
     def edit(site: Site) -> Edit:
         if means is None:
@@ -73,15 +73,15 @@ def ablated(
 def mean_outputs(
     model: Any, task: WordProblem, sequences: Sequences, heads: Iterable[Site], batch: int = 512
 ) -> dict[Site, Tensor]:
-    """The mean z [T, head_width] of each head over sequences, T counting the start marker."""
+    """The mean z [T, head_width] of each head over sequences; T includes the start marker."""
     heads = tuple(heads)
     totals: dict[Site, Tensor] = {}
-    with evaluating(model), capturing(model, heads) as found:
+    with evaluating(model), capturing(model, heads) as outputs:
         for start in range(0, len(sequences), batch):
             actions = sequences.actions[start : start + batch].astype(np.int64)
             model(task.encode(torch.from_numpy(actions).to(device_of(model))), use_cache=False)
             for site in heads:
-                part = found[site].float().sum(0)
+                part = outputs[site].float().sum(0)
                 totals[site] = totals[site] + part if site in totals else part
     return {site: total / len(sequences) for site, total in totals.items()}
 
@@ -89,21 +89,21 @@ def mean_outputs(
 def correct(
     model: Any, task: WordProblem, sequences: Sequences, quotient: Quotient, batch: int = 512
 ) -> dict[str, np.ndarray]:
-    """ "state" and the quotient's name -> whether each answer is right, [n, T]."""
+    """ "state" and the name of the quotient -> whether each answer is correct, [n, T]."""
     with evaluating(model):
-        said = answers(model, task, sequences, batch).astype(np.int64)
+        predicted = answers(model, task, sequences, batch).astype(np.int64)
     true = sequences.states.astype(np.int64)
     image = quotient.map.astype(np.int64)
-    return {"state": said == true, quotient.name: image[said] == image[true]}
+    return {"state": predicted == true, quotient.name: image[predicted] == image[true]}
 
 
 def control_sets(
     ranked: Sequence[Site], size: int, spared: int, number: int, rng: np.random.Generator
 ) -> tuple[Heads, ...]:
-    """Random heads to compare the top `size` with, as many in each layer as those have.
+    """Random sets of heads to compare the top `size` heads with, as many in each layer as those.
 
-    None of the top `spared` heads is among them. Where a layer has too few others, the missing
-    ones come from other layers; () where there are too few altogether. Sets may repeat.
+    The top `spared` heads are not used. If a layer has too few other heads, the rest is taken from
+    other layers; () if there are too few in total. Sets may repeat.
     """
     others = sorted(ranked[max(spared, size) :])
     if len(others) < size:
@@ -132,23 +132,23 @@ def ablations(
     batch: int = 512,
     progress: Progress = no_progress,
 ) -> list[Ablation]:
-    """Take out the top heads of `ranked` (all heads, best first), and as many random others."""
+    """Ablate the top heads of `ranked` (all heads, best first), and as many random others."""
     spared = max(sizes, default=0)
     sets: list[tuple[str, int, tuple[Heads, ...]]] = []
     for size in sizes:
         sets.append(("top", size, (tuple(ranked[:size]),)))
         if control := control_sets(ranked, size, spared, controls, rng):
             sets.append(("control", size, control))
-    touched = {site for _, _, tried in sets for heads in tried for site in heads}
-    means = mean_outputs(model, task, sequences, sorted(touched), batch)
-    found = []
-    for i, (kind, size, tried) in enumerate(sets):
+    ablated_heads = {site for _, _, choices in sets for heads in choices for site in heads}
+    means = mean_outputs(model, task, sequences, sorted(ablated_heads), batch)
+    results = []
+    for i, (kind, size, choices) in enumerate(sets):
         for method in METHODS:
             runs = []
-            for heads in tried:
+            for heads in choices:
                 with ablated(model, heads, means if method == "mean" else None):
                     runs.append(correct(model, task, sequences, quotient, batch))
-            right = {what: np.mean([run[what] for run in runs], axis=0) for what in runs[0]}
-            found.append(Ablation(kind, size, method, tried, right))
+            share = {what: np.mean([run[what] for run in runs], axis=0) for what in runs[0]}
+            results.append(Ablation(kind, size, method, choices, share))
         progress((i + 1) / len(sets))
-    return found
+    return results

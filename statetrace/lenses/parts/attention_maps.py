@@ -1,7 +1,7 @@
-"""Reading the attention maps between the actions of many sequences, in pieces that fit.
+"""Attention maps between the actions of many sequences, in pieces that fit into memory.
 
-Cost: one forward pass in which attention shows its weights. The maps of 100 sequences of length
-100 in a model of 12 layers of 12 heads are 590 MB; no more than PIECE_BYTES is held at a time.
+Cost: one forward pass that returns attention weights. The maps of 100 sequences of length 100 in a
+model of 12 layers of 12 heads take 590 MB; at most PIECE_BYTES are held at a time.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from statetrace.models.device import free_bytes
 from statetrace.tasks.word_problem import WordProblem
 
 PIECE_BYTES = 2**28
-"""Memory that one piece of the work may take."""
+"""Maximum memory of one piece."""
 
 
 def maps_of(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor:
-    """The attention weights [L, B, H, T, T] from action (row) to action (column); what a start
-    marker receives is what is missing from 1 in the sum of a row. Of an action of several tokens
-    the last one looks, as it does for the answer, and all of them are looked at."""
+    """The attention weights [L, B, H, T, T] from action (row) to action (column). A row sums to 1
+    minus the attention to the start marker. Of an action of several tokens the last one is the
+    query, as for the answer, and all of them are keys."""
     tokens = task.encode(torch.from_numpy(actions.astype(np.int64)).to(device_of(model)))
     weights = anatomy(model).attention_weights(tokens)
     stride, reads = task.vocabulary.stride, task.vocabulary.reads
@@ -41,11 +41,11 @@ def maps_of(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor:
 
 
 def maps_or_reason(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor | str:
-    """The maps, or a sentence that says why this model has none to show."""
+    """The maps, or a sentence on why this model has none."""
     if anatomy(model).heads is None:
         return (
-            f"{model.config.model_type!r} models have no attention in every block, so this lens "
-            "has nothing to look at; the other lenses do not need it"
+            f"{model.config.model_type!r} models do not have attention in every block, so there is "
+            "nothing to measure; the other lenses do not need attention"
         )
     try:
         return maps_of(model, task, actions)
@@ -62,11 +62,11 @@ def for_each_piece(
     progress: Progress = no_progress,
 ) -> None:
     """Call work(start, maps) with the maps [L, B, H, T, T] of sequences start .. start + B until
-    all are done; after running out of memory again, with fewer sequences.
+    all are done; pieces are halved when memory runs out.
 
     Args:
         actions: [n, T].
-        map_bytes: what the maps of one sequence take.
+        map_bytes: size of the maps of one sequence.
     """
     n = len(actions)
 
@@ -74,24 +74,24 @@ def for_each_piece(
         work(start, maps_of(model, task, actions[start:stop]))
         progress(stop / n)
 
-    # Twice: the layers' maps are stacked, and scores are computed in double precision by layer.
+    # Twice: the maps of all layers are stacked, and scores use double precision.
     in_pieces(n, fitting(2 * map_bytes, device_of(model)), piece)
 
 
 def fitting(bytes_each: int, device: torch.device) -> int:
-    """How many of something are done together."""
+    """The number of items per piece."""
     return max(1, min(PIECE_BYTES, free_bytes(device) // 4) // max(1, bytes_each))
 
 
 @dataclass(frozen=True)
 class MapReading:
-    """What the maps of n examples say.
+    """Measurements on the maps of n examples.
 
     Attributes:
-        scores: [labels, L, H, n] in percent, one for each way to call actions odd.
-        attended: [L, n], the number of tokens that attention is spread over (see `attended`), in
-            the mean of heads and targets.
-        trees: None where no tree was asked for.
+        scores: [labels, L, H, n] in percent, one for each labelling of actions as odd.
+        attended: [L, n], the effective number of attended tokens (see `attended`), averaged over
+            heads and queries.
+        trees: None if no trees were requested.
         drawings: the first trees, as arrays tree0_edges [n_edges, (layer, source, target)],
             tree0_weights [n_edges] and tree0_actions [T], and so on.
     """
@@ -116,13 +116,13 @@ def read_maps(
     Args:
         actions: [n, T].
         labels: [labels, order], True for the elements that count as odd.
-        example: the maps of one example, which tell the size of the others.
+        example: the maps of one example, for the size of the others.
     """
     n = len(actions)
     n_trees = min(n, n if spec.tree_examples is None else spec.tree_examples)
-    layers, _, heads, _, _ = example.shape
-    scores = np.zeros((len(labels), layers, heads, n))
-    spread = np.zeros((layers, n))
+    layers, _, n_heads, _, _ = example.shape
+    scores = np.zeros((len(labels), layers, n_heads, n))
+    tokens = np.zeros((layers, n))
     odd = torch.from_numpy(labels[:, actions])  # [labels, n, T]
     trees: dict[int, TreeMeasures] = {}  # by the first example of a piece
     drawings: dict[str, np.ndarray] = {}
@@ -131,30 +131,30 @@ def read_maps(
         stop = start + maps.shape[1]
         for i, outside in enumerate(odd[:, start:stop].to(maps.device)):
             for layer, weights in enumerate(maps):
-                found = head_scores(weights, outside, spec.first, spec.margin, spec.confidence)
-                scores[i, layer, :, start:stop] = found.T.cpu().numpy()
+                heads = head_scores(weights, outside, spec.first, spec.margin, spec.confidence)
+                scores[i, layer, :, start:stop] = heads.T.cpu().numpy()
         for layer, weights in enumerate(maps):
-            spread[layer, start:stop] = attended(weights).mean((1, 2)).cpu().numpy()
+            tokens[layer, start:stop] = attended(weights).mean((1, 2)).cpu().numpy()
         if start >= n_trees:
             return
         maps = maps[:, : n_trees - start]
-        grown = attention_trees(maps, spec.weight, spec.top_target, spec.top_source)
-        trees[start] = grown.measures()
+        found = attention_trees(maps, spec.weight, spec.top_target, spec.top_source)
+        trees[start] = found.measures()
         for i in range(start, min(stop, n_trees, spec.tree_saved)):
-            drawings[f"tree{i}_edges"], drawings[f"tree{i}_weights"] = grown.drawing(i - start)
+            drawings[f"tree{i}_edges"], drawings[f"tree{i}_weights"] = found.drawing(i - start)
             drawings[f"tree{i}_actions"] = actions[i].astype(np.int32)
 
     whole_maps = 4 * example.numel() * task.vocabulary.stride**2
     for_each_piece(model, task, actions, whole_maps, work, progress)
     pieces = [trees[start] for start in sorted(trees)]
     joined = TreeMeasures.joined(pieces) if pieces else None
-    return MapReading(scores, spread, joined, drawings)
+    return MapReading(scores, tokens, joined, drawings)
 
 
 def attended(weights: Tensor) -> Tensor:
-    """Over how many tokens attention [..., T, T] is spread, by target [..., T]: exp of the entropy,
-    which is k for even attention to k of them. What is missing from 1, as a start marker gets it,
-    counts as one more token."""
+    """The effective number of attended tokens by query [..., T]: the exponential of the entropy of
+    attention [..., T, T], which is k for uniform attention to k tokens. What a row lacks to 1 (the
+    start marker) counts as one more token."""
     rest = (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
     shares = torch.cat((weights, rest), dim=-1).double()
     return torch.special.entr(shares).sum(-1).exp()

@@ -2,15 +2,15 @@
 
     measure        name                        further columns
     head score     the quotient ("parity")     layer, head; percent, as in the paper's Table 2
-    by chance      the quotient                layer, head; the same with other actions called odd
-    ablation       "state" or the quotient     heads, method, length; share of right answers, and
-                                               with no length the mean over all lengths
+    by chance      the quotient                layer, head; the same with other actions as odd
+    ablation       "state" or the quotient     heads, method, length; accuracy, and without length
+                                               the mean over all lengths
     ablation drop  "state" or the quotient     heads, method; accuracy lost, paired by example
-    attended       tokens                      layer; tokens that attention is spread over
+    attended       tokens                      layer; effective number of attended tokens
     tree           depth, coverage, distance   (per example)
                    edges, span, reached        layer (reached also has layer 0, the actions)
 
-The spread of "by chance" is over the choices of actions, that of all others over examples.
+The spread of "by chance" is over the choices of actions, all others over examples.
 `heads` is "none", "top 2" or "control 2"; columns that do not apply are None. low and high are the
 95% interval of the mean: Wilson's for the accuracy at one length, else the normal one.
 """
@@ -32,7 +32,7 @@ COLUMNS = (
 
 
 class Spread(NamedTuple):
-    """A mean over examples, None where it cannot be told."""
+    """A mean over examples; None if it cannot be computed."""
 
     mean: float | None
     std: float | None
@@ -42,7 +42,7 @@ class Spread(NamedTuple):
 
 
 def spread(values: np.ndarray) -> Spread:
-    """Of the examples that have a value (are not NaN); deviations divide by n - 1."""
+    """Over the examples that are not NaN; standard deviations divide by n - 1."""
     values = np.asarray(values, dtype=np.float64)
     values = values[~np.isnan(values)]
     if not len(values):
@@ -68,11 +68,11 @@ class AttentionTable:
                 self._add(measure, name, spread(values), layer=layer, head=head)
 
     def add_answers(
-        self, heads: str, method: str | None, right: Mapping[str, np.ndarray]
+        self, heads: str, method: str | None, correct: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """right: what -> [n, T]. Returns the mean accuracy over all lengths."""
+        """correct: what -> [n, T]. Returns the mean accuracy over all lengths."""
         means = {}
-        for what, values in right.items():
+        for what, values in correct.items():
             n, length = values.shape
             means[what] = float(values.mean())
             overall = spread(values.mean(1))
@@ -88,39 +88,39 @@ class AttentionTable:
         heads: str,
         method: str,
         intact: Mapping[str, np.ndarray],
-        right: Mapping[str, np.ndarray],
+        correct: Mapping[str, np.ndarray],
     ) -> dict[str, float]:
-        """The accuracy that each example loses. Returns the mean loss."""
+        """The accuracy lost per example. Returns the mean."""
         drops = {}
-        for what in right:
-            lost = intact[what].mean(1) - right[what].mean(1)  # [n]
+        for what in correct:
+            lost = intact[what].mean(1) - correct[what].mean(1)  # [n]
             drops[what] = float(lost.mean())
             self._add("ablation drop", what, spread(lost), heads=heads, method=method)
         return drops
 
     def add_attended(self, tokens: np.ndarray) -> dict[str, list[float | None]]:
-        """tokens [L, n]. Returns for the summary, by layer, means and half of their intervals."""
+        """tokens [L, n]. Returns means and half-widths of their intervals by layer."""
         layers = [spread(values) for values in tokens]
-        for layer, found in enumerate(layers, start=1):
-            self._add("attended", "tokens", found, layer=layer)
-        half = [None if f.high is None or f.mean is None else f.high - f.mean for f in layers]
-        return {"mean": [found.mean for found in layers], "error": half}
+        for layer, count in enumerate(layers, start=1):
+            self._add("attended", "tokens", count, layer=layer)
+        half = [None if c.high is None or c.mean is None else c.high - c.mean for c in layers]
+        return {"mean": [count.mean for count in layers], "error": half}
 
     def add_trees(self, trees: TreeMeasures) -> dict[str, Any]:
         """Returns the means, for the summary."""
         summary: dict[str, Any] = {}
         for name in ("depth", "coverage", "distance"):
-            found = spread(getattr(trees, name))
-            summary[f"tree_{name}"] = found.mean
-            self._add("tree", name, found)
+            value = spread(getattr(trees, name))
+            summary[f"tree_{name}"] = value.mean
+            self._add("tree", name, value)
         for name, first in (("edges", 1), ("span", 1), ("reached", 0)):
             layers = [spread(values) for values in getattr(trees, name).T]
-            summary[f"tree_{name}"] = [found.mean for found in layers]
-            for layer, found in enumerate(layers, start=first):
-                self._add("tree", name, found, layer=layer)
+            summary[f"tree_{name}"] = [value.mean for value in layers]
+            for layer, value in enumerate(layers, start=first):
+                self._add("tree", name, value, layer=layer)
         return summary
 
-    def _add(self, measure: str, name: str, found: Spread, **further: Any) -> None:
-        row = {"measure": measure, "name": name} | found._asdict() | further
+    def _add(self, measure: str, name: str, value: Spread, **further: Any) -> None:
+        row = {"measure": measure, "name": name} | value._asdict() | further
         for column, values in self.columns.items():
             values.append(row.get(column))

@@ -1,4 +1,4 @@
-"""Where a series changes its pace: least-squares segmentation into straight pieces."""
+"""Change points of a series: least-squares segmentation into straight pieces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def segments(series: np.ndarray, most: int, shortest: int = 3) -> list[int]:
-    """Starts of the straight pieces that describe a series [n, channels] best.
+    """The starts of the straight pieces that fit a series [n, channels] best.
 
     Exact dynamic programming over all segmentations with pieces of at least `shortest` points; the
     number of pieces is chosen by the Bayesian information criterion. Cost: n² line fits.
@@ -25,17 +25,17 @@ def segments(series: np.ndarray, most: int, shortest: int = 3) -> list[int]:
             totals = best[k - 1, starts] + cost[starts, j]
             cut[k, j] = starts[totals.argmin()]
             best[k, j] = totals.min()
-    floor = 1e-9 * n * channels  # a perfect fit must not buy unlimited pieces
+    floor = 1e-9 * n * channels  # limits the gain of a perfect fit
     parameters = np.arange(1, most + 1) * (2 * channels + 1)
     observed = n * channels
     criterion = observed * np.log(np.maximum(best[1:, n], floor) / observed)
     criterion = criterion + parameters * np.log(observed)
-    k, j, starts_found = int(criterion.argmin()) + 1, n, []
+    k, j, starts_of_pieces = int(criterion.argmin()) + 1, n, []
     while k > 0:
         j = int(cut[k, j])
-        starts_found.append(j)
+        starts_of_pieces.append(j)
         k -= 1
-    return starts_found[::-1]
+    return starts_of_pieces[::-1]
 
 
 def _line_costs(series: np.ndarray) -> np.ndarray:

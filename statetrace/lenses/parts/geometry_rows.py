@@ -1,4 +1,4 @@
-"""The tidy table of the geometry lens: how a number, and how a prism, is written down."""
+"""The tidy table of the geometry lens: rows for single numbers and for a prism."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from statetrace.lenses.parts import prism
 from statetrace.lenses.parts.state_means import Array
 
 FEW_PAIRS = 6
-"""Up to so many pairs every distance and angle has its row; beyond, only the means do."""
+"""The most pairs whose distances and angles get rows; with more, only means do."""
 
-_MATCHED_PAIRS = 60  # up to so many the best of all matchings is found, in 10 ms for S5
+_MATCHED_PAIRS = 60  # the most pairs for which the best matching is computed (10 ms for S5)
 
 
 @dataclass
 class Rows:
-    """The tidy table of the lens as it grows."""
+    """Collects the rows of the tidy table."""
 
     columns: dict[str, list[Any]] = field(
         default_factory=lambda: {
@@ -41,9 +41,8 @@ class Rows:
         null: float | None = None,
         permuted: Array | None = None,
     ) -> float | None:
-        """A number, with what it would be without structure: a value, or the values under
-        permuted labels; of these the p-value, counting the labels as they are as one more
-        permutation. What cannot be measured (NaN) gets no row."""
+        """Add a number with its null: a value, or the values under permuted labels, which also give
+        a p-value (the true labels count as one permutation). NaN gets no row."""
         if not np.isfinite(value):
             return None
         low = high = p = None
@@ -65,8 +64,8 @@ def add_prism(
     permuted: dict[str, Array],
     rows: Rows,
 ) -> dict[str, Any]:
-    """The best pairing of state means [S, D], its score and factors, distances and angles; the
-    same for a summary. `permuted` has the values of "score" and "pairing" under permuted labels."""
+    """Add the best pairing of state means [S, D]: score and factors, distances and angles; returns
+    them for the summary. `permuted` has "score" and "pairing" under permuted labels."""
     grams, states = prism.gram(means), group.order
     scores = prism.score(grams, among)
     chosen = int(scores.chosen)
@@ -90,14 +89,14 @@ def add_prism(
         ("within_complement", measured.within_complement),
     ):
         rows.add(measure, layer, "all", float(each.mean()), states)
-        for name, one in zip(names, each, strict=True) if few else ():
-            rows.add(measure, layer, name, float(one), states)
+        for name, distance in zip(names, each, strict=True) if few else ():
+            rows.add(measure, layer, name, float(distance), states)
     for measure, matrix in (
         ("between_distance", measured.between),
         ("angle", measured.angles),
         ("line_angle", measured.line_angles),
     ):
-        if not few or measure == "between_distance":  # three angles in a plane have no say in it
+        if not few or measure == "between_distance":  # the mean of three angles in a plane is fixed
             mean = float(np.mean([matrix[i, j] for i, j, _ in joined]))
             rows.add(measure, layer, "all", mean, states)
         for i, j, name in joined if few else ():

@@ -1,11 +1,11 @@
-"""A model that is not shown the padding of its input: it computes what it would on the text alone.
+"""Hide padding from a model, so that its answers equal those on the unpadded text.
 
-Purpose: lenses want action t at the same positions in every sequence, and people's sentences differ
-in length. Padding is taken out of everyone's attention and is not counted by positions, so that
-each other token sees and is seen exactly as if the padding were not there.
-Cost: the plain road everywhere: hooks and whole forward passes.
-Caveat: only for models whose every mixing of positions is attention under a mask. `check_hidden`
-compares with the text alone and refuses all others, such as recurrent ones.
+Purpose: lenses require action t at the same positions in every sequence, but sentences differ in
+length. Padding is masked in attention and skipped by position ids, so that all other tokens behave
+as if it were absent.
+Cost: such a model is patched with hooks and full forward passes.
+Caveat: valid only if positions interact through masked attention alone. `check_hidden` compares
+with the unpadded text and refuses other models, such as recurrent ones.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from statetrace.tasks.plain_text import PlainText
 from statetrace.tasks.word_problem import WordProblem
 
 CLOSE = 1e-3
-"""Largest difference of logits, as a share of their spread, that rounding may make."""
+"""Largest difference of logits, relative to their spread, that is attributed to rounding."""
 
 
 class HiddenPadding(nn.Module):
-    """Called like the model inside; `config` is its own under another type, as its parts must not
-    be called one by one, past the mask."""
+    """Wraps a model; `config` has another model type, because the parts of the model must not be
+    called without the mask."""
 
     def __init__(self, inner: Any, pad: int) -> None:
         super().__init__()
@@ -35,19 +35,19 @@ class HiddenPadding(nn.Module):
         self.config.model_type = f"{inner.config.model_type} with hidden padding"
 
     def forward(self, input_ids: Tensor, **rest: Any) -> Any:
-        shown = input_ids != self.pad  # [B, T]
-        positions = (shown.cumsum(-1) - 1).clamp(min=0)
+        visible = input_ids != self.pad  # [B, T]
+        positions = (visible.cumsum(-1) - 1).clamp(min=0)
         length = input_ids.shape[1]
-        here = torch.arange(length, device=input_ids.device)
-        seen = (here[:, None] >= here) & shown[:, None]  # [B, T, T]
-        seen |= torch.eye(length, dtype=torch.bool, device=input_ids.device)  # or a row has nothing
+        index = torch.arange(length, device=input_ids.device)
+        attended = (index[:, None] >= index) & visible[:, None]  # [B, T, T]
+        attended |= torch.eye(length, dtype=torch.bool, device=input_ids.device)  # no empty rows
         dtype = self.dtype
-        mask = torch.zeros(seen.shape, dtype=dtype, device=input_ids.device)
-        mask = mask.masked_fill(~seen, torch.finfo(dtype).min)[:, None]  # [B, 1, T, T]
+        mask = torch.zeros(attended.shape, dtype=dtype, device=input_ids.device)
+        mask = mask.masked_fill(~attended, torch.finfo(dtype).min)[:, None]  # [B, 1, T, T]
         return self.inner(input_ids, attention_mask=mask, position_ids=positions, **rest)
 
     def around(self, inner: Any) -> HiddenPadding:
-        """The same for another model of the kind."""
+        """The same wrapper around another model of the same class."""
         return HiddenPadding(inner, self.pad)
 
     @property
@@ -66,25 +66,25 @@ class HiddenPadding(nn.Module):
 
 @torch.no_grad()
 def check_hidden(model: HiddenPadding, task: WordProblem, where: str) -> None:
-    """Refuse a model that does not answer the padded text as it does the plain one."""
-    words = task.vocabulary
-    assert isinstance(words, PlainText)
+    """Refuse a model whose answers to padded and unpadded text differ."""
+    vocabulary = task.vocabulary
+    assert isinstance(vocabulary, PlainText)
     actions = torch.arange(min(task.length, task.group.order))[None]
-    padded = words.encode(actions.to(next(model.parameters()).device))
+    padded = vocabulary.encode(actions.to(next(model.parameters()).device))
     try:
         answered = model(padded, use_cache=False).logits[0, padded[0] != model.pad]
     except (TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise _refused(model, where, f"{type(error).__name__}: {error}") from None
-    plain = model.inner(words.unpadded(padded[0])[None], use_cache=False).logits[0]
-    apart = float((answered - plain).abs().max() / (1e-6 + plain.std()))
-    if not apart < CLOSE:
-        raise _refused(model, where, f"its answers differ by {apart:.2g} standard deviations")
+    plain = model.inner(vocabulary.unpadded(padded[0])[None], use_cache=False).logits[0]
+    difference = float((answered - plain).abs().max() / (1e-6 + plain.std()))
+    if not difference < CLOSE:
+        raise _refused(model, where, f"its answers differ by {difference:.2g} standard deviations")
 
 
 def _refused(model: HiddenPadding, where: str, why: str) -> StatetraceError:
     first = why.splitlines()[0][:200]
     return StatetraceError(
         f"padding cannot be hidden from the model in '{where}' ({model.inner.config.model_type}; "
-        f"{first}); use a model whose blocks mix positions by attention under a mask, or, if it "
-        "was trained with padding, --padding visible"
+        f"{first}); use a model whose positions interact through masked attention alone, or "
+        "--padding visible if it was trained with padding"
     )

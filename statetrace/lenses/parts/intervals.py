@@ -1,5 +1,4 @@
-"""Confidence intervals for shares, means and medians (normal quantiles; no other library
-needed)."""
+"""Confidence intervals for shares, means and medians, from normal quantiles."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ CONFIDENCE = 0.95
 
 
 def quantile(confidence: float = CONFIDENCE) -> float:
-    """How many standard errors the interval reaches to each side: 1.96 for 95%."""
+    """Half-width of the interval in standard errors: 1.96 for 95%."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 def wilson(
     successes: np.ndarray, n: np.ndarray | int, confidence: float = CONFIDENCE
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's interval of a share: never outside [0, 1], sensible at 0% and 100%."""
+    """Wilson's interval of a share: within [0, 1] and valid at 0% and 100%."""
     z = quantile(confidence)
     share = np.asarray(successes) / n
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -27,10 +26,10 @@ def wilson(
 
 
 def median_interval(values: np.ndarray, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Interval of the median of values [n], n > 0, whatever their distribution: how many of them
-    lie below it is as a count of heads, so that two of the values in order are its ends."""
+    """Distribution-free interval of the median of values [n], n > 0: two order statistics, because
+    the number of values below the median is binomial."""
     ordered = np.sort(values)
     n = len(ordered)
-    off = quantile(confidence) * n**0.5 / 2
-    first, last = int(np.floor(n / 2 - off)) - 1, int(np.ceil(n / 2 + off))
+    half = quantile(confidence) * n**0.5 / 2
+    first, last = int(np.floor(n / 2 - half)) - 1, int(np.ceil(n / 2 + half))
     return float(ordered[max(first, 0)]), float(ordered[min(last, n - 1)])

@@ -1,4 +1,4 @@
-"""All that the geometry lens measures at one layer, from the points of that layer alone."""
+"""The measurements of the geometry lens at one layer."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from statetrace.lenses.parts.state_means import (
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same for all layers. n points, S states, V of them visited.
+    """Inputs shared by all layers. n points, S states, V of them visited.
 
     Attributes:
-        states: [n], the state each point stands for.
-        quotients: whose shares are measured.
-        among: the pairings tried; None without parity or where a state is missing.
-        irreps: the parts of functions on the group; () where a state is missing.
-        arrangements: for permutations, what is where: see state_means.arrangements.
-        permutations, seed, device: how often, from what and where labels are permuted.
+        states: [n], the state of each point.
+        quotients: the quotients to measure.
+        among: the candidate pairings; None without parity or if a state is missing.
+        irreps: the isotypic components of functions on the group; () if a state is missing.
+        arrangements: of objects and positions: see state_means.arrangements.
+        permutations, seed, device: of the permuted labels.
         components: principal components.
-        points: the first so many points have their coordinates kept.
+        points: how many points have their coordinates saved.
     """
 
     group: Group
@@ -66,7 +66,7 @@ class Setting:
 
     @property
     def parity(self) -> Labels | None:
-        """[S], None without parity or where only states of one parity were visited."""
+        """[S], None without parity or if only states of one parity were visited."""
         parity = self.group.parity
         if parity is None or len(np.unique(parity[self.visited])) < 2:
             return None
@@ -75,7 +75,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class LayerGeometry:
-    """What the lens keeps of a layer besides its rows; see geometry.py for the names."""
+    """The results of a layer besides its rows; see geometry.py for the names."""
 
     layer: int
     means: Array  # [S, D]
@@ -91,16 +91,16 @@ class LayerGeometry:
     arrays: dict[str, Array]
 
 
-def look_at_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> LayerGeometry:
+def measure_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> LayerGeometry:
     """Measure points [n, D], the activations of one layer."""
     points = points.astype(np.float64)
     if not np.isfinite(points).all():
         raise StatetraceError(
-            f"some activations of layer {layer} are not finite; the model may have diverged in "
-            "training, so look at an earlier checkpoint"
+            f"some activations of layer {layer} are not finite; the model may have diverged, so "
+            "analyze an earlier checkpoint"
         )
     found = state_means(points, setting.states, setting.group.order)
-    there, n, states = found.visited, len(points), len(found.visited)
+    visited, n, states = found.visited, len(points), len(found.visited)
     between, scores, pairing = _permuted(points, setting)
     share = found.between_share
     total = found.between / share if share > 0 else np.inf
@@ -108,12 +108,12 @@ def look_at_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> La
     quotient_share, quotient_accuracy = {}, {}
     for quotient in setting.quotients:
         cosets, order = quotient.map.astype(np.int64), quotient.image.order
-        dimensions = len(np.unique(cosets[there])) - 1
-        value = share_explained(found.means[there], cosets[there])
+        dimensions = len(np.unique(cosets[visited])) - 1
+        value = share_explained(found.means[visited], cosets[visited])
         rows.add("quotient_share", layer, quotient.name, value, states, dimensions / (states - 1))
-        right = separation(points, cosets[setting.states], order).accuracy
-        rows.add("quotient_accuracy", layer, quotient.name, right, n, 1 / order)
-        quotient_share[quotient.name], quotient_accuracy[quotient.name] = value, right
+        accuracy = separation(points, cosets[setting.states], order).accuracy
+        rows.add("quotient_accuracy", layer, quotient.name, accuracy, n, 1 / order)
+        quotient_share[quotient.name], quotient_accuracy[quotient.name] = value, accuracy
     if setting.parity is not None:
         _add_parity(points, found, layer, setting, rows)
     irrep_share = {}
@@ -139,9 +139,9 @@ def look_at_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> La
 
 
 def _permuted(points: Array, setting: Setting) -> tuple[Array, Array, Array]:
-    """Under permuted labels, [permutations] each: variance between the states, prism scores; and
-    the pairing factor with labels permuted among points of one parity, so that a layer which knows
-    parity and nothing else is not taken for one with pairs."""
+    """Under permuted labels, [permutations] each: variance between the states, prism scores, and
+    the pairing factor. For the latter, labels are permuted within each parity, so that a layer that
+    only encodes parity does not pass for one with pairs."""
     _, labels = np.unique(setting.states, return_inverse=True)
     between, scores, pairing = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     how = (setting.permutations, setting.seed, setting.device)
@@ -156,32 +156,32 @@ def _permuted(points: Array, setting: Setting) -> tuple[Array, Array, Array]:
 
 
 def _add_parity(points: Array, found: StateMeans, layer: int, setting: Setting, rows: Rows) -> None:
-    """d_prime: between single points, on the half not used to find the direction. margin: between
-    the nearest states of different parity (negative where they overlap)."""
+    """d_prime: between single points, on the half not used for the direction. margin: between the
+    nearest states of different parity (negative if they overlap)."""
     parity = setting.parity
     assert parity is not None
-    apart = separation(points, parity[setting.states], 2)
-    rows.add("parity", layer, "d_prime", apart.d_prime, len(points), 0.0)
-    there = found.visited
-    direction = parity_axes(found.means[there], parity[there])[0]
-    along = found.means[there] @ direction
+    separated = separation(points, parity[setting.states], 2)
+    rows.add("parity", layer, "d_prime", separated.d_prime, len(points), 0.0)
+    visited = found.visited
+    direction = parity_axes(found.means[visited], parity[visited])[0]
+    along = found.means[visited] @ direction
     spread = np.sqrt((((points - found.means[setting.states]) @ direction) ** 2).mean())
     if spread > 0:
-        gap = along[parity[there] == 1].min() - along[parity[there] == 0].max()
-        rows.add("parity", layer, "margin", float(gap / spread), len(there))
+        gap = along[parity[visited] == 1].min() - along[parity[visited] == 0].max()
+        rows.add("parity", layer, "margin", float(gap / spread), len(visited))
 
 
 def _coordinates(
     points: Array, found: StateMeans, axes: Array, setting: Setting
 ) -> dict[str, Array]:
-    """State means [S, .] and some points [P, .] along principal components and, where there is
-    parity, along the parity direction and two axes of its complement."""
+    """State means [S, .] and some points [P, .] along principal components and, with parity, along
+    the parity direction and two axes of its complement."""
     centre = points.mean(axis=0)
     some = points[: setting.points]
     views = {"pca": axes}
     if setting.parity is not None:
-        there = found.visited
-        views["decomposition"] = parity_axes(found.means[there], setting.parity[there])
+        visited = found.visited
+        views["decomposition"] = parity_axes(found.means[visited], setting.parity[visited])
     arrays = {}
     for name, view in views.items():
         arrays[f"{name}_means"] = (found.means - centre) @ view.T
@@ -192,8 +192,8 @@ def _coordinates(
 
 
 def _errors(points: Array, setting: Setting) -> Array:
-    """Standard errors of the states' means along axes [S, .] from points [n, .]; NaN for states
-    that were visited less than twice."""
+    """Standard errors of the state means along axes [S, .] from points [n, .]; NaN for states that
+    were visited less than twice."""
     order = setting.group.order
     along = [state_means(axis[:, None], setting.states, order).within for axis in points.T]
     left = np.maximum(setting.counts - 1.0, 0.0)
@@ -204,23 +204,23 @@ def _errors(points: Array, setting: Setting) -> Array:
 def _add_arrangements(
     found: StateMeans, layer: int, setting: Setting, rows: Rows, arrays: dict[str, Array]
 ) -> dict[str, float]:
-    """Shares by what is where; distances of the clusters of the one that explains most."""
+    """The share of each arrangement, and the cluster distances of the one that explains most."""
     if not setting.arrangements:
         return {}
-    there = found.visited
-    means = found.means[there]
+    visited = found.visited
+    means = found.means[visited]
     count = len(setting.arrangements) // 2
     shares, distances = {}, {}
     for name, classes in setting.arrangements.items():
-        null = (len(np.unique(classes[there])) - 1) / (len(there) - 1)
-        shares[name] = share_explained(means, classes[there])
-        rows.add("arrangement_share", layer, name, shares[name], len(there), null)
-        distances[name] = class_distances(means, classes[there], count)
+        null = (len(np.unique(classes[visited])) - 1) / (len(visited) - 1)
+        shares[name] = share_explained(means, classes[visited])
+        rows.add("arrangement_share", layer, name, shares[name], len(visited), null)
+        distances[name] = class_distances(means, classes[visited], count)
     arrays["cluster_distances"] = np.stack(list(distances.values()))  # [2 * count, count, count]
     best = max(shares, key=lambda name: np.nan_to_num(shares[name], nan=-1.0))
     apart = distances[best][np.triu_indices(count, 1)]
     mean = apart[np.isfinite(apart)].sum() / max(np.isfinite(apart).sum(), 1)
     for i, j in combinations(range(count), 2):
         value = distances[best][i, j] / mean if mean > 0 else np.nan
-        rows.add("cluster_distance", layer, f"{best}: {i + 1}-{j + 1}", value, len(there))
+        rows.add("cluster_distance", layer, f"{best}: {i + 1}-{j + 1}", value, len(visited))
     return shares

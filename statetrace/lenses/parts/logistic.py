@@ -1,19 +1,19 @@
-"""Many logistic regressions at once: the solver behind the probes.
+"""Many logistic regressions at once: the solver of the probes.
 
-Purpose: minimise, for every problem, 0.5 ||W||² + C · (sum of log losses), the intercept free: the
-objective of scikit-learn's LogisticRegression(C=...), two classes included, where scikit-learn has
-one weight vector w. (Here there are always as many columns as classes, so w = W1 - W0; doubling the
-penalty of such a target makes 0.5 · 2 · (|w/2|² + |w/2|²) the same 0.5 |w|².)
+Purpose: minimise 0.5 ||W||² + C · (sum of log losses) for every problem, without a penalty on the
+intercept: the objective of scikit-learn's LogisticRegression(C=...). For two classes scikit-learn
+has one weight vector w. (Here there are as many columns as classes, so w = W1 - W0; doubling the
+penalty of such a target makes 0.5 · 2 · (|w/2|² + |w/2|²) equal to 0.5 |w|².)
 
-P problems have features of their own and G targets each. One pass over the features serves the
-columns of all targets, and each of the P·G fits has its own step length and its own end. Limited
-memory BFGS, preconditioned by the Hessian at W = 0, where all probabilities are equal: a step from
-there is Newton's, so what cannot be read from the features is settled in two or three iterations.
-Along a search direction the logits are linear in the step, so a line search costs no further pass.
+Each of P problems has its own features and G targets. One pass over the features serves the columns
+of all targets, and each of the P·G fits has its own step length and stopping point. The method is
+limited-memory BFGS, preconditioned by the Hessian at W = 0, where all probabilities are equal: the
+first step is Newton's, so targets that cannot be decoded converge in two or three iterations. Along
+a search direction the logits are linear in the step, so a line search needs no further pass.
 
 Cost: one Gram matrix and Cholesky factor per problem, then two passes over the features per
-iteration; problems that are done are left behind when they are half of all.
-Caveat: in float32 a tolerance below 1e-6 is not reached. `converged` tells.
+iteration; finished problems are dropped once they are half of all.
+Caveat: in float32 a tolerance below 1e-6 is not reached; see `converged`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ import torch
 from torch import Tensor
 
 MEMORY = 12
-"""Pairs of steps and gradient changes that the quasi-Newton update remembers."""
+"""Pairs of steps and gradient changes in the quasi-Newton update."""
 
 GRAM_ROWS = 10_000
-"""Rows that the preconditioner is estimated from where there are twice as many (and eight for each
-feature). It decides how fast the minimum is reached and not where it is."""
+"""Rows that the preconditioner is estimated from if there are at least twice as many (and eight per
+feature). It affects the speed of convergence, not the minimum."""
 
 SEARCHES = 12
-"""Evaluations at most in one line search; one is usual."""
+"""Maximum evaluations per line search; usually one suffices."""
 
 DECREASE, OVERSHOOT = 0.5, 0.2
-"""A step will do when the slope along it has shrunk to these shares, before or past the minimum."""
+"""A step is accepted if the slope has shrunk to these shares, before or past the minimum."""
 
 
 @dataclass(frozen=True)
@@ -73,28 +73,28 @@ class Columns:
 
 
 def softmax(logits: Tensor) -> Tensor:
-    """[..., K, n] -> probabilities of K classes. Rows are the last axis, so that every operation
-    runs along memory; torch's own softmax is several times slower over so few classes."""
+    """[..., K, n] -> probabilities of K classes. Rows are the last axis, so that every operation is
+    contiguous in memory; torch.softmax is several times slower for few classes."""
     powers = (logits - logits.amax(-2, keepdim=True)).exp_()
     return powers.mul_(powers.sum(-2, keepdim=True).reciprocal_())
 
 
 @dataclass
 class _State:
-    """Where the fits stand. Every tensor has the problems still at work as its first axis."""
+    """The state of the fits. The first axis of every tensor is the unfinished problems."""
 
     index: Tensor  # [P], their numbers
     features: Tensor  # [P, n, D]
-    answers: Tensor  # [P, K, n], 1 for the right class of each target, else 0
+    answers: Tensor  # [P, K, n], 1 for the true class of each target, else 0
     penalty: Tensor  # [P, G], of the mean loss: (1 or 2) / (C n)
     inverse: Tensor  # [P, D + 1, D + 1], the preconditioner
     theta: Tensor  # [P, K, D + 1], weights and intercept
     logits: Tensor  # [P, K, n]
     gradient: Tensor  # [P, K, D + 1]
     scale: Tensor  # [P, G], of the preconditioner
-    over: Tensor  # [P, G], whether this fit has ended
+    over: Tensor  # [P, G], whether the fit has ended
     pairs: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
-    """step and gradient change [P, K, D + 1], and 1 / their product [P, G] (0: not to be used)."""
+    """step and gradient change [P, K, D + 1], and 1 / their product [P, G] (0: unused)."""
 
     def keep(self, which: Tensor) -> _State:
         tensors = {k: v[which] for k, v in vars(self).items() if isinstance(v, Tensor)}
@@ -104,11 +104,12 @@ class _State:
 
 @dataclass(frozen=True)
 class Solution:
-    """Of P problems with G targets each.
+    """The solution of P problems with G targets each.
 
     Attributes:
-        theta: [P, K, D + 1], the weights of every class and its intercept, which is -inf for a
-            class that never occurred.
+        theta: [P, K, D + 1], the weights and the intercept of every class; the intercept is -inf
+        for
+            a class that does not occur.
         iterations, converged: [P, G].
     """
 
@@ -127,8 +128,8 @@ def solve(
 ) -> Solution:
     """features [P, n, D] in float32 or float64, labels [P, G, n] with labels[:, g] < classes[g].
 
-    A fit ends when no entry of the gradient of its *mean* loss (penalty included) is larger than
-    `tolerance`, which is scikit-learn's rule too.
+    A fit ends when no entry of the gradient of its *mean* loss (with penalty) exceeds `tolerance`,
+    as in scikit-learn.
     """
     columns = Columns.of(classes, features.device)
     state, absent = _start(features, labels, columns, C)
@@ -155,8 +156,8 @@ def solve(
 
 
 def _start(features: Tensor, labels: Tensor, columns: Columns, C: float) -> tuple[_State, Tensor]:
-    """All weights zero; also which classes are absent [P, K]: their logits are -inf throughout, so
-    their gradients are exactly zero and they stay out of it."""
+    """The initial state with zero weights, and the absent classes [P, K]: their logits stay -inf,
+    so their gradients are exactly zero."""
     problems, n, width = features.shape
     first = torch.tensor([s.start for s in columns.slices], device=features.device)
     answers = features.new_zeros(problems, len(columns.owner), n)
@@ -184,26 +185,26 @@ def _start(features: Tensor, labels: Tensor, columns: Columns, C: float) -> tupl
 def _preconditioner(features: Tensor, ridge: Tensor) -> Tensor:
     """The inverse of (Gram matrix of features and a constant) / n + ridge, [P, D + 1, D + 1].
 
-    With k equal probabilities the Hessian of the mean loss is Gram / (k n) + penalty on what the
-    softmax does not ignore: this matrix over k, once ridge = k · penalty. The largest ridge of all
-    targets serves them all; only directions with next to no variance notice.
+    With k equal probabilities the Hessian of the mean loss is Gram / (k n) + penalty (outside the
+    null space of softmax), which is this matrix over k for ridge = k · penalty. The largest ridge
+    of all targets is used for all; it only matters for directions of almost no variance.
     """
     n, width = features.shape[1:]
     rows = features[:, :: max(1, n // max(GRAM_ROWS, 8 * width))]
     gram = features.new_empty(len(features), width + 1, width + 1, dtype=torch.float64)
-    for mine, some in zip(gram, rows, strict=True):  # in double precision, one problem at a time
-        mine[:-1, :-1] = some.T.double() @ some.double() / len(some)
+    for matrix, x in zip(gram, rows, strict=True):  # in double precision, one problem at a time
+        matrix[:-1, :-1] = x.T.double() @ x.double() / len(x)
     gram[:, -1, :-1] = gram[:, :-1, -1] = rows.mean(1)
     gram[:, -1, -1] = 1.0
     diagonal = gram.diagonal(dim1=1, dim2=2)
-    # What rounds the features themselves is relative to the largest eigenvalue, at most the trace.
+    # The rounding of the features is relative to the largest eigenvalue, which the trace bounds.
     rounding = 4 * torch.finfo(features.dtype).eps * diagonal.sum(-1)
     diagonal += (ridge + rounding)[:, None]
     return torch.cholesky_inverse(torch.linalg.cholesky(gram)).to(features.dtype)
 
 
 def _gradient(state: _State, columns: Columns, residual: Tensor) -> Tensor:
-    """Of the mean loss and its penalty [P, K, D + 1]; the residual is probability minus answer."""
+    """Gradient of the mean loss with penalty [P, K, D + 1]; residual = probability - answer."""
     n = residual.shape[-1]
     by_feature = torch.bmm(residual, state.features)
     gradient = torch.cat([by_feature, residual.sum(-1, keepdim=True)], dim=-1) / n
@@ -213,7 +214,7 @@ def _gradient(state: _State, columns: Columns, residual: Tensor) -> Tensor:
 
 
 def _direction(state: _State, columns: Columns) -> Tensor:
-    """The quasi-Newton direction [P, K, D + 1], by the usual two loops."""
+    """The quasi-Newton direction [P, K, D + 1], by the two-loop recursion."""
     q, shares = -state.gradient, []
     for s, y, rho in reversed(state.pairs):
         share = rho * columns.dot(s, q)
@@ -226,10 +227,10 @@ def _direction(state: _State, columns: Columns) -> Tensor:
 
 
 def _step(state: _State, columns: Columns) -> None:
-    """One iteration of every fit that is still open, in place."""
+    """One iteration of every unfinished fit, in place."""
     direction = _direction(state, columns)
     weights, intercept = direction[..., :-1], direction[..., -1]
-    # [P, K, n]; this order of the product is the fast one, see benchmarks/probing.py
+    # [P, K, n]; this order of the product is the fastest, see benchmarks/probing.py
     change = torch.bmm(state.features, weights.transpose(1, 2)).transpose(1, 2).contiguous()
     change += intercept[..., None]
     length, residual = _search(state, columns, direction, change)
@@ -238,21 +239,21 @@ def _step(state: _State, columns: Columns) -> None:
     state.theta = state.theta + step
     state.logits.addcmul_(change, factor)
     gradient = _gradient(state, columns, residual)
-    turned = gradient - state.gradient
+    gradient_change = gradient - state.gradient
     state.gradient = gradient
 
-    product = columns.dot(step, turned)
-    size = columns.dot(turned, torch.bmm(turned, state.inverse))
+    product = columns.dot(step, gradient_change)
+    size = columns.dot(gradient_change, torch.bmm(gradient_change, state.inverse))
     useful = (product > 0) & ~state.over
-    # A fit that got nowhere forgets its pairs; with none to forget, rounding is all that is left
-    # of its slope, and it ends here.
+    # A fit without progress drops its pairs; if it has none, its slope is only rounding error and
+    # it ends.
     stuck = ~useful & ~state.over
     remembered = torch.zeros_like(stuck)
     for _, _, rho in state.pairs:
         remembered |= rho > 0
         rho.masked_fill_(stuck, 0.0)
     state.over = state.over | (stuck & ~remembered)
-    state.pairs.append((step, turned, torch.where(useful, 1 / product, 0.0)))
+    state.pairs.append((step, gradient_change, torch.where(useful, 1 / product, 0.0)))
     del state.pairs[:-MEMORY]
     state.scale = torch.where(useful, product / size, state.scale)
 
@@ -260,10 +261,10 @@ def _step(state: _State, columns: Columns) -> None:
 def _search(
     state: _State, columns: Columns, direction: Tensor, change: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Step lengths [P, G] along the direction (0 for fits that are over), and the residual there.
+    """Step lengths [P, G] along the direction (0 for finished fits), and the residual there.
 
-    The loss along a line is convex, so its slope grows: look for where it is about zero, by secants
-    inside the bracket found so far, or further out while there is none.
+    The loss along a line is convex, so its slope increases: search for its zero by secants inside
+    the current bracket, or further out while there is none.
     """
     n = change.shape[-1]
     d, w = direction[..., :-1], state.theta[..., :-1]
@@ -281,9 +282,9 @@ def _search(
         settled |= (slope >= DECREASE * start) & (slope <= -OVERSHOOT * start)
         if attempt == SEARCHES - 1 or settled.all():
             break
-        # while there is no bracket: where the slope would be zero if it grew on like this
-        grown = t - slope * (t - low) / (slope - low_slope).clamp_min(1e-300)
-        further = grown.clamp(2 * t, 10 * t)
+        # without a bracket: extrapolate the slope linearly to zero
+        extrapolated = t - slope * (t - low) / (slope - low_slope).clamp_min(1e-300)
+        further = extrapolated.clamp(2 * t, 10 * t)
         before = slope < 0
         low, low_slope = torch.where(before, t, low), torch.where(before, slope, low_slope)
         high, high_slope = torch.where(before, high, t), torch.where(before, high_slope, slope)

@@ -1,4 +1,4 @@
-"""Pairs of a clean and a corrupted sequence that differ in one action, and ways to split them."""
+"""Pairs of a clean and a corrupted sequence that differ in one action, and splits of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from statetrace.tasks.sequences import scan
 from statetrace.tasks.word_problem import WordProblem
 
 CORRUPTION = 1
-"""Sets the stream of random numbers that corrupts apart from the one that draws sequences."""
+"""Separates the random numbers of the corruption from those of the sequences."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Pairs:
     Attributes:
         clean, corrupted: actions [P, T], equal but for one column.
         clean_state, corrupted_state: the state after the last action [P]. They always differ,
-            since in a group one changed factor changes the product.
+            because in a group a changed factor changes the product.
     """
 
     clean: np.ndarray
@@ -42,7 +42,7 @@ class Pairs:
     def tokens(
         self, task: WordProblem, device: torch.device | str
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Clean and corrupted tokens [P, tokens], alike but for those of the corrupted action."""
+        """Clean and corrupted tokens [P, tokens], equal except for the corrupted action."""
         clean, corrupted = (
             task.encode(torch.from_numpy(actions.astype(np.int64)).to(device))
             for actions in (self.clean, self.corrupted)
@@ -58,46 +58,47 @@ class Pairs:
         by: str = "action",
         progress: Callable[[float], None] = lambda share: None,
     ) -> PatchGrids:
-        """Heat maps over these pairs; columns are actions, or tokens where `by` says so."""
-        words = task.vocabulary
+        """Heat maps over these pairs, with a column per action or, if `by` is "token", per
+        token."""
+        vocabulary = task.vocabulary
         return patch_grid(
             model,
             *self.tokens(task, device_of(model)),
             grids,
-            offset=words.offset,
-            stride=words.stride if by == "action" else 1,
+            offset=vocabulary.offset,
+            stride=vocabulary.stride if by == "action" else 1,
             keep=keep,
             progress=progress,
         )
 
     def splits(self, quotients: tuple[Quotient, ...]) -> dict[str, np.ndarray]:
-        """Name -> which pairs [P]: all of them, and those whose two final states have the same or
-        a different image in each quotient."""
-        found = {"all": np.ones(len(self), dtype=bool)}
+        """Name -> members [P]: all pairs, and those whose final states have the same or a different
+        image in each quotient."""
+        splits = {"all": np.ones(len(self), dtype=bool)}
         for quotient in quotients:
             same = quotient.map[self.clean_state] == quotient.map[self.corrupted_state]
             other = "opposite" if quotient.name == "parity" else "different"
-            found[f"same {quotient.name}"] = same
-            found[f"{other} {quotient.name}"] = ~same
-        return found
+            splits[f"same {quotient.name}"] = same
+            splits[f"{other} {quotient.name}"] = ~same
+        return splits
 
 
 def draw_pairs(task: WordProblem, n: int, length: int, corrupt_at: int, seed: int) -> Pairs:
     """`n` pairs, or as many as the task has sequences; deterministic in `seed`. The action at
-    `corrupt_at` becomes any other action of the task, all equally likely."""
+    `corrupt_at` is replaced by another action of the task, uniformly at random."""
     if not 0 <= corrupt_at < length:
         raise StatetraceError(
-            f"corrupt_at {corrupt_at} is outside the sequence: use 0 to {length - 1}"
+            f"corrupt_at {corrupt_at} is outside the sequence; use 0 to {length - 1}"
         )
     alphabet = np.asarray(range(task.group.order) if task.actions is None else task.actions)
     if len(alphabet) < 2:
         raise StatetraceError(
-            f"{task.group.name} with {len(alphabet)} action has no other action to corrupt with: "
-            "use a task with at least 2"
+            f"{task.group.name} with {len(alphabet)} action has no other action to corrupt with; "
+            "use a task with 2 or more"
         )
     drawn = task.draw(n, seed, length)
     rng = np.random.default_rng([seed, length, CORRUPTION])
-    number = np.zeros(task.group.order, dtype=np.int64)  # element -> its place in the alphabet
+    number = np.zeros(task.group.order, dtype=np.int64)  # element -> its index in the alphabet
     number[alphabet] = np.arange(len(alphabet))
     shift = rng.integers(1, len(alphabet), size=len(drawn))
     corrupted = drawn.actions.copy()

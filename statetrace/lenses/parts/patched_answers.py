@@ -1,6 +1,6 @@
-"""What patches do to a model's answers on pairs of sequences: log-probabilities and NLD.
+"""The effect of patches on the answers to pairs of sequences: log-probabilities and NLD.
 
-The two answers of a pair are the likeliest elements of its clean and its corrupted run, ŷ and ŷ'.
+The two answers of a pair are the most likely elements of its clean and its corrupted run, ŷ and ŷ'.
 Probabilities are over the whole vocabulary. LD = log p(ŷ) - log p(ŷ').
 """
 
@@ -59,7 +59,8 @@ def patched_answers(
     progress: Progress = no_progress,
     elements: bool = False,
 ) -> PatchedAnswers:
-    """Patch every pair in every cell of the grids; with `elements`, keep what each cell answers."""
+    """Patch every pair in every cell of the grids; with `elements`, keep the answer of each
+    cell."""
     ids = torch.as_tensor(task.vocabulary.elements, device=device_of(model))
     keep = partial(_keep, ids, elements)
     patched = pairs.patched(model, task, grids, keep, by, progress)
@@ -80,7 +81,7 @@ def nld(what: str, patched: np.ndarray, clean: np.ndarray, corrupted: np.ndarray
 
 
 def _keep(ids: Tensor, elements: bool, logits: Tensor, clean: Tensor, corrupted: Tensor) -> Tensor:
-    """What is kept of logits [cells, p, V]: see `PatchedAnswers.grids`."""
+    """Reduce logits [cells, p, V]: see `PatchedAnswers.grids`."""
     answers = torch.stack(
         [ids[run[:, ids].argmax(-1)] for run in (clean, corrupted)], dim=-1
     )  # token ids [p, 2]

@@ -1,37 +1,37 @@
-"""The paper's triangular prism (end of section 4.2) as a number: state = parity part + pair part.
+"""A score for the paper's triangular prism (end of section 4.2): state = parity part + pair part.
 
-The paper finds that the six states of S3 stand at the corners of a prism: parity along its axis,
-three clusters of one even and one odd state as spokes around it, and that *which* states pair up
-differs from model to model. Here the pairing is found and the shape is measured.
+In the paper the six states of S3 are the corners of a prism: parity is its axis, three clusters of
+one even and one odd state are spokes around it, and *which* states pair up differs between models.
+Here the best pairing is determined and the shape is measured.
 
 Everything is computed from the Gram matrix of the state means (their inner products, [S, S] for S
-states), because lengths and angles are all that a shape consists of; leading dimensions are
-batches, so a thousand permuted labellings are scored in one call.
+states), which determines lengths and angles. Leading dimensions are batches, so that a thousand
+permuted labellings are scored in one call.
 
 With p the difference of the parity means, c_k the centre of pair k, and the variance between the
 states divided as in a two-way table, SS = SS_parity + SS_pair + SS_rest, the score is a product
 of factors between 0 and 1:
 
-    parity      SS_parity / (SS_parity + SS_rest)   parity is one offset, the same for every pair
-    pairing     SS_pair / (SS_pair + SS_rest)       the rest of a state is what its pair shares
-    right angle sin² of the angle between p and the plane of the spokes c_k
+    parity      SS_parity / (SS_parity + SS_rest)   parity is the same offset for every pair
+    pairing     SS_pair / (SS_pair + SS_rest)       apart from parity, the states of a pair are
+    equal right angle sin² of the angle between p and the plane of the spokes c_k
     regularity  4 √3 area / (sum of squared sides) of the triangle of spokes seen along p; 1 only
                 for three equal spokes at 120° (as undirected lines: the paper's 60°)
 
-The last two belong to three pairs; with more, the score is the product of the first two. It is 1
-for an exact right prism and 1/6 for six states that are equally far from each other. Parity alone
-without pairs (pairing near 1/2; more where noise has few dimensions, as the best of six pairings
-is taken) or pairs alone without parity (parity near 1/3) do not come near 1.
+The last two apply to three pairs; with more, the score is the product of the first two. It is 1 for
+an exact right prism and 1/6 for six equidistant states. Parity without pairs (pairing near 1/2;
+more if noise has few dimensions, as the best of six pairings is taken) and pairs without parity
+(parity near 1/3) score far below 1.
 
-Pairings that are tried: every even state g with "g then t", or with "t then g", for one odd
-element t. For S3 these are all six that there are; for S5 they are 120 of 60!, those that say
-something about the group. `assignment` finds the best of all of them, for comparison.
+Candidate pairings: every even state g with "g then t", or with "t then g", for one odd element t.
+For S3 these are all six pairings; for S5 they are 120 of 60!, those that respect the group
+structure. `assignment` finds the best of all pairings, for comparison.
 
 Cost: S3, a thousand Gram matrices: 10 ms; S5: 0.3 s.
-Caveat: the states must all be there, and the group must have a parity. Labels permuted over the
-points are a null for "the points do not know the state". States that are told apart but stand
-anywhere pass it at the 5% level in 4% of cases in 16 dimensions, in 16% of cases in three: look
-at the score itself, which was below 0.45 for all of them.
+Caveat: all states must be visited, and the group must have a parity. Permuted labels are a null for
+"the points do not encode the state". Distinct states at random places pass it at the 5% level in 4%
+of cases in 16 dimensions and in 16% in three; consider the score itself, which was below 0.45
+in all of these cases.
 """
 
 from dataclasses import dataclass
@@ -47,12 +47,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Pairings:
-    """The pairings tried. K pairs of one even and one odd state, Q pairings.
+    """The candidate pairings. K pairs of one even and one odd state, Q pairings.
 
     Attributes:
         even, odd: [K], the states of each parity.
-        partners: [Q, K], the odd state that is with even[k].
-        by: what makes a pairing, such as "then 213" (g with g then 213) or "213 then".
+        partners: [Q, K], the odd state paired with even[k].
+        by: the rule of a pairing, such as "then 213" (g with g then 213) or "213 then".
     """
 
     even: NDArray[np.int64]
@@ -68,7 +68,7 @@ class Scores:
     Attributes:
         additive: SS_parity + SS_pair as a share of SS.
         right_angle, regularity: None unless there are three pairs.
-        chosen: number of the pairing with the smallest distances in the complement of p.
+        chosen: index of the pairing with the smallest distances in the complement of p.
     """
 
     score: Array
@@ -86,10 +86,10 @@ class ShapeStatistics:
 
     Attributes:
         within: [K], distance of the two states of a pair.
-        within_complement: [K], the same with the parity direction taken out: 0 in a prism.
-        spokes: [K], length of each spoke, from the centroid to the pair's centre, in the
+        within_complement: [K], the same without the parity direction: 0 in a prism.
+        spokes: [K], length of each spoke, from the centroid to the centre of the pair, in the
             complement.
-        between: [K, K], distances of the pairs' centres in the complement.
+        between: [K, K], distances of the centres of pairs in the complement.
         angles: [K, K], degrees between spokes as vectors: 120 in a prism of three pairs.
         line_angles: [K, K], the same between undirected lines, at most 90: 60 in a prism.
     """
@@ -106,16 +106,16 @@ def pairings(group: Group) -> Pairings:
     """The pairings by multiplication with an odd element; the group must have a parity."""
     assert group.parity is not None
     even, odd = np.flatnonzero(group.parity == 0), np.flatnonzero(group.parity == 1)
-    found: dict[bytes, tuple[NDArray[np.int64], str]] = {}
+    unique: dict[bytes, tuple[NDArray[np.int64], str]] = {}
     for t in odd:
         for partners, by in (
             (group.table[even, t], f"then {group.labels[t]}"),
             (group.table[t, even], f"{group.labels[t]} then"),
         ):
             row = partners.astype(np.int64)
-            found.setdefault(row.tobytes(), (row, by))  # in an abelian group both are the same
-    rows = [row for row, _ in found.values()]
-    return Pairings(even, odd, np.stack(rows), tuple(by for _, by in found.values()))
+            unique.setdefault(row.tobytes(), (row, by))  # in an abelian group both are equal
+    rows = [row for row, _ in unique.values()]
+    return Pairings(even, odd, np.stack(rows), tuple(by for _, by in unique.values()))
 
 
 def gram(means: NDArray[Any]) -> Array:
@@ -134,10 +134,10 @@ def parity_direction(grams: Array, among: Pairings) -> tuple[Array, Array]:
 
 
 def complement(grams: Array, among: Pairings) -> Array:
-    """Gram matrices of the states with the direction of p taken out."""
+    """Gram matrices of the states without the direction of p."""
     length, along = parity_direction(grams, among)
-    taken = along[..., :, None] * along[..., None, :]
-    return grams - _ratio(taken, length[..., None, None])
+    along_p = along[..., :, None] * along[..., None, :]
+    return grams - _ratio(along_p, length[..., None, None])
 
 
 def pair_costs(grams: Array, among: Pairings) -> Array:
@@ -145,13 +145,13 @@ def pair_costs(grams: Array, among: Pairings) -> Array:
     length, along = parity_direction(grams, among)
     squares = np.diagonal(grams, axis1=-2, axis2=-1)
     inner = grams[..., among.even[:, None], among.odd[None, :]]
-    apart = squares[..., among.even, None] + squares[..., None, among.odd] - 2 * inner
+    distance = squares[..., among.even, None] + squares[..., None, among.odd] - 2 * inner
     along_p = (along[..., among.even, None] - along[..., None, among.odd]) ** 2
-    return apart - _ratio(along_p, length[..., None, None])
+    return distance - _ratio(along_p, length[..., None, None])
 
 
 def score(grams: Array, among: Pairings) -> Scores:
-    """Score Gram matrices [..., S, S] under the best of the pairings, chosen for each anew."""
+    """Score Gram matrices [..., S, S], each under its best pairing."""
     pairs = len(among.even)
     column = np.empty(2 * pairs, dtype=np.int64)
     column[among.odd] = np.arange(pairs)
@@ -204,8 +204,8 @@ def shape(grams: Array, among: Pairings, chosen: int) -> ShapeStatistics:
 def assignment(costs: Array) -> NDArray[np.int64]:
     """The column for each row of a square matrix with the smallest sum of costs: [K].
 
-    The Hungarian method, K³: rows are added one by one, each along a shortest augmenting path,
-    with a potential for every row and column that keeps the reduced costs from being negative.
+    The Hungarian method, K³: rows are added one by one along a shortest augmenting path; potentials
+    of rows and columns keep the reduced costs non-negative.
     """
     size = len(costs)
     row_of = np.full(size + 1, -1)  # column -> its row; column `size` holds the row being added
@@ -226,15 +226,15 @@ def assignment(costs: Array) -> NDArray[np.int64]:
             rows[row_of[used]] += step
             columns[used] -= step
             shortest[~used[:size]] -= step
-        while here != size:  # turn the path around
+        while here != size:  # augment along the path
             row_of[here] = row_of[came_from[here]]
             here = int(came_from[here])
     return np.argsort(row_of[:size])
 
 
 def _spokes(grams: Array, among: Pairings, chosen: NDArray[np.int64]) -> Array:
-    """Inner products of the spokes, each the mean of its pair's two states (the centroid is the
-    origin), under each chosen pairing: [..., K, K]."""
+    """Inner products of the spokes under each chosen pairing [..., K, K]; a spoke is the mean of
+    the two states of its pair, relative to the centroid."""
     partners = among.partners[chosen]  # [..., K]
     even = np.broadcast_to(among.even, partners.shape)
 
@@ -262,6 +262,6 @@ def _distances(grams: Array, a: NDArray[np.int64], b: NDArray[np.int64]) -> Arra
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
-    """0 where there is nothing to take a share of."""
+    """0 where the denominator is 0."""
     safe = np.where(denominator > 0, denominator, 1.0)
     return np.where(denominator > 0, numerator / safe, 0.0)

@@ -1,12 +1,12 @@
-"""What the probing lens looks at: targets, sequences, places in them, and the features there.
+"""The data of the probing lens: targets, sequences, positions in them, and features.
 
-Held-out and training sequences share no prefix as long as the shortest length that is probed. With
-only 6^5 different prefixes of length 5, a split by whole sequences would show almost every one of
-them to both sides, and a probe with many features could remember the answers.
+Held-out and training sequences share no prefix of the shortest probed length. There are only 6^5
+prefixes of length 5, so a split by whole sequences would put almost all of them on both sides, and
+a probe with many features could memorize the answers.
 
-Cost: the residual stream of as many places at a time as fit into a third of the free memory; if
-not all do, the sequences are run again for the rest.
-Caveat: the places of position "any" are as short as one action; those prefixes are on both sides.
+Cost: the residual stream of as many places at a time as fit into a third of the free memory; if not
+all fit, the sequences are run again for the rest.
+Caveat: the places of position "any" include single actions; those prefixes are on both sides.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
 FEWEST = 40
-"""Rows that a subset must have, and sequences that there must be at all."""
+"""The fewest rows of a subset, and the fewest sequences in total."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Something to read; `map` [order] takes a state to its class."""
+    """A probe target; `map` [order] takes a state to its class."""
 
     name: str
     classes: int
@@ -48,8 +48,8 @@ class Data:
     """The sequences, training ones first.
 
     Attributes:
-        actions, states: [N, T] on the model's device.
-        train: how many of them are for training, a multiple of `subsets`.
+        actions, states: [N, T] on the device of the model.
+        train: number of training sequences, a multiple of `subsets`.
     """
 
     actions: Tensor
@@ -64,11 +64,11 @@ class Data:
 
 @dataclass(frozen=True)
 class Place:
-    """Where probes look: right after action number at[i] of sequence i.
+    """The position of a probe: after action at[i] of sequence i.
 
     Attributes:
         position: "last" or "any".
-        length: how many actions have been read there; for "any", at most.
+        length: number of actions up to there; for "any", the maximum.
         at: [N], counted from 0.
     """
 
@@ -79,7 +79,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Part:
-    """Tells of the progress of a part of the work as progress of the whole."""
+    """Reports progress of a part of the work as progress of the whole."""
 
     progress: Progress
     begin: float
@@ -90,13 +90,13 @@ class Part:
 
 
 def choose_targets(task: WordProblem, names: tuple[str, ...] | None) -> list[Target]:
-    """By name; None for the state and, where there is one, parity."""
+    """Targets by name; by default the state and, if there is one, parity."""
     if names is None:
-        # of two elements parity forgets nothing; and quotients() may refuse a large group
+        # for two elements parity equals the state; quotients() may refuse a large group
         has_parity = task.group.parity is not None and task.group.order > 2
         names = ("state", "parity") if has_parity else ("state",)
     if not names:
-        raise StatetraceError("no targets were given; use 'state' or the name of a quotient")
+        raise StatetraceError("targets is empty; use 'state' or the name of a quotient")
     found: dict[str, Target] = {}
     for name in names:
         if name == "state":
@@ -112,12 +112,12 @@ def choose_targets(task: WordProblem, names: tuple[str, ...] | None) -> list[Tar
 def choose_sequences(
     model: Any, task: WordProblem, train: int, test: int, subsets: int, shortest: int, seed: int
 ) -> tuple[Data, list[str]]:
-    """Draw and split; the sentences tell where there were fewer than asked for."""
-    drawn = task.draw(int(1.02 * (train + test)) + 1, seed)  # more: the cut is not exact
+    """Draw and split sequences; returns notes if there are fewer than requested."""
+    drawn = task.draw(int(1.02 * (train + test)) + 1, seed)  # more, because the split is not exact
     if len(drawn) < FEWEST:
         raise StatetraceError(
-            f"there are only {len(drawn)} sequences of length {task.length} over "
-            f"{task.group.name} to probe with, and {FEWEST} are needed; use longer sequences"
+            f"{task.group.name} has only {len(drawn)} sequences of length {task.length}, and "
+            f"probes need {FEWEST}; use a longer length"
         )
     order, cut = split_by_prefix(drawn, shortest, test / (train + test), seed)
     held_out, rest = order[:cut][:test], order[cut:][:train]
@@ -132,8 +132,8 @@ def choose_sequences(
         )
     if parts < subsets:
         notes.append(
-            f"the standard deviations are over {parts} subsets instead of {subsets}: "
-            f"{len(rest)} training sequences make no more of at least {FEWEST}"
+            f"standard deviations are over {parts} subsets instead of {subsets}: {len(rest)} "
+            f"training sequences are too few for more subsets of {FEWEST}"
         )
     rows = np.concatenate([rest, held_out])
     actions, states = (
@@ -146,17 +146,17 @@ def choose_sequences(
 def split_by_prefix(
     drawn: Sequences, shortest: int, share: float, seed: int
 ) -> tuple[np.ndarray, int]:
-    """A random order of the rows, and where to cut it so that about `share` of them come before
+    """A random order of the rows, and where to split it so that about `share` of them come first
     and no prefix of the shortest length is on both sides."""
     rng = np.random.default_rng([seed, len(drawn)])
     _, prefix = np.unique(drawn.actions[:, :shortest], axis=0, return_inverse=True)
     prefix = prefix.ravel()
     rank = rng.permutation(int(prefix.max()) + 1)[prefix]
     order = np.argsort(rank, kind="stable")
-    starts = np.flatnonzero(np.diff(rank[order])) + 1  # where another prefix begins
+    starts = np.flatnonzero(np.diff(rank[order])) + 1  # where the prefix changes
     if not len(starts):
         raise StatetraceError(
-            f"all sequences begin with the same {shortest} actions; they cannot be split into "
+            f"all sequences begin with the same {shortest} actions and cannot be split into "
             "training and held-out ones"
         )
     cut = int(starts[np.abs(starts - share * len(drawn)).argmin()])
@@ -174,35 +174,35 @@ def choose_places(data: Data, lengths: tuple[int, ...], seed: int) -> list[Place
 def features(
     model: Any, task: WordProblem, data: Data, places: list[Place], progress: Progress
 ) -> Iterator[tuple[Place, Tensor, Tensor]]:
-    """Each place with the standardised residual stream there: training sequences [L + 1, N, D],
-    held-out ones [L + 1, M, D]. Running the model counts as half of the work, what the caller does
-    with each place as the other."""
+    """Each place with its standardized residual stream: training sequences [L + 1, N, D], held-out
+    ones [L + 1, M, D]. Progress counts the forward passes as half of the work and the use of each
+    place as the other half."""
     tokens = task.encode(data.actions)
     each = bytes_needed(model, len(tokens), 1)
     together = max(1, free_bytes(tokens.device) // 3 // each)
     for start in range(0, len(places), together):
-        some = places[start : start + together]
-        actions = torch.stack([place.at for place in some], dim=1)  # [N, k]
+        batch = places[start : start + together]
+        actions = torch.stack([place.at for place in batch], dim=1)  # [N, k]
         at = task.vocabulary.tokens(1) - 1 + task.vocabulary.stride * actions
         begin, middle, end = (
-            (start + share * len(some)) / len(places) for share in (0.0, 0.5, 1.0)
+            (start + share * len(batch)) / len(places) for share in (0.0, 0.5, 1.0)
         )
         running, fitting = Part(progress, begin, middle), Part(progress, middle, end)
         train = residuals(model, tokens[: data.train], at[: data.train], done=running)
         test = residuals(model, tokens[data.train :], at[data.train :])
-        for i, place in enumerate(some):
+        for i, place in enumerate(batch):
             pair = [train[:, :, i], test[:, :, i]]
             if train.dtype.itemsize < 4:
                 pair = [part.float() for part in pair]
             standardise(*pair)
             yield place, pair[0], pair[1]
-            fitting((i + 1) / len(some))
-        del train, test, pair  # before the next are made
+            fitting((i + 1) / len(batch))
+        del train, test, pair  # before the next batch
 
 
 def untrained_twin(model: Any, seed: int) -> Any:
-    """A model of the same class and configuration with fresh weights, on the same device; the same
-    seed gives the same weights, and no global random state is touched."""
+    """A model of the same class and configuration with random weights, on the same device;
+    deterministic in `seed`, and without effect on the global random state."""
     if isinstance(model, HiddenPadding):
         return model.around(untrained_twin(model.inner, seed))
     parameter = next(model.parameters())

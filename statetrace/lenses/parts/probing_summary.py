@@ -1,4 +1,4 @@
-"""The table of the probing lens made small: grids over layers and lengths, curves, first layers."""
+"""Summaries of the probing table: grids over layers and lengths, curves, first layers."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Row = dict[str, Any]
 def by_length(rows: Sequence[Row], lengths: tuple[int, ...]) -> dict[str, np.ndarray]:
     """ "target/control/metric" -> means [layers, lengths] at the last token, and the lengths."""
     layers = 1 + max(row["layer"] for row in rows)
-    found: dict[str, np.ndarray] = {"lengths": np.asarray(lengths)}
+    grids: dict[str, np.ndarray] = {"lengths": np.asarray(lengths)}
     for row in rows:
         if row["position"] == "last":
             name = f"{row['target']}/{row['control']}/{row['metric']}"
-            grid = found.setdefault(name, np.full((layers, len(lengths)), np.nan))
+            grid = grids.setdefault(name, np.full((layers, len(lengths)), np.nan))
             grid[row["layer"], lengths.index(row["length"])] = row["mean"]
-    return found
+    return grids
 
 
 def summary(rows: Sequence[Row], lengths: tuple[int, ...], threshold: float) -> dict[str, Any]:
-    """What a verdict looks at.
+    """The summary of the lens.
 
-    curves: control -> target -> metric -> position -> its mean at each layer, at the whole length.
-    first_layer: target -> position -> the first layer with accuracy of at least the threshold.
-    reach: target -> for each layer the longest length whose last token reaches the threshold there,
-        together with all shorter lengths that were probed; 0 for none.
+    curves: control -> target -> metric -> position -> the mean at each layer, at the full length.
+    first_layer: target -> position -> the first layer with accuracy at or above the threshold.
+    reach: target -> for each layer the longest length that reaches the threshold, together with all
+        shorter probed lengths; 0 for none.
     """
     curves: dict[str, dict[str, dict[str, dict[str, list[float]]]]] = {}
-    for row in rows:  # layers come in order
+    for row in rows:  # in the order of layers
         if row["length"] == lengths[-1]:
             by_metric = curves.setdefault(row["control"], {}).setdefault(row["target"], {})
             by_position = by_metric.setdefault(row["metric"], {})
@@ -60,9 +60,9 @@ def _first(curve: Sequence[float], threshold: float) -> int | None:
 
 
 def _reach(grid: np.ndarray, lengths: tuple[int, ...], threshold: float) -> list[int]:
-    found = []
+    reach = []
     for accuracies in grid:
         below = np.flatnonzero(accuracies < threshold)
         count = int(below[0]) if len(below) else len(lengths)
-        found.append(lengths[count - 1] if count else 0)
-    return found
+        reach.append(lengths[count - 1] if count else 0)
+    return reach

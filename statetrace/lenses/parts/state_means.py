@@ -1,12 +1,12 @@
-"""Points labelled by the state they stand for: means, spread, axes, and what a partition explains.
+"""Statistics of points labelled by states: means, spread, axes, and variance explained.
 
-The arrays behind the geometry lens, without a model in sight: `points` [n, D] are activations and
-`states` [n] the state each one stands for.
+The computations of the geometry lens, independent of models: `points` [n, D] are activations and
+`states` [n] their states.
 
-Cost: `permuted_grams` adds up all n * D numbers once for each permutation, on the device it is
-given; everything else is a pass over the points, and one eigendecomposition [D, D].
-Caveat: a mean over few points carries noise, which looks like structure in every measure here;
-compare with the permuted labels or the null column beside the number.
+Cost: `permuted_grams` sums all n * D numbers once per permutation, on the given device; the rest is
+a pass over the points and one eigendecomposition [D, D].
+Caveat: a mean over few points is noisy, which looks like structure in every measure here; compare
+with the permuted labels or the null column.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _NUMBERS_AT_ONCE = 2**20  # entries of the Gram matrices of one chunk
 
 @dataclass(frozen=True)
 class StateMeans:
-    """S states, of which some may never have been visited.
+    """The means of S states, some of which may not be visited.
 
     Attributes:
-        means: [S, D], NaN for a state that was never visited.
+        means: [S, D], NaN for an unvisited state.
         counts: [S], points per state.
-        within: [S], mean squared distance of a state's points from their mean, NaN likewise.
-        visited: [V], the states that were.
+        within: [S], mean squared distance of the points of a state from their mean, or NaN.
+        visited: [V], the visited states.
     """
 
     means: Array
@@ -48,14 +48,14 @@ class StateMeans:
     @property
     def between(self) -> float:
         """Squared distances of the means from the grand mean, each point counted once."""
-        there = self.means[self.visited]
+        means = self.means[self.visited]
         counts = self.counts[self.visited][:, None]
-        grand = (counts * there).sum(axis=0) / counts.sum()
-        return float((counts * (there - grand) ** 2).sum())
+        grand = (counts * means).sum(axis=0) / counts.sum()
+        return float((counts * (means - grand) ** 2).sum())
 
     @property
     def between_share(self) -> float:
-        """Of the variance of the points, the share that lies between the states."""
+        """The share of the variance of the points that is between states."""
         inside = float((self.counts * np.nan_to_num(self.within)).sum())
         total = self.between + inside
         return self.between / total if total > 0 else float("nan")
@@ -64,7 +64,7 @@ class StateMeans:
 def state_means(points: Array, states: Labels, order: int) -> StateMeans:
     counts = np.bincount(states, minlength=order)
     sums = _sums(points, states, order)
-    with np.errstate(invalid="ignore"):  # 0/0 is the NaN that is promised
+    with np.errstate(invalid="ignore"):  # 0/0 gives the NaN of unvisited states
         means = sums / counts[:, None]
         squares = ((points - means[states]) ** 2).sum(axis=1)
         within = np.bincount(states, squares, order) / counts
@@ -79,11 +79,11 @@ def permuted_grams(
     device: torch.device | str = "cpu",
     among: Labels | None = None,
 ) -> Iterator[tuple[Array, Array]]:
-    """The state means after the labels were dealt out to the points at random, chunk by chunk:
-    Gram matrices about the centroid [chunk, V, V] and `StateMeans.between` [chunk].
+    """The state means under permuted labels, chunk by chunk: Gram matrices about the centroid
+    [chunk, V, V] and `StateMeans.between` [chunk].
 
-    `states` [n] are 0..V-1, each there at least once. With `among` [n], such as the parity of the
-    point's own state, labels are only exchanged among points that have it in common.
+    `states` [n] are 0..V-1, each at least once. With `among` [n], such as the parity of the state,
+    labels are permuted only among points with the same value.
     """
     counts = np.bincount(states)
     n, visited = len(states), len(counts)
@@ -91,13 +91,13 @@ def permuted_grams(
     centred = points - points.mean(axis=0, dtype=np.float64)
     on_device = torch.as_tensor(centred.astype(np.float32), device=device)  # [n, D]
     kinds = np.zeros(n, dtype=np.int64) if among is None else among.astype(np.int64)
-    every = _dealt(states.astype(np.int64).tobytes(), kinds.tobytes(), permutations, seed)
+    permuted = _permutations(states.astype(np.int64).tobytes(), kinds.tobytes(), permutations, seed)
     for start in range(0, permutations, chunk):
-        dealt = every[start : start + chunk]  # which point takes the place of the i-th by state
-        size = len(dealt)
+        order = permuted[start : start + chunk]  # points in the order of their new states
+        size = len(order)
         firsts = np.cumsum(np.tile(counts, size)) - np.tile(counts, size)
         means = embedding_bag(
-            torch.as_tensor(dealt.ravel().astype(np.int64), device=device),
+            torch.as_tensor(order.ravel().astype(np.int64), device=device),
             on_device,
             torch.as_tensor(firsts, device=device),
             mode="mean",
@@ -107,22 +107,22 @@ def permuted_grams(
         yield (means @ means.mT).double().cpu().numpy(), squares @ counts
 
 
-@lru_cache(maxsize=4)  # every layer asks for the same ones, and dealing takes longer than the rest
-def _dealt(states: bytes, kinds: bytes, permutations: int, seed: int) -> NDArray[np.int32]:
-    """[permutations, n]: points by state, then exchanged among those of one kind."""
+@lru_cache(maxsize=4)  # all layers share them, and they take longer than the rest
+def _permutations(states: bytes, kinds: bytes, permutations: int, seed: int) -> NDArray[np.int32]:
+    """[permutations, n]: the points by state, permuted among those of one kind."""
     by_state = np.argsort(np.frombuffer(states, dtype=np.int64), kind="stable")
     kind_of = np.frombuffer(kinds, dtype=np.int64)[by_state]
     rng = np.random.default_rng([seed, 1])
-    dealt = np.empty((permutations, len(by_state)), dtype=np.int32)
+    permuted = np.empty((permutations, len(by_state)), dtype=np.int32)
     for kind in np.unique(kind_of):
         place = np.flatnonzero(kind_of == kind)
-        dealt[:, place] = rng.permuted(np.tile(by_state[place], (permutations, 1)), axis=1)
-    dealt.setflags(write=False)
-    return dealt
+        permuted[:, place] = rng.permuted(np.tile(by_state[place], (permutations, 1)), axis=1)
+    permuted.setflags(write=False)
+    return permuted
 
 
 def share_explained(means: Array, classes: Labels) -> float:
-    """Of the variance between vectors [V, D], the share that lies between the classes [V]."""
+    """The share of the variance between vectors [V, D] that is between the classes [V]."""
     centred = means - means.mean(axis=0)
     total = float((centred**2).sum())
     sizes = np.bincount(classes)
@@ -140,9 +140,9 @@ def class_distances(means: Array, classes: Labels, count: int) -> Array:
 
 
 def arrangements(group: Group) -> dict[str, Labels]:
-    """For a group of permutations (S_n from S3, A_n from A4 on) the ways to look at one thing of a
-    state: "object k", the place where object k is, and "position k", the object at place k; each
-    [order] with values 0..n-1. Empty for other groups."""
+    """For a group of permutations (S_n from S3, A_n from A4 on) "object k", the position of object
+    k, and "position k", the object at position k; each [order] with values 0..n-1. Empty for other
+    groups."""
     rest = group.labels[group.identity]
     digits = sorted(rest)
     permutations = all(sorted(label) == digits for label in group.labels)
@@ -151,8 +151,8 @@ def arrangements(group: Group) -> dict[str, Labels]:
     objects = list(range(len(rest)))
     held = np.array([arrange(label, objects, group.notation) for label in group.labels])
     where = np.argsort(held, axis=1)  # [order, object] -> position
-    found = {f"object {k + 1}": where[:, k] for k in objects}
-    return found | {f"position {k + 1}": held[:, k] for k in objects}
+    by_object = {f"object {k + 1}": where[:, k] for k in objects}
+    return by_object | {f"position {k + 1}": held[:, k] for k in objects}
 
 
 def principal_axes(
@@ -169,7 +169,7 @@ def principal_axes(
 
 
 def parity_axes(means: Array, parity: Labels) -> Array:
-    """The paper's view of the prism: the parity direction, and the two principal axes of the state
+    """The axes of the paper's prism: the parity direction, and the two principal axes of the state
     means [V, D] in its orthogonal complement: [3, D]."""
     direction = means[parity == 1].mean(axis=0) - means[parity == 0].mean(axis=0)
     length = np.linalg.norm(direction)
@@ -182,13 +182,13 @@ def parity_axes(means: Array, parity: Labels) -> Array:
 
 @dataclass(frozen=True)
 class Separation:
-    """How far classes are apart in the points, judged on points that were not used to find the
-    class means; NaN where a class is missing from one half of the points.
+    """The separation of classes, measured on points that were not used for the class means; NaN if
+    a class is missing from one half of the points.
 
     Attributes:
-        accuracy: share of points nearest to the mean of their own class.
-        d_prime: for two classes, the distance of the means along the line through them in
-            standard deviations within a class; NaN for more.
+        accuracy: share of points nearest to the mean of their class.
+        d_prime: for two classes, the distance of the means in standard deviations within a class,
+            along the line through them; NaN for more classes.
     """
 
     accuracy: float
@@ -204,29 +204,29 @@ def separation(points: Array, classes: Labels, count: int) -> Separation:
         with np.errstate(invalid="ignore"):
             centres = _sums(points[fitted], classes[fitted], count) / counts[:, None]  # [count, D]
         middle = centres.mean(axis=0)
-        seen, truth = points[tested] - middle, classes[tested]
+        held_out, truth = points[tested] - middle, classes[tested]
         centres = centres - middle
-        nearest = (seen @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
+        nearest = (held_out @ centres.T - (centres**2).sum(axis=1) / 2).argmax(axis=1)
         accuracy.append((nearest == truth).mean() if np.isfinite(centres).all() else np.nan)
         if count == 2:
-            along = seen @ (centres[1] - centres[0])
+            along = held_out @ (centres[1] - centres[0])
             sides = [along[truth == k] for k in (0, 1)]
             spread = np.sqrt(np.mean([side.var() if len(side) else np.nan for side in sides]))
-            apart = np.diff([side.mean() if len(side) else np.nan for side in sides])[0]
-            d_prime.append(apart / spread if spread > 0 else np.nan)
+            distance = np.diff([side.mean() if len(side) else np.nan for side in sides])[0]
+            d_prime.append(distance / spread if spread > 0 else np.nan)
     return Separation(float(np.mean(accuracy)), float(np.mean(d_prime)) if d_prime else np.nan)
 
 
 def _sums(points: Array, classes: Labels, count: int) -> Array:
     """Sums over the points [n, D] of each class: [count, D] in float64."""
     by_class = np.argsort(classes, kind="stable")
-    there, starts = np.unique(classes[by_class], return_index=True)
+    present, starts = np.unique(classes[by_class], return_index=True)
     sums = np.zeros((count, points.shape[1]))
-    sums[there] = np.add.reduceat(points[by_class], starts, axis=0, dtype=np.float64)
+    sums[present] = np.add.reduceat(points[by_class], starts, axis=0, dtype=np.float64)
     return sums
 
 
 def _signed(axes: Array) -> Array:
-    """Axes have no sign of their own; make the largest entry of each positive."""
+    """Fix the sign of axes: the largest entry of each is positive."""
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=1)[:, None], axis=1)
     return axes * np.where(largest < 0, -1.0, 1.0)
