@@ -15,7 +15,7 @@ from pathlib import Path
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group, check_stored, group, store_group, stored_group
+from statetrace.groups import Group, check_stored, group, stored_group
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
@@ -76,7 +76,6 @@ def train(
                 "choose another --out"
             )
         with run.lock():
-            store_group(run.path, states)
             return _train(plan, run, callback, began)
 
 
