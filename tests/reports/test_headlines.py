@@ -65,7 +65,6 @@ def test_generalization_reports_accuracy_and_cutoffs(cutoffs, expected):
         ("attention", {}),
         ("geometry", {"states_visited": 59}),
         ("dynamics", {"evaluations": 1}),
-        ("a lens of a plug-in", {"anything": 1}),
     ],
 )
 def test_results_without_main_numbers_have_no_headline(lens, summary):
