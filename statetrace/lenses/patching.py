@@ -173,12 +173,12 @@ def _table(grid: Grid, split: str, metric: str, values: np.ndarray) -> dict[str,
 
 
 def _notes(summary: dict[str, Any]) -> tuple[str, ...]:
-    excluded, wanted, length = (summary[k] for k in ("pairs_left_out", "pairs_asked", "length"))
+    excluded, requested, length = (summary[k] for k in ("pairs_left_out", "pairs_asked", "length"))
     drawn = summary["pairs"] + excluded
     notes = []
-    if drawn < wanted:
+    if drawn < requested:
         notes.append(
-            f"{drawn} pairs instead of {wanted}: there are no more sequences of length {length}; "
+            f"{drawn} pairs instead of {requested}: there are no more sequences of length {length}; "
             "use a longer length"
         )
     if excluded:
