@@ -63,7 +63,7 @@ def test_a_damaged_model_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(zoo, "_folder", lambda: copy)
     weights = copy / NAMES[0] / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\0")
-    with pytest.raises(StatetraceError, match="is damaged: its checksum begins with"):
+    with pytest.raises(StatetraceError, match=r"is damaged \(checksum"):
         zoo.checkpoint(NAMES[0])
     weights.unlink()
     with pytest.raises(StatetraceError, match="is missing"):
@@ -71,7 +71,7 @@ def test_a_damaged_model_is_noticed(tmp_path, monkeypatch):
 
 
 def test_an_unknown_name_is_quoted():
-    with pytest.raises(StatetraceError, match=r"no model 's4': there are s3-associative"):
+    with pytest.raises(StatetraceError, match=r"no model 's4'; use one of s3-associative"):
         zoo.checkpoint("s4")
 
 

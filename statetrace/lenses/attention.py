@@ -51,9 +51,9 @@ def attention(
     last = task.length if spec.last is None else spec.last
     settings = dataclasses.asdict(spec) | {"last": last}
     check_fits(model, task, last)
-    wanted = max(spec.examples, spec.ablation_examples if spec.ablation_sizes else 0)
-    sequences = task.draw(wanted, spec.seed, last)
-    notes = too_few(len(sequences), wanted, last)
+    requested = max(spec.examples, spec.ablation_examples if spec.ablation_sizes else 0)
+    sequences = task.draw(requested, spec.seed, last)
+    notes = too_few(len(sequences), requested, last)
     table = AttentionTable()
     with evaluating(model):
         example = maps_or_reason(model, task, sequences.actions[:1])

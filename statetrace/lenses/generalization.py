@@ -109,14 +109,14 @@ def _longest(model: Any, task: WordProblem, spec: GeneralizationSpec) -> tuple[i
     if spec.longest is not None:
         check_fits(model, task, spec.longest)
         return spec.longest, []
-    wanted = 2 * task.length
+    requested = 2 * task.length
     readable = _readable(model, task)
-    most = wanted if readable is None else readable
+    most = requested if readable is None else readable
     check_fits(model, task, min(task.length, max(most, 1)))
-    if most < wanted:
+    if most < requested:
         positions = anatomy(model).max_length
         return most, [f"measured up to length {most}: the model has {positions} positions"]
-    return wanted, []
+    return requested, []
 
 
 def _readable(model: Any, task: WordProblem) -> int | None:

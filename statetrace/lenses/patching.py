@@ -173,13 +173,13 @@ def _table(grid: Grid, split: str, metric: str, values: np.ndarray) -> dict[str,
 
 
 def _notes(summary: dict[str, Any]) -> tuple[str, ...]:
-    excluded, wanted, length = (summary[k] for k in ("pairs_left_out", "pairs_asked", "length"))
+    excluded, requested, length = (summary[k] for k in ("pairs_left_out", "pairs_asked", "length"))
     drawn = summary["pairs"] + excluded
     notes = []
-    if drawn < wanted:
+    if drawn < requested:
         notes.append(
-            f"{drawn} pairs instead of {wanted}: there are no more sequences of length {length}; "
-            "use a longer length"
+            f"{drawn} pairs instead of {requested}: length {length} has no more sequences; use a "
+            "longer one"
         )
     if excluded:
         notes.append(

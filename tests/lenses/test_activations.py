@@ -101,9 +101,9 @@ def test_nothing_is_left_behind_after_an_exception() -> None:
     [
         (tokens(2, 5), [5], "no position 5 in 5 tokens; use 0 to 4"),
         (tokens(2, 5), [-1], "no position -1"),
-        (tokens(2, 5), torch.zeros(3, 1), r"shape \(3, 1\) do not go with 2 sequences"),
+        (tokens(2, 5), torch.zeros(3, 1), r"shape \(3, 1\) do not match 2 sequences"),
         (tokens(2, 5), [], r"shape \(2, 0\)"),
-        (tokens(2, 65), [64], "65 tokens were given, but the model has 64 positions"),
+        (tokens(2, 65), [64], "65 tokens exceed the 64 positions"),
         (tokens(2, 5) + 7, [0], "is not among the 7 tokens"),
     ],
 )

@@ -157,7 +157,7 @@ def test_scores_by_chance_are_those_of_other_actions(gpt2, monkeypatch):
     assert chance.summary["top_score_by_chance"] == pytest.approx(max(by_chance))
     assert np.array_equal(chance.arrays["scores"], gpt2.arrays["scores"])
     best = chance.summary["top_heads"][0]["score"]
-    stands_out = not any("no head stands out" in note for note in chance.notes)
+    stands_out = not any("no parity head" in note for note in chance.notes)
     assert stands_out == (best > max(by_chance))
 
 
@@ -191,7 +191,7 @@ def test_a_model_without_attention_says_so(tmp_path):
     )
     result = attention(transformers.MambaForCausalLM(config).eval(), TASK, SMALL)
     assert result.table().num_rows == 0
-    assert "no attention" in result.notes[0]
+    assert "do not have attention" in result.notes[0]
     result.save(tmp_path)
     assert LensResult.load(tmp_path, "attention").table().num_rows == 0
 

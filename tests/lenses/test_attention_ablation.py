@@ -187,6 +187,6 @@ def test_ablations_are_what_taking_out_the_heads_by_hand_gives():
                 runs.append(correct(model, TASK, SEQUENCES, PARITY))
         for what in ("state", "parity"):
             expected = np.mean([run[what] for run in runs], axis=0)
-            assert (one.right[what] != expected).mean() < 0.01  # batches differ in rounding
+            assert (one.correct[what] != expected).mean() < 0.01  # batches differ in rounding
     assert set(found[0].sets[0]) == {ranked[0]}
     assert hooks_in(model) == 0

@@ -96,6 +96,6 @@ def test_change_points_of_broken_lines(breaks):
 def test_too_little_to_see(tmp_path):
     run = Run(tmp_path)
     run.write_info({"format": 1})
-    assert "needs at least two" in look(run).notes[0]
+    assert "needs two or more" in look(run).notes[0]
     with pytest.raises(StatetraceError, match="holds no run"):
         look(Run(tmp_path / "nowhere"))

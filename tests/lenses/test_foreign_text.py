@@ -178,12 +178,12 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, words, about):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--paraphrases", 2], "--paraphrases 2 is for --form text"),
+        (["--paraphrases", 2], "paraphrases 2 is for form 'text'"),
         (["--form", "speech"], "form 'speech' is unknown; use one of tokens, text"),
         (["--form", "text", "--phrases", "gone.json"], "phrases 'gone.json' cannot be read"),
         (
             ["--form", "text", "--phrases", "a.json", "--paraphrases", 2],
-            "--phrases 'a.json' contradicts --paraphrases 2",
+            "phrases 'a.json' contradicts paraphrases 2",
         ),
         (["--form", "text"], "has no tokenizer.json"),
     ],

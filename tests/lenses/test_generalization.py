@@ -101,7 +101,7 @@ def test_positions_limit_the_length():
     result = generalization(tiny(task, 8), task, spec)
     assert result.summary["longest"] == 1023
     assert "1024 positions" in result.notes[0]
-    with pytest.raises(StatetraceError, match=r"length 2000 needs 2001.*at most length 1023"):
+    with pytest.raises(StatetraceError, match=r"length 2000 needs 2001.*use length 1023 at most"):
         generalization(tiny(task, 8), task, GeneralizationSpec(longest=2000))
 
 
@@ -113,7 +113,7 @@ def test_fewer_sequences_than_asked_for():
 
 
 def test_a_vocabulary_that_does_not_hold_the_actions():
-    with pytest.raises(StatetraceError, match=r"knows 7 tokens, but S4 uses token ids up to 24"):
+    with pytest.raises(StatetraceError, match=r"has 7 tokens, but S4 uses token ids up to 24"):
         generalization(tiny(word_problem("S3", 4)), word_problem("S4", 4))
 
 

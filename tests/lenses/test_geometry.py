@@ -14,7 +14,7 @@ from statetrace.interventions import Site, capture
 from statetrace.lenses.geometry import GeometrySpec, geometry
 from statetrace.lenses.parts import state_means as sm
 from statetrace.lenses.parts.geometry_rows import Rows
-from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, look_at_layer
+from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, measure_layer
 from statetrace.lenses.parts.prism import pairings
 from statetrace.lenses.result import LensResult
 from statetrace.models import ModelSpec, build
@@ -39,7 +39,7 @@ def look(
         **settings,
     )
     rows = Rows()
-    found = look_at_layer(points, 3, setting, rows)
+    found = measure_layer(points, 3, setting, rows)
     table = [dict(zip(rows.columns, row, strict=True)) for row in zip(*rows.columns.values())]  # noqa: B905
     assert all(row["layer"] == 3 for row in table)
     by_name = {(row["measure"], row["name"]): row for row in table}

@@ -215,7 +215,7 @@ def test_pairs_with_equal_answers_are_left_out_and_counted():
     assert not any("left out" in note for note in found.notes)
     found = patching(model, task, PatchingSpec(pairs=50, grids=(PAPER[0],), corrupt_at=1))
     assert (found.summary["pairs"], found.summary["pairs_left_out"]) == (0, 50)
-    assert any("50 of 50 pairs were left out" in note for note in found.notes)
+    assert any("50 of 50 pairs were excluded" in note for note in found.notes)
 
 
 def test_some_pairs_left_out_leave_the_others_alone(task):
@@ -245,7 +245,7 @@ def test_a_model_that_always_says_the_same_still_runs():
     assert set(found.columns["n"]) == {0}
     assert np.isnan(found.columns["mean"]).all()
     assert found.arrays[f"{PREFIX}.nld"].shape == (3, 3, 0)
-    assert any("no pairs are left in: all, same parity" in note for note in found.notes)
+    assert any("no pairs with all, same parity" in note for note in found.notes)
 
 
 def test_an_unlearned_model_is_noted_and_a_learned_one_is_not(result):
@@ -285,9 +285,9 @@ def test_progress_is_reported(model, task):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"pairs": 0}, "0 pairs are too few"),
-        ({"grids": ()}, "the grids are none: give at least one"),
-        ({"grids": PAPER[:1] * 2}, "none twice"),
+        ({"pairs": 0}, "pairs 0 is too small"),
+        ({"grids": ()}, "grids '' are invalid"),
+        ({"grids": PAPER[:1] * 2}, "use one or more different grids"),
     ],
 )
 def test_nonsense_is_refused(fields, message):
@@ -299,7 +299,7 @@ def test_nonsense_is_refused(fields, message):
     ("fields", "message"),
     [
         ({"length": 2000}, "length 2000 needs 2001 positions, but the model has 1024"),
-        ({"corrupt_at": 6}, "corrupt_at 6 is outside the sequence: use 0 to 5"),
+        ({"corrupt_at": 6}, "corrupt_at 6 is outside the sequence; use 0 to 5"),
         ({"length": 1}, "1 actions are too few for a suffix"),
         ({"grids": (GridSpec(rows=(Site("resid", 9),)),)}, "no site 'resid 9'"),
         ({"quotients": ("Z7",)}, "S3 has no quotient 'Z7'"),

@@ -249,12 +249,12 @@ def test_standardise_equals_scikit_learn_and_silences_constants() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"C": 0.0}, "C = 0.0"),
-        ({"subsets": 3}, "10 rows cannot be cut into 3"),
+        ({"C": 0.0}, "C 0.0 must be above 0"),
+        ({"subsets": 3}, "10 rows cannot be split into 3"),
         ({"labels": [torch.zeros(9, dtype=torch.long)]}, r"labels of shape \(9,\)"),
         ({"labels": [torch.full((10,), 5)]}, "the label 5; its 2 classes are 0 to 1"),
         ({"labels": [torch.full((10,), -1)]}, "the label -1"),
-        ({"classes": [2, 2]}, "1 targets with 2 numbers of classes"),
+        ({"classes": [2, 2]}, "1 targets have 2 numbers of classes"),
         ({"features": torch.full((1, 10, 3), torch.nan)}, "not a number"),
     ],
 )

@@ -292,7 +292,7 @@ def test_fewer_sequences_than_asked_for(task: WordProblem) -> None:
     assert found.summary["subsets"] == found.summary["train"] // 40
     assert any("instead of 2000 and 1000" in note for note in found.notes)
     assert any("subsets instead of 10" in note for note in found.notes)
-    with pytest.raises(StatetraceError, match="only 36 sequences of length 2 over S3"):
+    with pytest.raises(StatetraceError, match="S3 has only 36 sequences of length 2"):
         probing(small_model(task), task.at_length(2), spec)
 
 
@@ -342,8 +342,8 @@ def test_data_are_the_tasks_own(model: Any, task: WordProblem) -> None:
         ({"train": 0}, "train 0"),
         ({"C": 0.0}, "C 0.0"),
         ({"threshold": 1.5}, "threshold 1.5"),
-        ({"controls": ("random",)}, "unknown control 'random'"),
-        ({"targets": ()}, "no targets"),
+        ({"controls": ("random",)}, "control 'random' is unknown"),
+        ({"targets": ()}, "targets is empty"),
         ({"targets": ("Z7",)}, "Z7"),
         ({"lengths": (0,)}, "length 0 cannot be probed in sequences of length 5"),
         ({"lengths": (9,)}, "length 9 cannot be probed"),

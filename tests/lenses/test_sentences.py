@@ -88,7 +88,7 @@ def test_patching_by_token_has_the_sentences_among_its_columns(model, task):
 
 
 def test_it_is_refused_to_patch_by_anything_else():
-    with pytest.raises(StatetraceError, match="by = 'word' is unknown: use one of action, token"):
+    with pytest.raises(StatetraceError, match="by 'word' is unknown; use one of action, token"):
         PatchingSpec(by="word")
 
 

@@ -108,16 +108,16 @@ def test_smaller_and_other_groups_stay_as_they_are(tmp_path, group):
         geometry(results, coloured_by="position of object 1")
 
 
-@pytest.mark.parametrize("seen_from", ["from above", "from the side"])
-def test_angles_are_true_when_seen_straight_on(s4, seen_from):
-    scene = picture(geometry(s4, seen=seen_from).panels[0])["layout"]["scene"]
+@pytest.mark.parametrize("view", ["from above", "from the side"])
+def test_angles_are_true_when_seen_straight_on(s4, view):
+    scene = picture(geometry(s4, view=view).panels[0])["layout"]["scene"]
     assert scene["camera"]["projection"]["type"] == "orthographic"
     sides = [high - low for low, high in geometry(s4).panels[0].box]
     ratio = [scene["aspectratio"][axis] for axis in "xyz"]
     assert [r / ratio[0] for r in ratio] == pytest.approx([s / sides[0] for s in sides], rel=1e-3)
-    aslant = picture(geometry(s4).panels[0])["layout"]["scene"]
-    assert aslant["camera"]["projection"]["type"] == "perspective"
-    assert max(aslant["aspectratio"].values()) == 1
+    oblique = picture(geometry(s4).panels[0])["layout"]["scene"]
+    assert oblique["camera"]["projection"]["type"] == "perspective"
+    assert max(oblique["aspectratio"].values()) == 1
 
 
 def test_there_is_room_for_all_means_and_planes(s4):

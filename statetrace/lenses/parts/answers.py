@@ -56,11 +56,11 @@ def unlearned(accuracy: float, order: int, lengths: str) -> str | None:
     )
 
 
-def too_few(drawn: int, wanted: int, length: int) -> list[str]:
-    """A note if fewer sequences were drawn than wanted."""
-    if drawn == wanted:
+def too_few(drawn: int, requested: int, length: int) -> list[str]:
+    """A note if fewer sequences were drawn than requested."""
+    if drawn == requested:
         return []
-    return [f"{drawn} sequences of length {length} instead of {wanted}: no more were held out"]
+    return [f"{drawn} sequences of length {length} instead of {requested}: no more were held out"]
 
 
 def answers(model: Any, task: WordProblem, sequences: Sequences, batch: int = 512) -> np.ndarray:

@@ -138,10 +138,10 @@ def read_maps(
         if start >= n_trees:
             return
         maps = maps[:, : n_trees - start]
-        found = attention_trees(maps, spec.weight, spec.top_target, spec.top_source)
-        trees[start] = found.measures()
+        grown = attention_trees(maps, spec.weight, spec.top_target, spec.top_source)
+        trees[start] = grown.measures()
         for i in range(start, min(stop, n_trees, spec.tree_saved)):
-            drawings[f"tree{i}_edges"], drawings[f"tree{i}_weights"] = found.drawing(i - start)
+            drawings[f"tree{i}_edges"], drawings[f"tree{i}_weights"] = grown.drawing(i - start)
             drawings[f"tree{i}_actions"] = actions[i].astype(np.int32)
 
     whole_maps = 4 * example.numel() * task.vocabulary.stride**2

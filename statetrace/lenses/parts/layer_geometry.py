@@ -99,41 +99,41 @@ def measure_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> La
             f"some activations of layer {layer} are not finite; the model may have diverged, so "
             "analyze an earlier checkpoint"
         )
-    found = state_means(points, setting.states, setting.group.order)
-    visited, n, states = found.visited, len(points), len(found.visited)
+    averages = state_means(points, setting.states, setting.group.order)
+    visited, n, states = averages.visited, len(points), len(averages.visited)
     between, scores, pairing = _permuted(points, setting)
-    share = found.between_share
-    total = found.between / share if share > 0 else np.inf
+    share = averages.between_share
+    total = averages.between / share if share > 0 else np.inf
     p = rows.add("between_share", layer, "state", share, n, permuted=between / total)
     quotient_share, quotient_accuracy = {}, {}
     for quotient in setting.quotients:
         cosets, order = quotient.map.astype(np.int64), quotient.image.order
         dimensions = len(np.unique(cosets[visited])) - 1
-        value = share_explained(found.means[visited], cosets[visited])
+        value = share_explained(averages.means[visited], cosets[visited])
         rows.add("quotient_share", layer, quotient.name, value, states, dimensions / (states - 1))
         accuracy = separation(points, cosets[setting.states], order).accuracy
         rows.add("quotient_accuracy", layer, quotient.name, accuracy, n, 1 / order)
         quotient_share[quotient.name], quotient_accuracy[quotient.name] = value, accuracy
     if setting.parity is not None:
-        _add_parity(points, found, layer, setting, rows)
+        _add_parity(points, averages, layer, setting, rows)
     irrep_share = {}
     if setting.irreps:
-        shares = isotypic_shares(setting.group, found.means).tolist()
+        shares = isotypic_shares(setting.group, averages.means).tolist()
         for part, value in zip(setting.irreps, shares, strict=True):
             rows.add("irrep_share", layer, part.name, value, states, part.dimension / (states - 1))
             irrep_share[part.name] = value
     axes, explained = principal_axes(points, setting.components, setting.device)
     for number, value in enumerate(explained, start=1):
         rows.add("explained_variance", layer, str(number), value, n)
-    arrays = _coordinates(points, found, axes, setting)
-    arrangement_share = _add_arrangements(found, layer, setting, rows, arrays)
+    arrays = _coordinates(points, averages, axes, setting)
+    arrangement_share = _add_arrangements(averages, layer, setting, rows, arrays)
     shape = None
     if setting.among is not None:
         null = {"score": scores, "pairing": pairing}
-        shape = add_prism(found.means, layer, setting.among, setting.group, null, rows)
+        shape = add_prism(averages.means, layer, setting.among, setting.group, null, rows)
         arrays["prism_null"] = scores
     return LayerGeometry(
-        layer, found.means, found.within, share, p, explained.tolist(), quotient_share,
+        layer, averages.means, averages.within, share, p, explained.tolist(), quotient_share,
         quotient_accuracy, irrep_share, arrangement_share, shape, arrays,
     )  # fmt: skip
 
@@ -155,24 +155,26 @@ def _permuted(points: Array, setting: Setting) -> tuple[Array, Array, Array]:
     return np.concatenate(between), np.concatenate(scores), np.concatenate(pairing)
 
 
-def _add_parity(points: Array, found: StateMeans, layer: int, setting: Setting, rows: Rows) -> None:
+def _add_parity(
+    points: Array, averages: StateMeans, layer: int, setting: Setting, rows: Rows
+) -> None:
     """d_prime: between single points, on the half not used for the direction. margin: between the
     nearest states of different parity (negative if they overlap)."""
     parity = setting.parity
     assert parity is not None
     separated = separation(points, parity[setting.states], 2)
     rows.add("parity", layer, "d_prime", separated.d_prime, len(points), 0.0)
-    visited = found.visited
-    direction = parity_axes(found.means[visited], parity[visited])[0]
-    along = found.means[visited] @ direction
-    spread = np.sqrt((((points - found.means[setting.states]) @ direction) ** 2).mean())
+    visited = averages.visited
+    direction = parity_axes(averages.means[visited], parity[visited])[0]
+    along = averages.means[visited] @ direction
+    spread = np.sqrt((((points - averages.means[setting.states]) @ direction) ** 2).mean())
     if spread > 0:
         gap = along[parity[visited] == 1].min() - along[parity[visited] == 0].max()
         rows.add("parity", layer, "margin", float(gap / spread), len(visited))
 
 
 def _coordinates(
-    points: Array, found: StateMeans, axes: Array, setting: Setting
+    points: Array, averages: StateMeans, axes: Array, setting: Setting
 ) -> dict[str, Array]:
     """State means [S, .] and some points [P, .] along principal components and, with parity, along
     the parity direction and two axes of its complement."""
@@ -180,11 +182,11 @@ def _coordinates(
     some = points[: setting.points]
     views = {"pca": axes}
     if setting.parity is not None:
-        visited = found.visited
-        views["decomposition"] = parity_axes(found.means[visited], setting.parity[visited])
+        visited = averages.visited
+        views["decomposition"] = parity_axes(averages.means[visited], setting.parity[visited])
     arrays = {}
     for name, view in views.items():
-        arrays[f"{name}_means"] = (found.means - centre) @ view.T
+        arrays[f"{name}_means"] = (averages.means - centre) @ view.T
         arrays[f"{name}_points"] = (some - centre) @ view.T
         if name == "decomposition":
             arrays["decomposition_errors"] = _errors((points - centre) @ view.T, setting)
@@ -202,13 +204,13 @@ def _errors(points: Array, setting: Setting) -> Array:
 
 
 def _add_arrangements(
-    found: StateMeans, layer: int, setting: Setting, rows: Rows, arrays: dict[str, Array]
+    averages: StateMeans, layer: int, setting: Setting, rows: Rows, arrays: dict[str, Array]
 ) -> dict[str, float]:
     """The share of each arrangement, and the cluster distances of the one that explains most."""
     if not setting.arrangements:
         return {}
-    visited = found.visited
-    means = found.means[visited]
+    visited = averages.visited
+    means = averages.means[visited]
     count = len(setting.arrangements) // 2
     shares, distances = {}, {}
     for name, classes in setting.arrangements.items():

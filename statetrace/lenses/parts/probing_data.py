@@ -97,16 +97,16 @@ def choose_targets(task: WordProblem, names: tuple[str, ...] | None) -> list[Tar
         names = ("state", "parity") if has_parity else ("state",)
     if not names:
         raise StatetraceError("targets is empty; use 'state' or the name of a quotient")
-    found: dict[str, Target] = {}
+    targets: dict[str, Target] = {}
     for name in names:
         if name == "state":
             order = task.group.order
-            found[name] = Target(name, order, torch.arange(order))
+            targets[name] = Target(name, order, torch.arange(order))
             continue
         for quotient in task.quotients(None if name == "quotients" else (name,)):
             image = torch.from_numpy(quotient.map.astype(np.int64))
-            found[quotient.name] = Target(quotient.name, quotient.image.order, image)
-    return list(found.values())
+            targets[quotient.name] = Target(quotient.name, quotient.image.order, image)
+    return list(targets.values())
 
 
 def choose_sequences(

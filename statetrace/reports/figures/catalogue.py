@@ -94,7 +94,7 @@ CATALOGUE: tuple[Entry, ...] = (
         probing.probes,
         probing.layer_choices,
         {"sequences of": 2},
-        {"Accuracy and its standard deviation over training sets, by layer": probing.scatter_table},
+        {"Probe accuracy by layer": probing.scatter_table},
     ),
     Entry(
         probing.LENGTHS,

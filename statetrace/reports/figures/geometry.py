@@ -45,7 +45,7 @@ MEASURES_ABOUT = (
 )
 AXES = {"parity and clusters": "decomposition", "principal components": "pca"}
 EYES = {
-    "aslant": (1.25, 1.15, 0.7),
+    "oblique": (1.25, 1.15, 0.7),
     "from above": (0.01, 0.0, 1.5),
     "from the side": (1.5, 0.01, 0.0),
 }
@@ -62,7 +62,7 @@ def choices(results: RunResults) -> dict[str, list[str]]:
     result = results.need("geometry")
     layers = ["last", *(str(layer) for layer in result.arrays["layers"])]
     axes = [name for name, key in AXES.items() if f"{key}_means" in result.arrays]
-    options = {"along": axes, "layer": layers, "seen": list(EYES)}
+    options = {"along": axes, "layer": layers, "view": list(EYES)}
     if places.objects(result):
         parity = [BY_PARITY] if results.group.parity is not None else []
         options["coloured by"] = [places.FIRST, places.CLEAREST, *parity]
@@ -73,7 +73,7 @@ def geometry(
     results: RunResults,
     along: str = "",
     layer: str = "last",
-    seen: str = "aslant",
+    view: str = "oblique",
     coloured_by: str = "",
 ) -> Chart:
     """States at one layer, by default the last. States of S4 and larger groups are coloured by the
@@ -95,7 +95,7 @@ def geometry(
     key = f"geometry {along} {layer} {coloured_by}"  # shared by all camera positions
     if key not in results.cache:
         results.cache[key] = _panel(results, AXES[along], layers.index(layer), coloured_by)
-    panel = replace(results.cache[key], eye=EYES[seen])
+    panel = replace(results.cache[key], eye=EYES[view])
     return Chart(SPACE, f"States at layer {layer}, {along}", (panel,), SPACE_ABOUT)
 
 
