@@ -70,7 +70,9 @@ def load(
     reading = {name: value for name, value in reading.items() if value is not None}
     options = {"device": device, "on_message": on_message}
     if isinstance(source, str) and source.startswith(ZOO):
-        _refuse(reading | ({} if step is None else {"step": step}), source)
+        _refuse(reading, source)
+        if step is not None:
+            raise StatetraceError(f"'{source}' has no step {step}: it is one checkpoint")
         return _bundled(source.removeprefix(ZOO), out, **options)
     if isinstance(source, str | Path) and Run(Path(source)).exists():
         _refuse(reading | ({} if out is None else {"out": out}), str(source))

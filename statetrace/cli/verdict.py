@@ -38,7 +38,9 @@ def verdict(
         judged = model.cutoff_verdict()
     else:
         with lens_bars(transient=True) as on_progress:
-            judged = model.verdict(on_progress).to_dict()
+            model.verdict(on_progress)
+        assert model.run is not None
+        judged = json.loads((model.run.path / "verdict.json").read_text())
     if as_json:
         out.print(json.dumps(judged, indent=2), markup=False)
     else:

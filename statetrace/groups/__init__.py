@@ -3,7 +3,14 @@
 from statetrace.groups.cayley import Group, Quotient
 from statetrace.groups.construct import MAX_ORDER
 from statetrace.groups.notation import NOTATIONS, arrange
-from statetrace.groups.resolve import GroupSpec, group, group_name, store_group, stored_group
+from statetrace.groups.resolve import (
+    GroupSpec,
+    check_stored,
+    group,
+    group_name,
+    store_group,
+    stored_group,
+)
 
 __all__ = [
     "MAX_ORDER",
@@ -12,6 +19,7 @@ __all__ = [
     "GroupSpec",
     "Quotient",
     "arrange",
+    "check_stored",
     "group",
     "group_name",
     "store_group",

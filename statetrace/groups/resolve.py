@@ -82,12 +82,15 @@ def stored_group(folder: Path, spec: GroupSpec, notation: str = "moves") -> Grou
 
 def store_group(folder: Path, states: Group) -> None:
     """Write RUN/group.json, unless a built-in name says the same; refuse another group's folder."""
+    check_stored(folder, states)
+    if not is_named(states.name) or named_group(states.name, states.notation) != states:
+        states.save(folder / GROUP_FILE)
+
+
+def check_stored(folder: Path, states: Group) -> None:
+    """Refuse a folder that holds another group."""
     file = folder / GROUP_FILE
-    if is_named(states.name) and named_group(states.name, states.notation) == states:
-        return
-    if not file.is_file():
-        states.save(file)
-    elif Group.load(file) != states:
+    if file.is_file() and Group.load(file) != states:
         raise StatetraceError(
             f"'{file}' holds another group than {states.name!r} is now: use the same group, or "
             "another folder"

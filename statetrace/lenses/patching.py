@@ -178,8 +178,8 @@ def _notes(summary: dict[str, Any]) -> tuple[str, ...]:
     notes = []
     if drawn < requested:
         notes.append(
-            f"{drawn} pairs instead of {requested}: there are no more sequences of length {length}; "
-            "use a longer length"
+            f"{drawn} pairs instead of {requested}: there are no more sequences of length "
+            f"{length}; use a longer length"
         )
     if excluded:
         notes.append(

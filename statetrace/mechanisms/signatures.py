@@ -129,7 +129,7 @@ class Signature:
 
 
 def signature(
-    program: str | Program,
+    algorithm: str | Program,
     group: GroupSpec,
     length: int,
     layers: int | None = None,
@@ -146,7 +146,7 @@ def signature(
         by: the quotient that takes the place of parity in splits and probes.
     """
     of = resolve_group(group)
-    program = _program(program, of, quotient)
+    program = _program(algorithm, of, quotient)
     classes = of.parity if by is None else by.map
     if length < 2:
         raise StatetraceError(f"length {length} is too short for a signature: use 2 or more")

@@ -15,7 +15,7 @@ from pathlib import Path
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group, group, store_group, stored_group
+from statetrace.groups import Group, check_stored, group, stored_group
 from statetrace.models import load_checkpoint
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
@@ -76,18 +76,19 @@ def train(
                 "choose another --out"
             )
         with run.lock():
-            store_group(run.path, states)
             return _train(plan, run, callback, began)
 
 
 def _group(recipe: Recipe, run: Run) -> Group:
     """The group that the recipe names; if that is gone, the one stored in the run folder."""
     try:
-        return group(recipe.task.group, recipe.task.notation)
+        states = group(recipe.task.group, recipe.task.notation)
     except StatetraceError:
         if not run.exists():
             raise
         return stored_group(run.path, recipe.task.group, recipe.task.notation)
+    check_stored(run.path, states)
+    return states
 
 
 def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:

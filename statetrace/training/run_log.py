@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from statetrace.groups import store_group
 from statetrace.runs import Run
 from statetrace.training import setup
 from statetrace.training.callback import Callback
@@ -43,6 +44,7 @@ class RunLog:
             if stage.label is not None:
                 self._session["from_stage"] = stage.label
             sessions = [*sessions, self._session]  # now: a killed process never closes its log
+        store_group(self._run.path, self._plan.task.group)
         self._run.write_info(
             info
             | {

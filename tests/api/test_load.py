@@ -67,6 +67,11 @@ def test_a_marker_that_is_not_there_is_said_so():
         ("folder", {"group": "S3", "length": 4, "padding": "visible"}, "padding visible"),
         ("folder", {"group": "S3", "length": 4, "step": 3}, "step 3"),
         ("folder", {"group": "S3", "length": 4, "tokens": [0, 1]}, "2 token ids"),
+        (
+            "folder",
+            {"group": "S3", "length": 4, "start_token": 7, "start_marker": False},
+            "7 contr",
+        ),
         (7, {"group": "S3", "length": 4}, "int"),
     ],
 )

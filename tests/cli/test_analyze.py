@@ -71,14 +71,14 @@ def test_a_length_that_is_its_own_changes_nothing(run, tmp_path):
     assert [file.name for file in (tmp_path / "run" / "lenses").glob("*.json")] == ["patching.json"]
 
 
-def test_checkpoints_that_are_not_able_do_not_keep_others_from_being_looked_at(run, tmp_path):
+def test_checkpoints_that_solve_nothing_do_not_stop_the_others(run, tmp_path):
     shutil.copytree(run.path, tmp_path / "run", ignore=shutil.ignore_patterns("lenses"))
     words = ("--checkpoint", "all", "--at-length", "able", "--only", "generalization,patching")
     done = analyze(tmp_path / "run", *words)
     steps = [step for step, _ in run.checkpoints()]
     assert len(steps) > 1
     for step in steps:
-        assert f"step {step}: --at-length able" in str(done.exception)
+        assert f"step {step}: the model solves no more" in str(done.exception)
         assert (tmp_path / "run" / "lenses" / f"step-{step}" / "generalization.json").is_file()
 
 
@@ -87,11 +87,11 @@ def test_checkpoints_that_are_not_able_do_not_keep_others_from_being_looked_at(r
     [
         ("none", "--at-length 'none' should be a number of actions, or able"),
         ("0", "--at-length '0' should be a number of actions, or able"),
-        ("60", "--at-length 60: it was trained on 6 actions at most"),
-        ("able", "--at-length able: the model gets no more than"),
+        ("60", "length 60 is longer than the 6 actions"),
+        ("able", "the model solves no more than"),
     ],
 )
-def test_lengths_that_cannot_be_looked_at(run, length, words):
+def test_lengths_that_cannot_be_analyzed(run, length, words):
     done = analyze(run.path, "--only", "patching", "--at-length", length)
     assert isinstance(done.exception, StatetraceError)
     assert words in str(done.exception)
@@ -171,7 +171,7 @@ def test_token_ids_and_start_token(tmp_path):
     [
         (4, ["--group", "S3", "--length", "6"], r"knows 4 tokens, but S3 uses token ids up to 5"),
         (7, ["--group", "S3", "--length", "99"], r"length 99 needs 100 positions.*has 64"),
-        (7, ["--group", "S3"], r"also needs --length"),
+        (7, ["--group", "S3"], r"also give length"),
         (7, ["--group", "S3", "--length", "6", "--tokens", "1,2,x"], r"--tokens '1,2,x'"),
         (7, ["--group", "S3", "--length", "6", "--tokens", "1,2"], r"2 token ids .* 6 elements"),
         (7, ["--group", "S3", "--length", "6", "--only", "astrology"], r"unknown lens 'astrology'"),
@@ -192,11 +192,11 @@ def test_bad_requests_are_quoted(tmp_path, vocab, words, complaint):
     [
         (["--group", "S5"], "--group S5 is for --model"),
         (["--tokens", "1,2"], "--tokens 1,2 is for --model"),
-        (["--start-token", "7", "--no-start-marker"], "7 contradicts --no-start-marker"),
+        (["--start-token", "7"], "--start-token 7 is for --model"),
         (["--device", "tpu"], "device 'tpu' is unknown"),
         (["--only", "probing", "--set", "dynamics.most_phases=3"], "has no effect"),
         (["--set", "generalization.longest=0"], "longest 0 is too small"),
-        (["--set", "patching.grids=sideways"], "'sideways' names no grid"),
+        (["--set", "patching.grids=sideways"], "'sideways' is not the name of a grid"),
         (["--checkpoint", "first"], "--checkpoint 'first'"),
         (["--model", "elsewhere"], "not both"),
     ],
@@ -216,10 +216,10 @@ def test_any_kind_of_patch_can_be_asked_for(run):
     assert kinds == {"head", "mlp_out"}
 
 
-def test_results_say_whose_they_are(run):
+def test_results_name_their_checkpoint(run):
     analyze(run.path, "--only", "dynamics", "--checkpoint", "8")
     about = json.loads((run.path / "lenses" / "step-8" / "dynamics.json").read_text())
-    assert about["subject"] == {"step": 8, "checkpoint": "step-8"}
+    assert about["subject"].items() >= {"step": 8, "checkpoint": "step-8"}.items()
     assert about["summary"]["last_step"] == 8  # nothing that came later
 
 
@@ -250,7 +250,7 @@ def test_a_model_that_looks_ahead_is_refused(tmp_path):
     BertForMaskedLM(config).save_pretrained(tmp_path / "bert")
     words = ["--model", tmp_path / "bert", "--group", "S3", "--length", 4]
     done = analyze(*words, "--out", tmp_path / "run")
-    assert "(bert) looks ahead" in str(done.exception)
+    assert "(bert) is not causal" in str(done.exception)
 
 
 def test_nothing_to_look_at():

@@ -155,7 +155,7 @@ def test_an_empty_out_is_not_the_current_directory(run, tmp_path, monkeypatch, w
     words = [named.get(word, word) for word in words]
     done = CliRunner().invoke(app, [*words, "--out", ""], env={"COLUMNS": "200"})
     assert done.exit_code == 2
-    assert "Invalid value for '--out': '' is no name" in done.output
+    assert "Invalid value for '--out': '' is not a path" in done.output
     assert list((tmp_path / "here").iterdir()) == []
 
 
@@ -176,7 +176,7 @@ def test_an_error_is_printed_without_a_traceback(tmp_path):
     ("name", "text", "complaint"),
     [
         ("run.json", "{}", "has no recipe"),
-        ("run.json", "[1]", "no JSON object"),
+        ("run.json", "[1]", "not a JSON object"),
         ("run.json", "{", "is damaged"),
         ("metrics.jsonl", '5\n{"x": 1}\nnonsense\n', "has no evaluation"),
     ],

@@ -105,7 +105,7 @@ def theirs(looked_at, tmp_path):
     return tmp_path
 
 
-def test_results_of_other_weights_are_made_anew(theirs):
+def test_results_of_other_weights_are_recomputed(theirs):
     run = theirs / "run"
     before = json.loads(said(run, "--json").stdout)
     assert before["mechanism"] == "associative"
@@ -114,7 +114,7 @@ def test_results_of_other_weights_are_made_anew(theirs):
     done = said(run, "--json")
     assert json.loads(done.stdout)["mechanism"] == "parallel"
     others = "generalization, probing, patching, attention"
-    assert f"made anew where needed: {others} (of other weights" in done.stderr
+    assert f"recomputed where needed: {others} (computed from other weights" in done.stderr
     again = said(run, "--json")
     assert (again.stdout, again.stderr) == (done.stdout, "")  # they are kept
 
@@ -175,9 +175,9 @@ def test_exploratory_results_are_not_taken_for_the_standard_ones(theirs, lens, s
     done = said(run, "--json")
     assert done.exit_code == 0, done.exception
     found = json.loads(done.stdout)
-    assert found["says"] == "it runs the associative algorithm, at length 6"
+    assert found["says"] == "the model runs the associative algorithm at length 6"
     assert set(found["evidence"]) == {"patching", "depth", "probing", "attention"}
-    assert f"not used, and made anew where needed: {words}\n" in done.stderr
+    assert f"ignored; recomputed where needed: {words}\n" in done.stderr
     assert (run / "lenses" / f"{lens}.json").read_text() == mine
 
 
@@ -203,7 +203,11 @@ def test_what_lenses_saw_at_the_length_it_masters_is_used(theirs):
     hidden = (theirs / "hf" / "model.safetensors").rename(theirs / "hidden")
     used = json.loads(said(theirs / "long", "--json").stdout)  # the model is not needed
     hidden.rename(theirs / "hf" / "model.safetensors")
-    assert used["says"] == found["says"] == f"it runs the associative algorithm, at length {length}"
+    assert (
+        used["says"]
+        == found["says"]
+        == f"the model runs the associative algorithm at length {length}"
+    )
     analyzed(theirs / "long", "--only", "depth", "--at-length", 6)
     analyzed(theirs / "long", "--only", "depth,patching")
     assert json.loads(said(theirs / "long", "--json").stdout) == used

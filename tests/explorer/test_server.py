@@ -352,7 +352,7 @@ def test_assets_are_in_the_package():
     patterns = settings["tool"]["setuptools"]["package-data"]["statetrace"]
     found = [
         file.relative_to(root / "statetrace").as_posix()
-        for folder in ("explorer", "report")
+        for folder in ("explorer", "reports")
         for file in (root / "statetrace" / folder / "assets").iterdir()
     ]
     assert len(found) > 8

@@ -114,7 +114,7 @@ def test_remote_code_is_refused_and_not_run(folder, load, model_type, auto_class
     proof = tmp_path / "ran"
     (folder / "evil.py").write_text(f"import os\nos.mkdir({str(proof)!r})\nclass Evil: pass\n")
     edit_config(folder, model_type=model_type, auto_map={auto_class: "evil.Evil"})
-    refuse(load, folder, rf"code of its own.*{auto_class}.*never run")
+    refuse(load, folder, rf"its own code.*{auto_class}.*never run")
     assert not proof.exists()
 
 
@@ -146,7 +146,7 @@ def test_spoiled_folders_are_refused(folder, load):
         ({"model_type": "no-such-model"}, "no-such-model"),
         ({"model_type": "t5"}, "cannot be read"),
         ({"n_layer": 5}, r"24 tensors are missing.*transformer\.h\.3"),
-        ({"n_embd": 96}, r"\d+ tensors are missing or of another shape, among them 'transformer"),
+        ({"n_embd": 96}, r"\d+ tensors are missing or have another shape, such as 'transformer"),
         ({"n_layer": "many"}, "cannot be read"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "quantized"),
     ],
@@ -169,7 +169,7 @@ def test_no_network_says_which_folder_would_do(source, tmp_path, monkeypatch):
         lambda source: load_pretrained(source, 7, seed=0),
         lambda source: parameter_count(ModelSpec("gpt2", pretrained=source), 7, 16),
     ):
-        refuse(load, source, rf"'{source}'.*config\.json and model\.safetensors.*name the folder")
+        refuse(load, source, rf"'{source}'.*config\.json and model\.safetensors.*give that folder")
 
 
 def test_a_hub_that_fails_says_how(monkeypatch):

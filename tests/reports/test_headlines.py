@@ -65,6 +65,7 @@ def test_generalization_reports_accuracy_and_cutoffs(cutoffs, expected):
         ("attention", {}),
         ("geometry", {"states_visited": 59}),
         ("dynamics", {"evaluations": 1}),
+        ("of-a-plug-in", {"nested": {"a": 1}}),
     ],
 )
 def test_results_without_main_numbers_have_no_headline(lens, summary):

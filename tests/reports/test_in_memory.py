@@ -50,7 +50,7 @@ def test_missing_results_say_how_to_compute_them():
 
 def test_the_catalogue_lists_the_figures_of_a_lens():
     assert [entry.name for entry in figures_of("probing")] == ["probes", "probes-by-length"]
-    assert [entry.name for entry in figures_of("my-lens")] == ["my-lens"]
+    assert [entry.lens for entry in figures_of("of-a-plug-in")] == ["of-a-plug-in"]
 
 
 def test_a_chart_has_a_short_repr_and_saves_itself(memory, tmp_path):
