@@ -134,7 +134,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 @app.command("status")
 def status(study: Folder) -> None:
-    """Show the status of a study, also while it runs, on any machine that shares its folder."""
+    """Show the status of a study, even while it runs, on any machine that shares its folder."""
     from statetrace.studies.survey import Survey
 
     states = Survey(Study.existing(study)).look()

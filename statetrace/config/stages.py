@@ -71,7 +71,7 @@ class StageSettings:
 
     steps: int | None = setting(None, "As in [training], like all that follow.")
     batch: int | None = setting(None, "Sequences per step.")
-    accumulate: int | None = setting(None, "Parts that a batch is split into.")
+    accumulate: int | None = setting(None, "Parts that each batch is split into.")
     learning_rate: float | None = setting(None, "Peak learning rate.")
     schedule: str | None = setting(None, "Decay of the learning rate.")
     warmup: int | None = setting(None, "Steps of linear learning-rate warm-up.")
