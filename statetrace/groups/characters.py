@@ -13,8 +13,8 @@ transform and rounded. A result that does not pass the orthogonality relations i
 
 Cost: one eigendecomposition of a [classes, classes] matrix: a millisecond for S5, 0.2 s for S7
 (most of it finding the classes). `isotypic_shares` costs a Gram matrix, order² times D.
-Caveat: only characters are made, not the representing matrices; complex ones are told from their
-conjugates by an arbitrary, but stable, choice.
+Caveat: only characters are computed, not the representing matrices; which of two conjugate complex
+characters comes first is arbitrary, but stable.
 """
 
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ from statetrace.errors import StatetraceError
 from statetrace.groups.cayley import Group, Subset
 
 MAX_CLASSES = 1000
-"""More would take minutes and a gigabyte; only groups with a large centre have so many."""
+"""Larger tables would take minutes and a gigabyte; only groups with a large centre have them."""
 
-_TRIES = 8  # draws; the first one is practically always good enough
+_TRIES = 8  # draws; the first one almost always suffices
 _ROUNDING = 1e-3  # how far a whole number may be from one before rounding
 _ROWS = 512  # of the Gram matrix at once
 
@@ -93,7 +93,7 @@ def characters(group: Group) -> CharacterTable:
     classes = group.conjugacy_classes()
     if len(classes) > MAX_CLASSES:
         raise StatetraceError(
-            f"{group.name} has {len(classes)} conjugacy classes: character tables are made for "
+            f"{group.name} has {len(classes)} conjugacy classes; character tables are computed for "
             f"groups with at most {MAX_CLASSES}"
         )
     for seed in range(_TRIES):
@@ -120,7 +120,7 @@ def isotypic_shares(group: Group, vectors: NDArray[Any]) -> NDArray[np.float64]:
     values = np.asarray(vectors, dtype=np.float64)
     if values.ndim != 2 or len(values) != group.order:
         raise StatetraceError(
-            f"vectors of shape {values.shape} are no function on {group.name}: "
+            f"vectors of shape {values.shape} are not a function on {group.name}; "
             f"give one vector for each of its {group.order} elements, [{group.order}, D]"
         )
     found = characters(group)
@@ -178,7 +178,7 @@ def _approximate(group: Group, classes: tuple[Subset, ...], seed: int) -> Comple
 
 
 def _exact(group: Group, classes: tuple[Subset, ...], table: Complex) -> Complex | None:
-    """The same with every value exact to rounding, or None if it is no character table."""
+    """The same with every value exact to rounding, or None if it is not a character table."""
     class_of = _class_of(classes)
     exact = np.zeros_like(table)
     done = np.zeros(len(classes), dtype=np.bool_)

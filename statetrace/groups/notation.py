@@ -1,4 +1,4 @@
-"""The two ways the paper reads a one-line label such as 42315, by name.
+"""The paper's two readings of a one-line label such as 42315, by name.
 
 - "moves" (section 2.2 and Figure 1, the default): object i moves to position a[i]. Then 42315
   followed by 12534 is 32514, and ABCDE becomes DBAEC.
@@ -34,18 +34,18 @@ T = TypeVar("T")
 def check_notation(notation: str) -> None:
     if notation not in NOTATIONS:
         raise StatetraceError(
-            f"unknown notation {notation!r}: use 'moves' (object i moves to position a[i]) "
+            f"unknown notation {notation!r}; use 'moves' (object i moves to position a[i]) "
             "or 'receives' (position j receives object a[j])"
         )
 
 
 def arrange(label: str, objects: Sequence[T], notation: str = "moves") -> list[T]:
-    """The objects after the physical movement that the label stands for."""
+    """The objects after the physical movement that the label denotes."""
     check_notation(notation)
     one_line = "".join(str(i + 1) for i in range(len(objects)))
     if sorted(label) != sorted(one_line):
         raise StatetraceError(
-            f"{label!r} does not arrange {len(objects)} objects: use each digit of "
+            f"{label!r} does not arrange {len(objects)} objects; use each digit of "
             f"{one_line!r} exactly once"
         )
     sources = [int(digit) - 1 for digit in label]

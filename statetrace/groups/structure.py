@@ -1,4 +1,4 @@
-"""Structure read off a Cayley table alone, so that it holds for any group, named or not.
+"""Structure of a group, computed from its Cayley table alone.
 
 Elements are indices into the table; `table[a, b]` is a then b; a set of elements is a boolean
 mask [order]. Group wraps these as methods that return tuples.
@@ -38,7 +38,7 @@ def is_abelian(table: Table) -> bool:
 
 
 def element_orders(table: Table) -> NDArray[np.int64]:
-    """How often each element must be repeated to do nothing: [order]."""
+    """The order of each element: the smallest positive power that is the identity, [order]."""
     orders = np.ones(len(table), dtype=np.int64)
     neutral = identity(table)
     active = np.flatnonzero(np.arange(len(table)) != neutral)
@@ -130,8 +130,8 @@ def normal_subgroups(table: Table, inverse: Elements, name: str) -> list[Mask]:
 def _check_number(number: int, name: str) -> None:
     if number > MAX_NORMAL_SUBGROUPS:
         raise StatetraceError(
-            f"the group {name!r} has more than {MAX_NORMAL_SUBGROUPS} normal subgroups: quotients "
-            f"are found for groups with at most {MAX_NORMAL_SUBGROUPS}, so use fewer like factors"
+            f"the group {name!r} has more than {MAX_NORMAL_SUBGROUPS} normal subgroups, too many "
+            "to list its quotients; use a product with fewer equal factors"
         )
 
 
