@@ -1,4 +1,4 @@
-"""What the Python interface returns: mappings, tables and figures that show themselves."""
+"""Return types of the Python interface: mappings and tables with figures and notebook output."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Results(Mapping[str, LensResult]):
 
 @dataclass(frozen=True, repr=False)
 class Result(LensResult):
-    """The result of one lens, which draws itself."""
+    """The result of one lens, with its figures."""
 
     _results: Results | None = field(default=None, compare=False)
 
@@ -88,17 +88,17 @@ class Result(LensResult):
 
     @property
     def headline(self) -> str:
-        """What to read first, in one sentence."""
+        """The main numbers in one sentence."""
         from statetrace.reports.headlines import headline
 
         return headline(self)
 
     def plot(self, figure: str | None = None, **options: str) -> Chart:
-        """A figure; it shows itself in a notebook and has `.save(path)`.
+        """A figure, displayed in notebooks; `.save(path)` writes it to a file.
 
         Args:
-            figure: which one, where the lens has several; by default its main figure.
-            options: choices of the figure, such as pairs="same parity".
+            figure: its name, if the lens has several; by default the main figure.
+            options: options of the figure, such as pairs="same parity".
         """
         from statetrace.reports.figures.catalogue import figures_of
 
@@ -176,7 +176,7 @@ class Signatures(Mapping[str, "Signature"]):
         )
 
     def plot(self, pairs: str = "opposite parity") -> Chart:
-        """The heat map that patching prefixes would give, for every algorithm."""
+        """The predicted heat map of prefix patching, for every algorithm."""
         from statetrace.reports.figures.predicted import signatures
 
         return signatures(self.group, self.length, pairs=pairs)
@@ -190,8 +190,8 @@ class StudyResults:
 
     Attributes:
         path: the study folder.
-        tables: "results", a row per cell; "evidence", "proportions" and "associations" where there
-            are any.
+        tables: "results", a row per cell; "evidence", "proportions" and "associations" if they
+            have rows.
         failed: cell -> why it failed.
         damages: sentences about files that could not be read.
     """
