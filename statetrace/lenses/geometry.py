@@ -165,8 +165,8 @@ def _shared(
         missing = "pairs, the prism and " if group.parity is not None else ""
         notes.append(
             f"{group.order - visited} of {group.order} states were not visited by "
-            f"{len(states)} sequences; {missing}shares of irreducible representations require all "
-            "states: raise sequences"
+            f"{len(states)} sequences, so {missing}shares of irreducible representations are "
+            "missing; raise sequences"
         )
     irreps: tuple[Component, ...] = ()
     try:

@@ -1,4 +1,4 @@
-"""Lens: a measurement with everything that the commands and the report need to know. Needs no
+"""Lens: a measurement with everything that the commands and the report need. Needs no
 torch, so that a plug-in can be listed and shown without it."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Lens:
 
 
 def registered_lens(name: str) -> Lens | None:
-    """The plug-in of that name, None where it is not installed or broken, with a warning."""
+    """The plug-in of that name; None if it is missing or (with a warning) broken."""
     try:
         return plugins.find("lens", name)
     except StatetraceError as error:

@@ -1,4 +1,4 @@
-"""The paper's early reading: generalization alone, as in section 5 after 10,000 steps.
+"""The paper's early verdict, from generalization alone, as in section 5 after 10,000 steps.
 
 State and parity fail at the same length: associative. Parity stays correct: parity-associative. The
 paper compares the two cutoffs; near the training length they carry little information, so here the

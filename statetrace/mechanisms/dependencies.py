@@ -1,9 +1,9 @@
-"""Which cells of a program's table the last token's answer comes from (Figure 1 D).
+"""Which cells of a program's table the answer at the last token depends on (Figure 1 D).
 
 Found backwards from the answer, through what each cell reads. Cost: a matrix of length x length
 per layer.
-Caveat: a cell counts as read as a whole. Cells that the answer does not use certainly make no
-difference to it; one that it uses may still make none in this or that sequence.
+Caveat: a cell counts as read as a whole. Cells that are not used never affect the answer; a
+cell that is used may still have no effect in some sequences.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Dependencies:
     """What the answer at the last token depends on.
 
     Attributes:
-        algorithm, group, length: whose.
+        algorithm, group, length: the program and its sequences.
         used: the cells [rows, T].
         arrows: from used cells to used cells, those of the first layer first.
     """
@@ -54,7 +54,7 @@ class Dependencies:
 def dependencies(program: Program, length: int, layers: int | None = None) -> Dependencies:
     """For sequences of `length` actions and `layers` layers (default: what the program needs)."""
     if length < 1:
-        raise StatetraceError(f"length {length} is too short: use 1 or more")
+        raise StatetraceError(f"length {length} is too short; use 1 or more")
     layers = program.depth(length) if layers is None else check_layers(layers)
     used = np.zeros((layers + 1, length), dtype=bool)
     used[layers, -1] = True

@@ -28,7 +28,8 @@ PREFIX_GRID = "prefix-substitution-resid"
 class Evidence:
     """Attributes:
     order: elements of the group.
-    unknown: states left when the first quotient (parity, where there is one) is known.
+    unknown: number of states that remain possible when the first quotient (parity, if there is
+        one) is known.
     quotient: its name, or None.
     length: actions per sequence under patching and probing.
     restored: split -> [layers + 1, T]: probability of the clean answer after patching a prefix,
@@ -38,15 +39,15 @@ class Evidence:
     settled: split -> [layers + 1, m]: share of the answer that is settled in the last token.
     lengths: [n] lengths that were probed.
     state, parity: [layers + 1, n] probability that probes give to the truth; parity None without a
-        quotient. (Accuracy would mislead where there is nothing to read: a probe then answers by
-        the training set's chance surpluses, and may be right a third of the time, or two.)
+        quotient. (Accuracy would mislead where nothing is encoded: such a probe predicts the most
+        frequent classes of its training set, and may be correct a third or two thirds of the time.)
     reach: "state" and the quotient -> the longest length up to which accuracy stays above 98%.
     right: the same -> accuracy by length, [longest].
-    sequences: how many sequences that is measured on.
-    trained: the length of training.
-    head: score of the best parity head, what arbitrary sets of actions score, and how much parity
-        accuracy is lost with its output set to its mean; or None.
-    ahead: how far parity ran ahead of the state in training, as a share; or None.
+    sequences: number of sequences behind these accuracies.
+    trained: the training length.
+    head: score of the best parity head, the score by chance, and the parity accuracy lost with its
+        output set to its mean; or None.
+    ahead: lead of parity over the state in training, as a share of the maximum; or None.
     ceiling: the highest score that a head can have, in percent.
     """
 
@@ -74,14 +75,14 @@ class Evidence:
 
     @staticmethod
     def of(results: Mapping[str, LensResult], group: Group) -> Evidence:
-        """From results of generalization, probing, patching and depth; attention and dynamics if
-        they are there."""
+        """From results of generalization, probing, patching and depth, and of attention and
+        dynamics if available."""
         for lens in NEEDED:
             if lens not in results:
                 raise StatetraceError(f"a verdict needs the lens '{lens}', which has no result")
         quotient = first_quotient(group)
         if quotient and f"{quotient.name}/none/probability" not in results["probing"].arrays:
-            quotient = None  # it was not looked at
+            quotient = None  # it was not probed
         name = None if quotient is None else quotient.name
         kinds = ["state"] if name is None else ["state", name]
         general = results["generalization"]
@@ -108,7 +109,7 @@ class Evidence:
 
 
 def first_quotient(group: Group) -> Quotient | None:
-    """What might be computed first: parity, or for groups without it their first quotient."""
+    """The quotient that may be computed first: parity, or for groups without it their first one."""
     if group.parity is not None and group.order > 2:
         return group.quotient("parity")
     try:
@@ -149,14 +150,14 @@ def _settled(depth: LensResult, quotient: str | None) -> dict[str, Array]:
 
 
 def by_length(general: LensResult, kind: str) -> Array:
-    """Share of right answers, length 1 first."""
+    """Accuracy at lengths 1, 2, ..."""
     names = ("what", "length", "accuracy")
     rows = zip(*(general.columns[name] for name in names), strict=True)
     return np.array([share for _, share in sorted((n, a) for what, n, a in rows if what == kind)])
 
 
 def splits_of(quotient: str) -> dict[str, str]:
-    """Pairs by a quotient, as lenses call them."""
+    """Names of the splits of pairs by a quotient, as in lens results."""
     if quotient == "parity":
         return {"same": "same parity", "opposite": "opposite parity"}
     return {"same": f"same {quotient}", "opposite": f"different {quotient}"}

@@ -1,7 +1,7 @@
-"""Has a model learned the task, and up to which length? Needs no torch.
+"""Whether a model has learned the task, and up to which length. Needs no torch.
 
-A verdict is about the length that a model gets right: where the model fails at its own length, it
-is looked at again at the longest one it can do.
+A verdict describes a length that the model solves: the training length, or the longest length up
+to which it is accurate.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 from statetrace.lenses.result import LensResult
 
 LEARNED = 4
-"""The state must be right after this many actions, or there is no algorithm to speak of: composing
-three actions or fewer, all algorithms look alike within a layer."""
+"""A model that fails after this many actions has not learned the task: for three actions or fewer,
+the predictions of all algorithms agree to within a layer."""
 
 WORKS = 0.9
-"""Share of right answers at the task's own length above which it is looked at there."""
+"""Accuracy at the training length from which a model is analysed at that length."""
 
 LOOKED_THROUGH = ("generalization", "probing", "patching", "depth", "attention")
-"""Lenses whose results make a verdict; `collect_evidence` makes those that are missing."""
+"""Lenses that a verdict uses; `collect_evidence` computes missing results."""
 
 
 def enough(have: Mapping[str, LensResult]) -> bool:
-    """Whether a verdict can be given from these results, made at the length to look at."""
+    """Whether these results, at the mastered length, suffice for a verdict."""
     if "generalization" not in have:
         return False
     own = int(have["generalization"].summary["training_length"])
@@ -34,8 +34,8 @@ def enough(have: Mapping[str, LensResult]) -> bool:
 
 
 def mastered_length(general: LensResult) -> int:
-    """The length to look at: the task's own if most answers there are right, else the longest up to
-    which 98% are."""
+    """The length of a verdict: the training length if accuracy there is at least WORKS, else the
+    longest length up to which it is 98%."""
     own = int(general.summary["training_length"])
     rows = zip(*(general.columns[n] for n in ("what", "length", "accuracy")), strict=True)
     right = np.array(

@@ -1,4 +1,4 @@
-"""What a run needs before its first step: data, objectives, model, precision, determinism."""
+"""Preparation of a run: data, objectives, model, precision, determinism."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:
 
 
 def precision(recipe: Recipe, device: torch.device) -> torch.dtype:
-    """The type that matrix products are computed in."""
+    """The dtype of matrix products."""
     name = recipe.training.precision
     if name == "auto":
         name = "bfloat16" if device.type == "cuda" else "float32"
