@@ -1,9 +1,9 @@
-"""Which cells of a program's table the answer at the last token depends on (Figure 1 D).
+"""The cells of a program's table that the last token's answer depends on (Figure 1 D).
 
-Found backwards from the answer, through what each cell reads. Cost: a matrix of length x length
+They are traced back from the answer through what each cell reads. Cost: a matrix of length x length
 per layer.
-Caveat: a cell counts as read as a whole. Cells that are not used never affect the answer; a
-cell that is used may still have no effect in some sequences.
+Caveat: a cell is read as a whole. Cells that are not listed never affect the answer; one that is
+listed need not affect it in every sequence.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Dependencies:
     arrows: tuple[Arrow, ...]
 
     def table(self) -> dict[str, list[Any]]:
-        """The tidy table, column name -> values: an arrow per row of it."""
+        """The tidy table, column name -> values, one arrow per row."""
         rows = len(self.arrows)
         layers, sources, targets = zip(*self.arrows, strict=True) if rows else ((), (), ())
         return {

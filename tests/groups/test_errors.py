@@ -73,7 +73,7 @@ def test_bad_names(name: str, hint: str) -> None:
         (
             lambda: group("x".join(["Z2"] * 12)).normal_subgroups(),
             "'Z2xZ2xZ2xZ2xZ2xZ2xZ2xZ2xZ2xZ2xZ2xZ2'",
-            "use a product with fewer equal factors",
+            "at most 256",
         ),
         (
             lambda: Group("odd", "moves", ("a", "a"), np.zeros((2, 2), np.uint8), None),
