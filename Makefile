@@ -44,7 +44,7 @@ calibration: $(READY)
 reproduce-report: $(READY)
 	$(BIN)/python -m reproduction
 
-# STEPS='--out results/training-step/steps.json' keeps the table, for REPRODUCTION.md
+# STEPS='--out results/training-step/steps.json' saves the table for REPRODUCTION.md
 bench-gpu: $(READY)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/training_step.py $(STEPS)
