@@ -200,7 +200,10 @@ class TrackedModel(Analyzer):
         for setting, value in settings.items():
             if setting in LENSES and isinstance(value, Mapping):
                 if setting not in names:
-                    raise StatetraceError(f"settings for '{setting}', which is not among {names}")
+                    raise StatetraceError(
+                        f"settings for '{setting}' have no effect; the lenses are "
+                        f"{', '.join(names)}"
+                    )
                 by_lens[setting] |= value
                 continue
             owners = [
@@ -209,7 +212,9 @@ class TrackedModel(Analyzer):
                 if setting in {each.name for each in dataclasses.fields(LENSES[name].spec)}
             ]
             if not owners:
-                raise StatetraceError(f"none of the lenses {', '.join(names)} has a '{setting}'")
+                raise StatetraceError(
+                    f"none of the lenses {', '.join(names)} has a setting '{setting}'"
+                )
             for name in owners:
                 by_lens[name][setting] = value
         return by_lens

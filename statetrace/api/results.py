@@ -107,7 +107,7 @@ class Result(LensResult):
         name = next(iter(entries), None) if figure is None else figure
         if name not in entries:
             raise StatetraceError(
-                f"the lens '{self.lens}' has no figure '{name}': it has {', '.join(entries)}"
+                f"the lens '{self.lens}' has no figure '{name}'; use {', '.join(entries)}"
             )
         source = self._results._for_figures
         offered = {_slug(control): o for control, o in entries[name].choices(source).items()}
@@ -209,7 +209,7 @@ class StudyResults:
         import pandas
 
         if table not in self.tables:
-            raise StatetraceError(f"the study has no table '{table}': {', '.join(self.tables)}")
+            raise StatetraceError(f"the study has no table '{table}'; use {', '.join(self.tables)}")
         return pandas.DataFrame(self.tables[table])
 
     def __repr__(self) -> str:

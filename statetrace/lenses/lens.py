@@ -25,7 +25,7 @@ class Lens:
         look: measures; `progress` takes the share of the work that is done, 0 to 1.
         reads_log: whether it reads the run's training log, not the model; its spec then has the
             fields `run` (the folder) and `until` (the last step, or None).
-        whole: whether it covers all lengths itself, also under `--at-length`.
+        whole: whether it covers all lengths itself, even with `--at-length`.
         headline: result -> one sentence; by default the numbers of the summary.
         figure: result -> chart; by default lines over the first column of numbers.
     """

@@ -151,8 +151,8 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
         return nullcontext()
     if device.type == "cpu":
         raise StatetraceError(
-            "precision 'bfloat16' can end the process with an illegal instruction on a CPU; "
-            "use float32 there"
+            "precision 'bfloat16' is not supported on a CPU, where it may crash with an illegal "
+            "instruction; use float32"
         )
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
