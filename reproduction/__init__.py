@@ -1,1 +1,1 @@
-"""The paper's claims, each beside what results/ says of it: REPRODUCTION.md is built here."""
+"""The account of the paper: claims as TOML, measures over results/, and the page they make."""

@@ -1,143 +1,247 @@
-"""A claim of the paper: what it says, where, what answers it here, and when that agrees."""
+"""Claims of the paper: blocks of reproduction/claims/*.toml, measured and judged.
+
+    [[claim]]
+    id = 15
+    says = "PAA: once parity is known, the state probe is at 1/3"
+    where = "Figure 10, App. C.2"
+    section = "probes"                        # of sections.toml, where its tests are shown
+
+    [[claim.test]]
+    label = "probability of the true state"
+    measure = "probing.probability_once_known"
+    args = { known = "parity", target = "state" }
+    models = { mechanism = "PAA", size = "paper" }
+    rule = { contains = 0.3333 }
+    paper = "1/3"
+    bound = "paper"                           # or "ours": can support a claim, not refute it
+    fixed = "before"                          # or "after" the numbers were seen
+
+Optional keys of a test: `small = true` for smaller models (with the label of another test they
+share a row); `needed = true` for one without which the claim stays open even where results/ has no
+such model; `aside = "by accuracy alone"` for one that is quoted beside the claim but does not
+decide; `shown = false` for one that is not in its section. `why` says why a claim is untested. A
+claim without tests needs a `status`, and may have a `finding`.
+"""
 
 from __future__ import annotations
 
-import math
-import posixpath
 import tomllib
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reproduction.measured import Measure, Measured
-from reproduction.results import Missing, Results
-from reproduction.rules import AGREES, DIFFERS, Rule, Unmeasured, judge
+from reproduction.lens_model import NAMES, LensModel
+from reproduction.measures.registry import find
+from reproduction.model_selection import Selection
+from reproduction.rules import check_rule, supports
+from reproduction.statistics import Number
+from reproduction.tables import Missing, Row
 from statetrace.errors import StatetraceError
 
-UNMEASURED = Unmeasured()
+FOLDER = Path(__file__).parent / "claims"
+AGREES, DIFFERS, SMALL, UNTESTED = (
+    "agrees", "differs at the paper's size", "small models only", "untested",
+)  # fmt: skip
+STATUSES = (AGREES, DIFFERS, SMALL, UNTESTED)
+PASS, FAIL, OPEN, ABSENT = "pass", "fail", "open", "absent"
+"""Outcomes of a test; absent: results/ has no such model."""
+REFUTING = 3
+"""Models that must fail before a number measured model by model refutes a claim."""
 
 
-def unmeasured(found: Results) -> Measured:
-    """Nothing in results/ speaks to it."""
-    return Measured(None)
+@dataclass(frozen=True)
+class Check:
+    """One measurement behind a claim; see the module's example."""
+
+    label: str
+    measure: str
+    models: dict[str, Any]
+    rule: dict[str, Any]
+    paper: str
+    bound: str
+    fixed: str
+    args: dict[str, Any] = field(default_factory=dict)
+    small: bool = False
+    needed: bool = False
+    aside: str = ""
+    shown: bool = True
+
+    def __post_init__(self) -> None:
+        if self.bound not in ("paper", "ours") or self.fixed not in ("before", "after"):
+            raise StatetraceError(
+                f"test '{self.label}': bound is paper or ours, fixed is before or after"
+            )
+        check_rule(self.rule)
+        find(self.measure, self.args)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of REPRODUCTION.md.
+    id: int
+    band: str
+    says: str
+    where: str
+    section: str
+    tests: tuple[Check, ...] = ()
+    status: str = ""
+    why: str = ""
+    finding: str = ""
+
+    def __post_init__(self) -> None:
+        if self.status not in ("", *STATUSES) or bool(self.status) == bool(self.tests):
+            raise StatetraceError(
+                f"claim {self.id}: either tests, or a status from {', '.join(STATUSES)}"
+            )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A test's numbers and what they decide.
 
     Attributes:
-        name: unique, and the anchor of its row.
-        where: figure, table or section of the paper.
-        says: the claim, in our words; `paper` is its number.
-        recipe: the one that makes it at the paper's size.
-        measure, rule: our number and what decides; a measure of one mechanism's model takes the
-            best there is (model_selection.py).
-        at_size: the same from a study of the paper's size: goes first as soon as it has a number.
-        ours: whether the paper gives no number to compare with, so that the rule's is our choice.
-        stand_in: the recipe of smaller models that were measured in its place; "" for none.
-        note: where a difference is known: what was tried, what the cause may be.
-        noted: the judgement the note was written for, and is printed with; "" for all.
-        general: whether the note holds for models of any size; else it goes with stand-ins alone.
-        note_at_size: the same where a model of the paper's size differs, or does not decide.
-        picture: a name from pictures.py.
+        numbers: (name of the model, number), a single unnamed one for a number over many models.
+        passed: how many of them support the claim.
+        subjects: the lens models or rows that were measured.
     """
 
-    name: str
-    where: str
-    says: str
-    paper: str
-    recipe: str
-    measure: Measure = unmeasured
-    rule: Rule = UNMEASURED
-    at_size: Measure = unmeasured
-    ours: bool = False
-    stand_in: str = ""
-    note: str = ""
-    noted: str = DIFFERS
-    general: bool = False
-    note_at_size: str = ""
-    picture: str = ""
+    test: Check
+    numbers: tuple[tuple[str, Number], ...]
+    passed: int
+    decision: str
+    subjects: tuple[LensModel | Row, ...] = ()
+
+    @property
+    def models(self) -> int:
+        """How many models were measured."""
+        if len(self.numbers) == 1 and self.numbers[0][1].of == "models":
+            return self.numbers[0][1].n
+        return len(self.subjects) if self.numbers else 0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A claim with what was measured and what that comes to.
-
-    Attributes:
-        beside: what smaller models say, where one of the paper's size has answered.
-    """
-
     claim: Claim
-    found: Measured
-    judgement: str
-    beside: Answer | None = None
+    status: str
+    small: str
+    outcomes: tuple[Outcome, ...]
 
     @property
-    def small(self) -> bool:
-        """Whether there is a number, and it is of models smaller than the paper's."""
-        sized = bool(self.claim.stand_in or self.found.size)
-        return self.found.value is not None and sized and not self.found.at_size
-
-    @property
-    def note(self) -> str:
-        """What the claim has to say about this; "" for nothing."""
-        claim = self.claim
-        if self.found.at_size and self.judgement != AGREES and claim.note_at_size:
-            return claim.note_at_size
-        fits = claim.noted in ("", self.judgement) and (claim.general or not self.found.at_size)
-        return claim.note if fits else ""
+    def after(self) -> bool:
+        """Whether a rule that decides was fixed after its numbers were seen."""
+        deciding = [
+            o for o in self.outcomes if o.test.small == (self.status == SMALL) and o.numbers
+        ]
+        return any(outcome.test.fixed == "after" for outcome in deciding)
 
 
-def answer(claim: Claim, found: Results) -> Answer:
-    large = replace(_measure(claim.at_size, found), at_size=True)
-    usual = _answer(claim, _measure(claim.measure, found))
-    if large.value is None:
-        return usual
-    beside = usual if usual.found.value is not None else None
-    return replace(_answer(claim, large), beside=beside)
+def load_claims(folder: Path = FOLDER) -> list[Claim]:
+    """All claims by number."""
+    claims = []
+    for file in sorted(folder.glob("*.toml")):
+        content = tomllib.loads(file.read_text())
+        for block in content["claim"]:
+            tests = tuple(Check(**test) for test in block.pop("test", ()))
+            claims.append(Claim(band=content["band"], tests=tests, **block))
+    claims.sort(key=lambda claim: claim.id)
+    if len({claim.id for claim in claims}) < len(claims):
+        raise StatetraceError(f"two claims of '{folder}' have the same id")
+    return claims
 
 
-def _answer(claim: Claim, measured: Measured) -> Answer:
-    return Answer(claim, measured, judge(claim.rule, measured))
+def run_test(test: Check, selection: Selection) -> Outcome:
+    measure = find(test.measure, test.args)
+    if measure.kind == "rows":
+        rows = selection.rows(test.models)
+        try:
+            return _over(test, measure.function(rows, **test.args), tuple(rows))
+        except Missing:
+            return Outcome(test, (), 0, ABSENT)
+    models = selection.lens_models(test.models, measure.lens)
+    if measure.kind == "together":
+        if not models:
+            return Outcome(test, (), 0, ABSENT)
+        return _over(test, measure.function(models, **test.args), tuple(models))
+    measured = []
+    for model in models:
+        try:
+            measured.append((model, measure.function(model, **test.args)))
+        except Missing:
+            continue
+    return _each(test, measured)
 
 
-def _measure(measure: Measure, found: Results) -> Measured:
-    """What it finds; nothing where there is nothing to read, or what there is makes no number."""
-    try:
-        measured = measure(found)
-    except Missing:
-        return Measured(None)
-    known = measured.value is None or math.isfinite(measured.value)
-    return measured if known else replace(measured, value=None, words="")
+def _over(test: Check, number: Number, subjects: tuple[Any, ...]) -> Outcome:
+    supported = supports(test.rule, number)
+    decision = OPEN if supported is None else PASS if supported else FAIL
+    if decision == FAIL and test.bound == "ours" and not test.small:
+        decision = OPEN
+    return Outcome(test, (("", number),), int(supported is True), decision, subjects)
 
 
-def size(root: Path, recipe: str) -> str:
-    """How large a recipe's models are, by its file: "gpt2, 6 layers, width 128, S3, length 24"."""
-    found = settings(root, recipe)
-    parts = [_said(found.get("name", found.get("model", "")))]
-    for key, word in (("layers", "layers"), ("width", "width")):
-        if key in found:
-            parts.append(
-                f"{_said(found[key])} {word}" if key == "layers" else f"{word} {_said(found[key])}"
-            )
-    parts += [_said(found["group"]), f"length {_said(found['length'])}"]
-    return ", ".join(part for part in parts if part)
+def _each(test: Check, measured: list[tuple[LensModel, Number]]) -> Outcome:
+    """Most models decide; at the paper's size a refutation takes three and the paper's bound."""
+    if not measured:
+        return Outcome(test, (), 0, ABSENT)
+    results = [supports(test.rule, number) for _, number in measured]
+    passed, failed, n = results.count(True), results.count(False), len(results)
+    refutes = test.small or (test.bound == "paper" and n >= REFUTING)
+    decision = PASS if 2 * passed > n else FAIL if 2 * failed > n and refutes else OPEN
+    numbers = tuple((model.name, number) for model, number in measured)
+    return Outcome(test, numbers, passed, decision, tuple(model for model, _ in measured))
 
 
-def settings(root: Path, recipe: str) -> dict[str, Any]:
-    """All settings of a recipe or study in one dictionary; what it is based on comes first."""
-    file = root / recipe
-    if not file.is_file():
-        raise StatetraceError(f"there is no recipe '{recipe}'")
-    read = tomllib.loads(file.read_text())
-    found: dict[str, Any] = {}
-    for before in (read[key] for key in ("base", "extends") if key in read):
-        found |= settings(root, posixpath.join(posixpath.dirname(recipe), before))
-    for table in ("task", "model", "training", "evaluation", "settings", "grid"):
-        found |= read.get(table, {})
-    return found
+def answer(claim: Claim, selection: Selection) -> Answer:
+    """A claim's status: by models of the paper's size where they decide, else by smaller ones."""
+    outcomes = tuple(run_test(test, selection) for test in claim.tests)
+    if claim.status:
+        return Answer(claim, claim.status, "", outcomes)
+    large, small = (
+        {
+            o.decision
+            for o in outcomes
+            if o.test.small == kind and not o.test.aside and (o.numbers or o.test.needed)
+        }
+        for kind in (False, True)
+    )
+    verdict = ""
+    if small - {ABSENT}:
+        verdict = "differ" if FAIL in small else "agree" if small == {PASS} else "do not decide"
+    if FAIL in large:
+        return Answer(claim, DIFFERS, verdict, outcomes)
+    if large == {PASS}:
+        return Answer(claim, AGREES, verdict, outcomes)
+    return Answer(claim, SMALL if verdict else UNTESTED, verdict, outcomes)
 
 
-def _said(value: Any) -> str:
-    return " / ".join(map(str, value)) if isinstance(value, list) else str(value)
+def size_text(outcomes: Sequence[Outcome]) -> str:
+    """Which models: "GPT-2, Pythia-160M; 10 to 30k steps"; "width 16 to 256"."""
+    rows = [about_subject(subject) for outcome in outcomes for subject in outcome.subjects]
+    names = sorted({NAMES.get(row["model"], row["model"] or "") for row in rows} - {""})
+    if all(row["size"] == "paper" for row in rows):
+        steps = sorted({row["step"] for row in rows if row["step"]})
+        span = f"; {_span([step // 1000 for step in steps])}k steps" if steps else ""
+        return f"{', '.join(names)}{span}"
+    widths = sorted({int(row["width"]) for row in rows if row["width"]})
+    lengths = sorted({row["length"] for row in rows if row["length"]})
+    parts = [f"width {_span(widths)}" if widths else "bundled models"]
+    parts += [f"length {_span(lengths)}"] if lengths else []
+    return ", ".join(parts)
+
+
+def about_subject(subject: LensModel | Row) -> Row:
+    if isinstance(subject, dict):
+        return subject
+    model, task = subject.recipe.get("model", {}), subject.recipe.get("task", {})
+    return {
+        "model": model.get("name"),
+        "width": model.get("width"),
+        "length": task.get("length"),
+        "step": subject.step,
+        "size": "paper" if subject.at_paper_size else "small",
+    }
+
+
+def _span(values: list[int]) -> str:
+    ends = [f"{value:,}" for value in (values[0], values[-1])]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"

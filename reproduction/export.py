@@ -1,14 +1,13 @@
-"""Keep what the lenses saw of one run as small text files, for results/; a study by keep_study.py.
+"""Export a run or a study to small text files in results/.
 
-    statetrace analyze zoo:s3-rotary --out runs/zoo/s3-rotary
     python -m reproduction.export runs/zoo/s3-rotary --out results/zoo/s3-rotary
+    python -m reproduction.export runs/tiny-split --out results/tiny-split
 
-writes run.json (without places on this machine), for each lens LENS.json (settings, summary, notes)
-and LENS.csv (the tidy table), and drawn.json (what pictures need beside tables). No weights.
+A run: run.json without machine paths, LENS.json (settings, summary, notes) and LENS.csv (the tidy
+table) per lens, drawn.json (arrays that figures need). A study: export_study.py. No weights.
 
-Cost: a second; some 180 KB per run, a megabyte at length 100. Caveat: of patching NLD is kept, with
-deviations and intervals of medians over pairs but without the pairs; of probing the model's own
-probes, not those of the controls.
+Cost: a second; 180 KB per run, a megabyte at length 100. Caveat: patching keeps the NLD per cell,
+not per pair; probing keeps the model's own probes, not those of the controls.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.export_study import keep_study
+from reproduction.export_study import export_study
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.intervals import median_interval
 from statetrace.lenses.result import NAMES, LensResult
@@ -31,92 +30,78 @@ from statetrace.zoo import catalogue
 
 DIGITS = 4
 COLUMNS = {
-    "patching": (
-        "where",
-        "what",
-        "layer",
-        "position",
-        "split",
-        "metric",
-        "mean",
-        "std",
-        "n",
-        "median",
-        "median_low",
-        "median_high",
-    ),
+    "patching": ("where", "what", "layer", "position", "split", "metric", "mean", "std", "n",
+                 "median", "median_low", "median_high"),
     "probing": ("target", "position", "length", "layer", "metric", "mean", "std", "n", "chance"),
     "attention": ("measure", "name", "layer", "head", "mean", "std", "low", "high", "n"),
-}
-"""Columns of the tables that are shortened; others are kept whole."""
+}  # fmt: skip
+"""Columns of shortened tables; others are exported whole."""
 
 
-def keep(run: Path, out: Path, length: int | None = None) -> list[Path]:
-    """The files written. What `analyze --at-length` saw at a `length` goes before the rest."""
+def export_run(run: Path, out: Path, length: int | None = None) -> list[Path]:
+    """The files written. Results of `analyze --at-length` at `length` come before the others."""
     info = {k: v for k, v in Run.existing(run).info.items() if k != "foreign"}
     foreign = Run.existing(run).info.get("foreign")
     if foreign:
         info["foreign"] = {k: v for k, v in foreign.items() if k != "folder"}
     if "zoo" in info:
         info |= {name: catalogue()[info["zoo"]][name] for name in ("recipe", "sha256")}
-    lenses = _where(run / "lenses", length)
-    if not lenses:
-        raise StatetraceError(f"'{run}' has no results of lenses; `statetrace analyze {run}` first")
-    results = {name: LensResult.load(folder, name) for name, folder in lenses.items()}
-    steps = sorted({str(_subject(one)["step"]) for one in results.values() if _subject(one)})
+    folders = _where(run / "lenses", length)
+    if not folders:
+        raise StatetraceError(f"'{run}' has no lens results; run `statetrace analyze {run}` first")
+    results = {name: LensResult.load(folder, name) for name, folder in folders.items()}
+    steps = sorted({str(_step(r)["step"]) for r in results.values() if _step(r)})
     if len(steps) > 1:
         raise StatetraceError(
-            f"'{run}' has results of steps {' and '.join(steps)}; `statetrace analyze {run}` again"
+            f"'{run}' has results of steps {' and '.join(steps)}; run `statetrace analyze {run}`"
         )
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "run.json", info)
     written = [out / "run.json"]
-    drawn: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for name, result in results.items():
-        summary = {k: v for k, v in result.summary.items() if k != "curves"}  # the table has them
-        spec = {k: v for k, v in result.spec.items() if k != "run"}  # a place on this machine
-        about = {"lens": name, "subject": _subject(result), "spec": spec, "summary": summary}
-        write_json(out / f"{name}.json", _short(about | {"notes": list(result.notes)}))
+        summary = {k: v for k, v in result.summary.items() if k != "curves"}  # in the table
+        spec = {k: v for k, v in result.spec.items() if k != "run"}  # a machine path
+        about = {"lens": name, "subject": _step(result), "spec": spec, "summary": summary}
+        write_json(out / f"{name}.json", _rounded(about | {"notes": list(result.notes)}))
         _write_csv(result, out / f"{name}.csv")
         written += [out / f"{name}.json", out / f"{name}.csv"]
-        drawn |= _drawn(result)
-    if drawn:
+        arrays |= _arrays(result)
+    if arrays:
         written.append(out / "drawn.json")
-        written[-1].write_text(json.dumps(_short(drawn)) + "\n")
+        written[-1].write_text(json.dumps(_rounded(arrays)) + "\n")
     return written
 
 
 def _where(folder: Path, length: int | None) -> dict[str, Path]:
-    """Lenses and the folder that has what they saw."""
+    """The folder of each lens's results."""
     folders = [folder] if length is None else [folder / f"length-{length}", folder]
     if length is not None and not folders[0].is_dir():
-        raise StatetraceError(f"'{folders[0]}' is missing; `statetrace analyze` first")
-    found = {}
-    for name in NAMES:
-        there = [one for one in folders if (one / f"{name}.json").is_file()]
-        found.update({name: there[0]} if there else {})
-    return found
+        raise StatetraceError(f"'{folders[0]}' is missing; run `statetrace analyze` first")
+    existing = {
+        name: [path for path in folders if (path / f"{name}.json").is_file()] for name in NAMES
+    }
+    return {name: paths[0] for name, paths in existing.items() if paths}
 
 
-def _subject(result: LensResult) -> dict[str, Any]:
-    """Which checkpoint it was, where that is one of a run's."""
+def _step(result: LensResult) -> dict[str, Any]:
+    """The checkpoint it describes, where that belongs to a run."""
     return {"step": result.subject["step"]} if result.subject.get("step") is not None else {}
 
 
 def _write_csv(result: LensResult, file: Path) -> None:
-    rows = [row for row in result.rows() if _kept(result.lens, row)]
+    rows = [row for row in result.rows() if _exported(result.lens, row)]
     if result.lens == "patching":
         rows = [row | _median(result, row) for row in rows]
     names = COLUMNS.get(result.lens, tuple(result.columns))
     with file.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, names, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(_short(rows))
+        writer.writerows(_rounded(rows))
 
 
 def _median(result: LensResult, row: dict[str, Any]) -> dict[str, float]:
-    """Over all pairs, with its interval: deletion divides by how clear an answer is, and few pairs
-    rule its means."""
+    """The median over all pairs, with its interval."""
     if row["split"] != "all":
         return {}
     name = f"{row['where']}{row['window'] or ''}-{row['what']}-{row['kind']}"
@@ -129,7 +114,7 @@ def _median(result: LensResult, row: dict[str, Any]) -> dict[str, float]:
     return {"median": float(np.median(over_pairs)), "median_low": low, "median_high": high}
 
 
-def _kept(lens: str, row: dict[str, Any]) -> bool:
+def _exported(lens: str, row: dict[str, Any]) -> bool:
     if lens == "patching":
         return bool(row["metric"] == "nld")
     if lens == "probing":
@@ -137,9 +122,9 @@ def _kept(lens: str, row: dict[str, Any]) -> bool:
     return lens != "attention" or row["measure"] == "head score"
 
 
-def _drawn(result: LensResult) -> dict[str, Any]:
-    """Arrays that a picture or a row needs: the top heads' maps and the fullest attention tree, the
-    clearest prism and the points of the last layer."""
+def _arrays(result: LensResult) -> dict[str, Any]:
+    """Arrays that figures need: maps of the top heads, the fullest attention tree, the clearest
+    prism and the points of the last layer."""
     drawn: dict[str, Any] = {}
     if result.lens == "attention":
         names = {"top_maps": "maps", "top_maps_odd": "odd", "top_maps_heads": "heads"}
@@ -159,7 +144,7 @@ def _drawn(result: LensResult) -> dict[str, Any]:
                       if name in result.arrays}  # fmt: skip
         if "pca_points" in result.arrays:
             drawn["last"] = {
-                "means": [  # of a state that no sequence reached there is none
+                "means": [  # None for a state that no sequence reached
                     mean.tolist() if np.isfinite(mean).all() else None
                     for mean in result.arrays["pca_means"][-1]
                 ],
@@ -169,26 +154,26 @@ def _drawn(result: LensResult) -> dict[str, Any]:
     return drawn
 
 
-def _short(value: Any) -> Any:
-    """Numbers with DIGITS digits that count."""
+def _rounded(value: Any) -> Any:
+    """Floats with DIGITS significant digits."""
     if isinstance(value, dict):
-        return {name: _short(part) for name, part in value.items()}
+        return {name: _rounded(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_short(part) for part in value]
+        return [_rounded(part) for part in value]
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Keep results of a run or study as small files.")
-    parser.add_argument("run", type=Path, help="a run folder that was analyzed, or a study folder")
+    parser = argparse.ArgumentParser(description="Export a run or study to results/.")
+    parser.add_argument("run", type=Path, help="an analyzed run folder, or a study folder")
     parser.add_argument("--out", type=Path, required=True, help="such as results/NAME")
-    parser.add_argument("--length", type=int, help="as `analyze --at-length` was told, or found")
-    given = parser.parse_args()
+    parser.add_argument("--length", type=int, help="the length given to `analyze --at-length`")
+    arguments = parser.parse_args()
     try:
-        if (given.run / "study.json").is_file():
-            keep_study(given.run, given.out)
+        if (arguments.run / "study.json").is_file():
+            export_study(arguments.run, arguments.out)
         else:
-            keep(given.run, given.out, given.length)
+            export_run(arguments.run, arguments.out, arguments.length)
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
 

@@ -1,10 +1,8 @@
-"""Numbers and figures of docs/findings, from results/ alone.
+"""Numbers and the figure of docs/findings/topic-models.md, from results/ alone.
 
     python -m reproduction.findings [--root FOLDER]
 
-prints the counts and tests of docs/findings/topic-models.md and draws its figure.
-
-Cost: a second. Needs no torch.
+prints its counts and planned tests, and draws its figure. Cost: a second. Needs no torch.
 """
 
 from __future__ import annotations
@@ -15,18 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reproduction.figures.studies import bars
-from reproduction.measures.regime_effects import SCRATCH, at_least
-from reproduction.measures.studies import AA, judged
-from reproduction.results import Results, Row
+from reproduction.lens_model import AA
+from reproduction.model_selection import Selection
+from reproduction.statistics import exact_p
+from reproduction.study_figures import STYLES, mechanism_bars
+from reproduction.tables import Row, Tables
 from statetrace.reports.figures.chart import Chart, Dots, Panel
-from statetrace.reports.figures.study_shares import order, style
 
 FIGURE = "docs/findings/topic-models.png"
-STUDY, FROM_SCRATCH = "topics-pythia-160m", "scratch"
-MODEL, CONTROL = "pythia-160m", "control"
-TOPICS = ("topic-1", "topic-2")
-READINGS = {"verdict": "by all lenses", "quick_verdict": "by accuracy alone"}
+REGIMES = ("scratch", "control", "topic-1", "topic-2")
+READINGS = {"verdict": "by all lenses", "cutoff_verdict": "by accuracy alone"}
 
 
 @dataclass(frozen=True)
@@ -40,49 +36,43 @@ class Count:
         return clopper_pearson(self.count, self.n)
 
 
-def models(found: Results) -> list[Row]:
-    """Pythia-160M of both studies, each with its regime."""
-    free = judged(found, (FROM_SCRATCH,), "verdict", model=MODEL)
-    taught = judged(found, (STUDY,), "verdict")
-    return [row | {"regime": SCRATCH} for row in free] + taught
+def models(selection: Selection) -> list[Row]:
+    """Pythia-160M from scratch and after a stage."""
+    return selection.rows({"study": ["scratch", "topics-pythia-160m"], "model": "pythia-160m"})
 
 
 def counts(rows: list[Row], column: str) -> dict[str, Count]:
     """Associative models by regime, and after both topic models together."""
-    groups = {name: (name,) for name in (SCRATCH, CONTROL, *TOPICS)} | {"topic": TOPICS}
-    found = {}
-    for name, regimes in groups.items():
-        mine = [row[column] == AA for row in rows if row["regime"] in regimes]
-        found[name] = Count(sum(mine), len(mine))
-    return found
+    groups = {name: (name,) for name in REGIMES} | {"topic": REGIMES[2:]}
+    shares = {
+        name: [r[column] == AA for r in rows if r["regime"] in g] for name, g in groups.items()
+    }
+    return {name: Count(sum(mine), len(mine)) for name, mine in shares.items()}
 
 
 def planned_tests(made: Mapping[str, Count]) -> dict[tuple[str, str], tuple[float, float]]:
     """The seven planned tests: p, and p after Holm's correction. Fisher's exact test, one-sided
-    but for control against scratch."""
+    except for control against scratch."""
     raw = {
-        (one, other): fisher(made[one], made[other])
-        for other in (CONTROL, SCRATCH)
-        for one in ("topic", *TOPICS)
-    }
-    raw[CONTROL, SCRATCH] = fisher_two_sided(made[CONTROL], made[SCRATCH])
+        (first, second): exact_p([
+            (made[first].count, made[first].n, made[second].count, made[second].n)
+        ])
+        for second in ("control", "scratch")
+        for first in ("topic", *REGIMES[2:])
+    }  # fmt: skip
+    raw["control", "scratch"] = fisher_two_sided(made["control"], made["scratch"])
     return {pair: (raw[pair], p) for pair, p in holm(raw).items()}
 
 
-def fisher(one: Count, other: Count) -> float:
-    """Chance of as many in the first group, or more, if both are alike."""
-    return at_least([(one.count, one.n, other.count, other.n)])
-
-
-def fisher_two_sided(one: Count, other: Count) -> float:
-    """Chance of any split that is no likelier than this one."""
-    total = one.count + other.count
-    ways = [math.comb(one.n, k) * math.comb(other.n, total - k) for k in range(total + 1)]
-    return sum(way for way in ways if way <= ways[one.count]) / sum(ways)
+def fisher_two_sided(first: Count, second: Count) -> float:
+    """Chance of any split that is at most as likely as this one."""
+    total = first.count + second.count
+    ways = [math.comb(first.n, k) * math.comb(second.n, total - k) for k in range(total + 1)]
+    return sum(way for way in ways if way <= ways[first.count]) / sum(ways)
 
 
 def holm(raw: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
-    """p-values after Holm's correction for how many there are."""
+    """p-values after Holm's correction."""
     corrected, least = {}, 0.0
     for rank, name in enumerate(sorted(raw, key=lambda name: raw[name])):
         least = max(least, min(1.0, (len(raw) - rank) * raw[name]))
@@ -104,7 +94,7 @@ def clopper_pearson(count: int, n: int, level: float = 0.95) -> tuple[float, flo
 
 
 def _where(reached: Callable[[float], bool]) -> float:
-    """The least share from 0 to 1 at which it is reached, by bisection."""
+    """The least share at which it is reached, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
@@ -112,53 +102,45 @@ def _where(reached: Callable[[float], bool]) -> float:
     return high
 
 
-def topic_models(found: Results) -> Chart:
-    """Mechanisms by all lenses and by cutoffs, and how much of the task each model knows."""
-    rows = models(found)
+def topic_models(rows: list[Row]) -> Chart:
+    """Mechanisms by all lenses and by accuracy, and the state accuracy of each model."""
     panels = [
-        bars([row | {"what": row["regime"], "verdict": row[column]} for row in rows], called)
-        for column, called in READINGS.items()
-    ]
-    names = list(dict.fromkeys(row["regime"] for row in rows))
-    dots = []
-    for mechanism in sorted({row["verdict"] for row in rows}, key=order):
-        mine = [row for row in rows if row["verdict"] == mechanism]
-        x = [names.index(row["regime"]) + 0.12 * (row["seed"] - 2) for row in mine]
-        y = [float(row["accuracy"]) for row in mine]
-        colour, mark = style(mechanism)
-        dots.append(Dots(mechanism, x, y, [row["cell"] for row in mine], colour, mark, 7))
-    ticks = tuple((float(i), name) for i, name in enumerate(names))
-    panels.append(
-        Panel(
-            "",
-            "states right",
-            tuple(dots),
-            "each model, lengths 1 to 100",
-            ticks=ticks,
-            x_range=(-0.6, len(names) - 0.4),
-            y_range=(0, 1.02),
-            bare=True,
+        mechanism_bars(
+            [(name, [r | {"verdict": r[column]} for r in rows if r["regime"] == name])
+             for name in REGIMES],
+            title,
         )
-    )
-    return Chart(
-        "topic-models", "Pythia-160M on S3, by what it was trained on before", tuple(panels)
-    )
+        for column, title in READINGS.items()
+    ]  # fmt: skip
+    dots = []
+    for mechanism in sorted({row["verdict"] for row in rows}):
+        mine = [row for row in rows if row["verdict"] == mechanism]
+        x = [REGIMES.index(row["regime"]) + 0.12 * (row["seed"] - 2) for row in mine]
+        y = [float(row["accuracy"]) for row in mine]
+        dots.append(Dots(mechanism, x, y, [r["cell"] for r in mine], *STYLES[mechanism], 7))
+    ticks = tuple((float(i), name) for i, name in enumerate(REGIMES))
+    panels.append(
+        Panel("", "state accuracy", tuple(dots), "each model, lengths 1 to 100", ticks=ticks,
+              x_range=(-0.6, len(REGIMES) - 0.4), y_range=(0, 1.02), bare=True)
+    )  # fmt: skip
+    title = "Pythia-160M on S3, by what it was trained on before"
+    return Chart("topic-models", title, tuple(panels))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Numbers and figures of docs/findings.")
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
-    found = Results(parser.parse_args().root)
-    rows = models(found)
-    for column, called in READINGS.items():
+    root = parser.parse_args().root
+    rows = models(Selection(Tables(root)))
+    for column, reading in READINGS.items():
         made = counts(rows, column)
-        print(f"associative {called}")
+        print(f"associative {reading}")
         for name, count in made.items():
             low, high = count.interval()
             print(f"  {name}: {count.count} of {count.n} ({low:.0%} to {high:.0%})")
-        for (one, other), (p, corrected) in planned_tests(made).items():
-            print(f"  {one} against {other}: p {p:.3g}, corrected {corrected:.3g}")
-    topic_models(found).save(found.root / FIGURE)
+        for (first, second), (p, corrected) in planned_tests(made).items():
+            print(f"  {first} against {second}: p {p:.3g}, corrected {corrected:.3g}")
+    topic_models(rows).save(root / FIGURE)
 
 
 if __name__ == "__main__":

@@ -118,8 +118,8 @@ class Group:
         """The group that some permutations generate, each in one-line notation: "213", (2, 1, 3)
         or (1, 0, 2). Elements are in lexicographic order."""
         check_notation(notation)
-        made = construct.generated_by_permutations(generators, notation, limit)
-        return Group._generated(made, name, labels, notation)
+        labelled = construct.generated_by_permutations(generators, notation, limit)
+        return Group._generated(labelled, name, labels, notation)
 
     @staticmethod
     def from_matrices(
@@ -132,8 +132,8 @@ class Group:
         """The group that some invertible matrices generate, of whole numbers modulo `modulus`, or
         of any numbers. `a then b` is the matrix product a b. Elements are labelled by words in the
         generators (e, a, b, aa, ...), which take the names of a mapping."""
-        made = construct.generated_by_matrices(generators, modulus, limit)
-        return Group._generated(made, name, labels, "moves")
+        labelled = construct.generated_by_matrices(generators, modulus, limit)
+        return Group._generated(labelled, name, labels, "moves")
 
     @staticmethod
     def from_generators(
@@ -147,13 +147,13 @@ class Group:
 
     @staticmethod
     def _generated(
-        made: construct.Labelled, name: str | None, labels: Sequence[str] | None, notation: str
+        labelled: construct.Labelled, name: str | None, labels: Sequence[str] | None, notation: str
     ) -> "Group":
-        labels = made.labels if labels is None else tuple(map(str, labels))
-        name = str(name or f"order-{len(made.labels)}")
+        labels = labelled.labels if labels is None else tuple(map(str, labels))
+        name = str(name or f"order-{len(labelled.labels)}")
         check_labels(name, labels)
-        parity = structure.unique_parity(made.table)
-        return Group(name, notation, labels, made.table, parity, trusted=True)
+        parity = structure.unique_parity(labelled.table)
+        return Group(name, notation, labels, labelled.table, parity, trusted=True)
 
     def save(self, path: Path | str) -> None:
         """Write the group as JSON; see files.py."""

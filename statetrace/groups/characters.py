@@ -1,20 +1,20 @@
 """The irreducible characters of a finite group, from its Cayley table alone.
 
 Purpose: any function on the group, such as "the mean activation in state g", is a sum of parts,
-one per irreducible representation; the share of variance in each says what kind of function it
-is (the sign part is parity, "4a" of S5 is "where is object k", ...).
+one per irreducible representation; the share of variance in each characterises the function (the
+sign part is parity, "4a" of S5 is "where is object k", ...).
 
 Method: Burnside and Dixon. The class sums act on the centre of the group algebra by commuting
-matrices whose common eigenvectors are the characters; one random combination of them, made
-Hermitian so that the eigenvectors come out orthonormal, separates them all. Then every value is
-made exact to rounding: restricted to the powers of an element g a character is a sum of
-characters of a cyclic group with whole-number multiplicities, which are found by a Fourier
-transform and rounded. A result that does not pass the orthogonality relations is drawn again.
+matrices whose common eigenvectors are the characters; one random Hermitian combination of them has
+orthonormal eigenvectors and separates them all. Every value is then refined to rounding error:
+restricted to the powers of an element g, a character is a sum of characters of a cyclic group with
+whole-number multiplicities, which a Fourier transform gives and which are rounded. A result that
+violates the orthogonality relations is drawn again.
 
 Cost: one eigendecomposition of a [classes, classes] matrix: a millisecond for S5, 0.2 s for S7
 (most of it finding the classes). `isotypic_shares` costs a Gram matrix, order² times D.
-Caveat: only characters are made, not the representing matrices; complex ones are told from their
-conjugates by an arbitrary, but stable, choice.
+Caveat: only characters are computed, not the representing matrices; which of two conjugate complex
+ones comes first is an arbitrary but stable choice.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from statetrace.groups.cayley import Group, Subset
 MAX_CLASSES = 1000
 """More would take minutes and a gigabyte; only groups with a large centre have so many."""
 
-_TRIES = 8  # draws; the first one is practically always good enough
+_TRIES = 8  # draws; the first one almost always succeeds
 _ROUNDING = 1e-3  # how far a whole number may be from one before rounding
 _ROWS = 512  # of the Gram matrix at once
 
@@ -75,16 +75,16 @@ class CharacterTable:
 
     def components(self) -> tuple[Component, ...]:
         """The parts of real functions, without the trivial one, which is their mean."""
-        found = []
+        parts = []
         for row in range(1, len(self.names)):
             name, dimension = self.names[row], self.degrees[row] ** 2
             if name.endswith("*"):
                 continue
             if row + 1 < len(self.names) and self.names[row + 1] == f"{name}*":
-                found.append(Component(f"{name}+{name}*", (row, row + 1), 2 * dimension))
+                parts.append(Component(f"{name}+{name}*", (row, row + 1), 2 * dimension))
             else:
-                found.append(Component(name, (row,), dimension))
-        return tuple(found)
+                parts.append(Component(name, (row,), dimension))
+        return tuple(parts)
 
 
 @lru_cache(maxsize=16)
@@ -93,7 +93,7 @@ def characters(group: Group) -> CharacterTable:
     classes = group.conjugacy_classes()
     if len(classes) > MAX_CLASSES:
         raise StatetraceError(
-            f"{group.name} has {len(classes)} conjugacy classes: character tables are made for "
+            f"{group.name} has {len(classes)} conjugacy classes: character tables are computed for "
             f"groups with at most {MAX_CLASSES}"
         )
     for seed in range(_TRIES):
@@ -112,32 +112,32 @@ def isotypic_shares(group: Group, vectors: NDArray[Any]) -> NDArray[np.float64]:
 
     The part in the representation with character chi is the projection
     (P f)(g) = degree / order * sum_h conj(chi(h)) f(h^-1 g), the same whether h acts from the
-    left or from the right; its squared length is found from the inner products of the vectors,
-    added up over pairs (g, g') with g g'^-1 in one class. The mean is taken out first, so the
-    trivial representation has nothing and is left out. Of a constant function all shares are NaN.
-    Vectors without any structure (isotropic noise) have the share dimension / (order - 1).
+    left or from the right; its squared length is computed from the inner products of the vectors,
+    summed over pairs (g, g') with g g'^-1 in one class. The mean is subtracted first, so the
+    trivial representation has no share and is left out. For a constant function all shares are NaN.
+    Vectors without structure (isotropic noise) have the share dimension / (order - 1).
     """
     values = np.asarray(vectors, dtype=np.float64)
     if values.ndim != 2 or len(values) != group.order:
         raise StatetraceError(
-            f"vectors of shape {values.shape} are no function on {group.name}: "
+            f"vectors of shape {values.shape} are not a function on {group.name}: "
             f"give one vector for each of its {group.order} elements, [{group.order}, D]"
         )
-    found = characters(group)
-    parts = found.components()
+    irreps = characters(group)
+    parts = irreps.components()
     values = values - values.mean(axis=0)
     total = float((values**2).sum())
     if total <= np.finfo(np.float64).tiny:
         return np.full(len(parts), np.nan)
-    correlation = np.zeros(len(found.classes))  # per class: sum of <f(g), f(g')>
-    class_of = found.class_of
+    correlation = np.zeros(len(irreps.classes))  # per class: sum of <f(g), f(g')>
+    class_of = irreps.class_of
     for start in range(0, group.order, _ROWS):
         rows = slice(start, start + _ROWS)
         gram = values[rows] @ values.T
         quotient = class_of[group.table[rows][:, group.inverse]]  # class of g g'^-1
         correlation += np.bincount(quotient.ravel(), gram.ravel(), len(correlation))
-    weights = np.array(found.degrees) / group.order
-    lengths = weights * (found.table.conj() @ correlation).real  # [irreps], squared lengths
+    weights = np.array(irreps.degrees) / group.order
+    lengths = weights * (irreps.table.conj() @ correlation).real  # [irreps], squared lengths
     shares = np.array([lengths[list(part.irreps)].sum() for part in parts]) / total
     return np.clip(shares, 0.0, 1.0)  # rounding leaves -1e-17
 
@@ -178,11 +178,11 @@ def _approximate(group: Group, classes: tuple[Subset, ...], seed: int) -> Comple
 
 
 def _exact(group: Group, classes: tuple[Subset, ...], table: Complex) -> Complex | None:
-    """The same with every value exact to rounding, or None if it is no character table."""
+    """The same with every value exact to rounding, or None if it is not a character table."""
     class_of = _class_of(classes)
     exact = np.zeros_like(table)
     done = np.zeros(len(classes), dtype=np.bool_)
-    # Elements of high order first: their powers settle other classes at the same time.
+    # elements of high order first: their powers settle other classes at the same time
     chains = [_powers(group, members[0]) for members in classes]
     for chain in sorted(chains, key=len, reverse=True):
         along = class_of[chain]
@@ -194,7 +194,7 @@ def _exact(group: Group, classes: tuple[Subset, ...], table: Complex) -> Complex
             return None
         exact[:, along] = np.fft.ifft(whole, axis=1) * len(chain)
         done[along] = True
-    # Fourier sums of whole numbers: what is nearly whole is whole.
+    # Fourier sums of whole numbers: values that are nearly whole are whole
     for part in (exact.real, exact.imag):
         part[:] = np.where(np.abs(part - part.round()) < 1e-9, part.round() + 0.0, part)
     sizes = np.array([len(members) for members in classes])

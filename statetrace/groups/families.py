@@ -1,4 +1,4 @@
-"""From a name such as "S5" or "A4xZ5" to a Group.
+"""Named groups, such as "S5" or "A4xZ5".
 
 | name | elements, in this order                                         | accepted  |
 |------|-----------------------------------------------------------------|-----------|
@@ -78,9 +78,11 @@ def named_group(name: str, notation: str = "moves") -> Group:
 
 def direct_product(left: Group, right: Group) -> Group:
     """Pairs of elements, labelled with a colon between (213:1), the right one fastest."""
-    made = _direct_product(Labelled(left.labels, left.table), Labelled(right.labels, right.table))
-    parity = structure.unique_parity(made.table)
-    return Group(f"{left.name}x{right.name}", left.notation, *made, parity, trusted=True)
+    labelled = _direct_product(
+        Labelled(left.labels, left.table), Labelled(right.labels, right.table)
+    )
+    parity = structure.unique_parity(labelled.table)
+    return Group(f"{left.name}x{right.name}", left.notation, *labelled, parity, trusted=True)
 
 
 # Few, because one large group weighs 51 MB and its quotients may weigh as much again.

@@ -1,4 +1,4 @@
-"""The two ways the paper reads a one-line label such as 42315, by name.
+"""The two readings of a one-line label such as 42315 in the paper.
 
 - "moves" (section 2.2 and Figure 1, the default): object i moves to position a[i]. Then 42315
   followed by 12534 is 32514, and ABCDE becomes DBAEC.
@@ -10,9 +10,9 @@ The same label names inverse movements in the two readings, so label -> label of
 an isomorphism between the two groups and neither is more correct; but no single reading gives
 both of the paper's worked examples. In tables: one is the transpose of the other.
 
-Cost: S7's table of 25 million entries takes about a quarter of a second; it is built in slices,
-so memory stays near the size of the result.
-Caveat: labels have one digit per position, which is enough up to S7.
+Cost: S7's table of 25 million entries takes about a quarter of a second; it is built in slices, so
+memory stays near the size of the result.
+Caveat: labels have one digit per position, which is enough for S7.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def check_notation(notation: str) -> None:
 
 
 def arrange(label: str, objects: Sequence[T], notation: str = "moves") -> list[T]:
-    """The objects after the physical movement that the label stands for."""
+    """The objects after the movement that the label stands for."""
     check_notation(notation)
     one_line = "".join(str(i + 1) for i in range(len(objects)))
     if sorted(label) != sorted(one_line):

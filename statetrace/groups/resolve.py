@@ -110,12 +110,12 @@ def check_plugin(name: str, thing: Any) -> Group:
         or (name.endswith(".json"))
     ):
         raise StatetraceError("its name should have no spaces, commas, colons and slashes")
-    made = thing() if callable(thing) else thing
-    if not isinstance(made, Group):
+    states = thing() if callable(thing) else thing
+    if not isinstance(states, Group):
         raise StatetraceError(
-            f"it is {type(made).__name__!r}, not a Group or a function that returns one"
+            f"it is {type(states).__name__!r}, not a Group or a function that returns one"
         )
-    return made
+    return states
 
 
 def _imported(spec: str) -> Group:

@@ -14,7 +14,7 @@ from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.lenses.result import WHOLE, LensResult
 from statetrace.mechanisms.compatibility import SETTINGS, incompatibility
 from statetrace.mechanisms.evidence import NEEDED, first_quotient
-from statetrace.mechanisms.mastery import LEARNED, LOOKED_THROUGH, mastered_length
+from statetrace.mechanisms.mastery import COLLECTED, LEARNED, mastered_length
 from statetrace.tasks.word_problem import WordProblem
 
 
@@ -50,7 +50,7 @@ def collect_evidence(
         for lens, result in results.items()
         if lens in WHOLE or incompatibility(result, task.group, length) is None
     }
-    for lens in LOOKED_THROUGH:
+    for lens in COLLECTED:
         if lens not in results:
             compute(lens, task)
     return results

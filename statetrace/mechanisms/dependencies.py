@@ -1,9 +1,9 @@
-"""Which cells of a program's table the last token's answer comes from (Figure 1 D).
+"""The cells of a program's table that the last token's answer depends on (Figure 1 D).
 
-Found backwards from the answer, through what each cell reads. Cost: a matrix of length x length
+They are traced back from the answer through what each cell reads. Cost: a matrix of length x length
 per layer.
-Caveat: a cell counts as read as a whole. Cells that the answer does not use certainly make no
-difference to it; one that it uses may still make none in this or that sequence.
+Caveat: a cell is read as a whole. Cells that are not listed never affect the answer; one that is
+listed need not affect it in every sequence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Dependencies:
     """What the answer at the last token depends on.
 
     Attributes:
-        algorithm, group, length: whose.
+        algorithm, group, length: the program and its sequences.
         used: the cells [rows, T].
         arrows: from used cells to used cells, those of the first layer first.
     """
@@ -37,7 +37,7 @@ class Dependencies:
     arrows: tuple[Arrow, ...]
 
     def table(self) -> dict[str, list[Any]]:
-        """The tidy table, column name -> values: an arrow per row of it."""
+        """The tidy table, column name -> values, one arrow per row."""
         rows = len(self.arrows)
         layers, sources, targets = zip(*self.arrows, strict=True) if rows else ((), (), ())
         return {

@@ -154,7 +154,7 @@ def separation(evidence: Evidence) -> dict[str, float]:
     apart: dict[str, float] = {}
     if evidence.quotient is None:
         return apart
-    state, parity = evidence.right["state"], evidence.right[evidence.quotient]
+    state, parity = evidence.accuracy["state"], evidence.accuracy[evidence.quotient]
     sizes = (evidence.trained, evidence.sequences, evidence.order, evidence.unknown)
     kept = parity_kept(state, parity, *sizes)
     if kept is not None:
@@ -165,8 +165,8 @@ def separation(evidence: Evidence) -> dict[str, float]:
         # a head that scores well but is not needed is not evidence
         needed = float(np.clip(lost / LOST, 0.0, 1.0)) if clarity > 0 else 1.0
         apart["attention"] = 0.5 + clarity * needed / 2
-    if evidence.ahead is not None:
-        apart["dynamics"] = float(np.clip(evidence.ahead, 0.0, 1.0))
+    if evidence.lead is not None:
+        apart["dynamics"] = float(np.clip(evidence.lead, 0.0, 1.0))
     return apart
 
 

@@ -1,6 +1,6 @@
-"""Evidence: what the lenses measured on one model, in the form in which the verdict compares it.
+"""Evidence: the measurements of the lenses on one model, in the form that the verdict compares.
 
-Reads lens results and nothing else; needs no model.
+Needs lens results only, no model.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ PREFIX_GRID = "prefix-substitution-resid"
 class Evidence:
     """Attributes:
     order: elements of the group.
-    unknown: states left when the first quotient (parity, where there is one) is known.
+    unknown: states that remain possible when the first quotient (parity, where there is one) is
+        known.
     quotient: its name, or None.
     length: actions per sequence under patching and probing.
     restored: split -> [layers + 1, T]: probability of the clean answer after patching a prefix,
-        as a share of what the clean run gives it. Splits: "same" and "opposite", or "all" for
-        groups without a quotient.
+        relative to the clean run. Splits: "same" and "opposite", or "all" for groups without a
+        quotient.
     depths: [m] lengths whose depth was measured.
     settled: split -> [layers + 1, m]: share of the answer that is settled in the last token.
     lengths: [n] lengths that were probed.
-    state, parity: [layers + 1, n] probability that probes give to the truth; parity None without a
-        quotient. (Accuracy would mislead where there is nothing to read: a probe then answers by
-        the training set's chance surpluses, and may be right a third of the time, or two.)
+    state, parity: [layers + 1, n] probability that probes give to the true class; parity None
+        without a quotient. (Accuracy would mislead where nothing is readable: a probe then follows
+        chance imbalances of its training set, and its accuracy scatters widely around chance.)
     reach: "state" and the quotient -> the longest length up to which accuracy stays above 98%.
-    right: the same -> accuracy by length, [longest].
-    sequences: how many sequences that is measured on.
-    trained: the length of training.
-    head: score of the best parity head, what arbitrary sets of actions score, and how much parity
-        accuracy is lost with its output set to its mean; or None.
-    ahead: how far parity ran ahead of the state in training, as a share; or None.
-    ceiling: the highest score that a head can have, in percent.
+    accuracy: the same -> accuracy by length, [longest].
+    sequences: the number of sequences these are measured on.
+    trained: the training length.
+    head: score of the best parity head, score of random sets of actions, and the parity accuracy
+        lost with its output set to its mean; or None.
+    lead: of parity over the state in training, as a share of the possible maximum; or None.
     """
 
     order: int
@@ -61,12 +61,11 @@ class Evidence:
     state: Array
     parity: Array | None
     reach: Mapping[str, int]
-    right: Mapping[str, Array]
+    accuracy: Mapping[str, Array]
     sequences: int
     trained: int
     head: tuple[float, float, float] | None
-    ahead: float | None
-    ceiling: float = 100.0
+    lead: float | None
 
     @property
     def layers(self) -> int:
@@ -74,14 +73,14 @@ class Evidence:
 
     @staticmethod
     def of(results: Mapping[str, LensResult], group: Group) -> Evidence:
-        """From results of generalization, probing, patching and depth; attention and dynamics if
-        they are there."""
+        """From results of generalization, probing, patching and depth; those of attention and
+        dynamics are optional."""
         for lens in NEEDED:
             if lens not in results:
                 raise StatetraceError(f"a verdict needs the lens '{lens}', which has no result")
         quotient = first_quotient(group)
         if quotient and f"{quotient.name}/none/probability" not in results["probing"].arrays:
-            quotient = None  # it was not looked at
+            quotient = None  # it was not probed
         name = None if quotient is None else quotient.name
         kinds = ["state"] if name is None else ["state", name]
         general = results["generalization"]
@@ -98,17 +97,17 @@ class Evidence:
             state=probing["state/none/probability"].astype(np.float64),
             parity=None if name is None else probing[f"{name}/none/probability"].astype(np.float64),
             reach={kind: int(general.summary["cutoff"][kind]["reach"]) for kind in kinds},
-            right={kind: by_length(general, kind) for kind in kinds},
+            accuracy={kind: by_length(general, kind) for kind in kinds},
             sequences=int(min(general.columns["n"])),
             trained=int(general.summary["training_length"]),
             head=_head(results.get("attention"), name),
-            ahead=_ahead(results.get("dynamics"), name),
-            ceiling=_ceiling(results.get("attention")),
+            lead=_lead(results.get("dynamics"), name),
         )
 
 
 def first_quotient(group: Group) -> Quotient | None:
-    """What might be computed first: parity, or for groups without it their first quotient."""
+    """The quotient that a model might compute first: parity, or for groups without parity their
+    first quotient."""
     if group.parity is not None and group.order > 2:
         return group.quotient("parity")
     try:
@@ -136,27 +135,27 @@ def _restored(patching: LensResult, quotient: str | None) -> dict[str, Array]:
 
 def _settled(depth: LensResult, quotient: str | None) -> dict[str, Array]:
     lengths = depth.summary["lengths"]
-    wanted = {"all": "all"} if quotient is None else splits_of(quotient)
-    found = {}
-    for short, name in wanted.items():
+    splits = {"all": "all"} if quotient is None else splits_of(quotient)
+    settled = {}
+    for short, name in splits.items():
         rows = [row for row in depth.rows() if row["split"] == name and row["mean"] is not None]
         if len({row["length"] for row in rows}) == len(lengths):
             grid = np.zeros((max(row["layer"] for row in rows) + 1, len(lengths)))
             for row in rows:
                 grid[row["layer"], lengths.index(row["length"])] = 1.0 - row["mean"]
-            found[short] = grid
-    return found
+            settled[short] = grid
+    return settled
 
 
 def by_length(general: LensResult, kind: str) -> Array:
-    """Share of right answers, length 1 first."""
+    """Accuracy of "state" or a quotient at lengths 1, 2, ..."""
     names = ("what", "length", "accuracy")
     rows = zip(*(general.columns[name] for name in names), strict=True)
     return np.array([share for _, share in sorted((n, a) for what, n, a in rows if what == kind)])
 
 
 def splits_of(quotient: str) -> dict[str, str]:
-    """Pairs by a quotient, as lenses call them."""
+    """Short names of the splits of pairs by a quotient -> their names in lens results."""
     if quotient == "parity":
         return {"same": "same parity", "opposite": "opposite parity"}
     return {"same": f"same {quotient}", "opposite": f"different {quotient}"}
@@ -177,11 +176,7 @@ def _head(attention: LensResult | None, quotient: str | None) -> tuple[float, fl
     return float(heads[0]["score"]), float(chance), float(lost[0])
 
 
-def _ceiling(attention: LensResult | None) -> float:
-    return 100.0 if attention is None else float(attention.summary.get("score_ceiling", 100.0))
-
-
-def _ahead(dynamics: LensResult | None, quotient: str | None) -> float | None:
+def _lead(dynamics: LensResult | None, quotient: str | None) -> float | None:
     if dynamics is None or quotient is None:
         return None
     lead = dynamics.summary.get("lead", {}).get(quotient)

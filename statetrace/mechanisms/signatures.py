@@ -145,22 +145,22 @@ def signature(
         quotient: what parity-associative counts first, if not parity.
         by: the quotient that takes the place of parity in splits and probes.
     """
-    of = resolve_group(group)
-    program = _program(algorithm, of, quotient)
-    classes = of.parity if by is None else by.map
+    states = resolve_group(group)
+    program = _program(algorithm, states, quotient)
+    classes = states.parity if by is None else by.map
     if length < 2:
         raise StatetraceError(f"length {length} is too short for a signature: use 2 or more")
     if pairs < 1:
         raise StatetraceError(f"{pairs} pairs are too few: use at least 1")
-    if of.order < 2:
-        raise StatetraceError(f"{of.name} has one state only: use a group with at least 2")
+    if states.order < 2:
+        raise StatetraceError(f"{states.name} has one state only: use a group with at least 2")
     layers = program.depth(length) if layers is None else check_layers(layers)
     if (layers + 1) * length * max(pairs, _SAMPLE) > MAX_CELLS:
         raise StatetraceError(
             f"the {program.name} algorithm with {layers} layers, length {length} and {pairs} pairs "
             "need too large a table: use shorter sequences or fewer pairs"
         )
-    clean, corrupted = corrupted_pairs(of, length, pairs, seed)
+    clean, corrupted = corrupted_pairs(states, length, pairs, seed)
     grids, restored, differ = _patch(program, clean, corrupted, layers)
     splits = split_pairs(classes, clean[differ], corrupted[differ])
     means = {
@@ -170,7 +170,7 @@ def signature(
     }
     return Signature(
         program.name,
-        of.name,
+        states.name,
         length,
         layers + 1,
         means,
@@ -190,19 +190,19 @@ def predict_all(
 ) -> dict[str, tuple[Program, Signature] | str]:
     """Every algorithm, registered ones included -> its program and signature, or why the group has
     none."""
-    of = resolve_group(group)
+    states = resolve_group(group)
     if quotient is not None:
-        of.quotient(quotient)  # a misspelt one is an error, not a missing algorithm
+        states.quotient(quotient)  # a misspelt one is an error, not a missing algorithm
     predicted: dict[str, tuple[Program, Signature] | str] = {}
     for name in algorithm_names():
         try:
-            program = algorithm(name, of, quotient if name == "parity-associative" else None)
+            program = algorithm(name, states, quotient if name == "parity-associative" else None)
         except StatetraceError as reason:
             predicted[name] = str(reason)
             continue
         make = signature if is_builtin(name) else plugins.guarded("algorithm", name, signature)
         try:
-            predicted[program.name] = program, make(program, of, length, pairs=pairs, seed=seed)
+            predicted[program.name] = program, make(program, states, length, pairs=pairs, seed=seed)
         except StatetraceError as reason:
             if is_builtin(name):
                 raise  # the length or the number of pairs
@@ -210,12 +210,12 @@ def predict_all(
     return predicted
 
 
-def _program(name: str | Program, of: Group, quotient: Quotient | str | None) -> Program:
+def _program(name: str | Program, states: Group, quotient: Quotient | str | None) -> Program:
     if isinstance(name, str):
-        return algorithm(name, of, quotient)
-    if name.group != of:
+        return algorithm(name, states, quotient)
+    if name.group != states:
         raise StatetraceError(
-            f"the program {name.name!r} is for {name.group.name}, but the group is {of.name}"
+            f"the program {name.name!r} is for {name.group.name}, but the group is {states.name}"
         )
     return name
 
@@ -223,12 +223,13 @@ def _program(name: str | Program, of: Group, quotient: Quotient | str | None) ->
 # Patching
 
 
-def corrupted_pairs(of: Group, length: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def corrupted_pairs(states: Group, length: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Unique clean sequences, and the same with another first action; [P, T] each."""
-    clean = unique_sequences(of, min(n, of.order**length), length, seed).actions.astype(np.int64)
+    n = min(n, states.order**length)
+    clean = unique_sequences(states, n, length, seed).actions.astype(np.int64)
     rng = np.random.default_rng([seed, length, CORRUPTION])
     corrupted = clean.copy()
-    corrupted[:, 0] = (clean[:, 0] + rng.integers(1, of.order, size=len(clean))) % of.order
+    corrupted[:, 0] = (clean[:, 0] + rng.integers(1, states.order, size=len(clean))) % states.order
     return clean, corrupted
 
 

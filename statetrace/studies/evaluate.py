@@ -62,6 +62,6 @@ def evidence_of(results: Mapping[str, LensResult], group: Group) -> dict[str, di
     if evidence.head is not None:
         score, chance, lost = evidence.head
         numbers["attention"] = {"score": score, "by chance": chance, "parity lost": 100 * lost}
-    if evidence.ahead is not None:
-        numbers["dynamics"] = {"parity lead": evidence.ahead}
+    if evidence.lead is not None:
+        numbers["dynamics"] = {"parity lead": evidence.lead}
     return {lens: {k: round(v, 4) for k, v in row.items()} for lens, row in numbers.items()}

@@ -9,7 +9,7 @@ from statetrace.lenses.compiled import task_of
 from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.mechanisms.collect_evidence import collect_evidence
 from statetrace.mechanisms.compatibility import incompatibility
-from statetrace.mechanisms.mastery import LOOKED_THROUGH
+from statetrace.mechanisms.mastery import COLLECTED
 from statetrace.models.compiled import compile_model
 
 COMPILED = CompileSpec("S3", "associative", 6)
@@ -35,7 +35,7 @@ def test_collected_evidence_can_be_used(group, algorithm):
     spec = CompileSpec(group, algorithm, 6)
     task = task_of(spec)
     found = collect_evidence(compile_model(spec), task)
-    assert set(found) == set(LOOKED_THROUGH)
+    assert set(found) == set(COLLECTED)
     assert {
         lens: incompatibility(result, task.group, 6) for lens, result in found.items()
     } == dict.fromkeys(found)

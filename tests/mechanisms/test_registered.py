@@ -83,11 +83,11 @@ def perfect(program, length):
         state=own.state_probe[:, lengths - 1],
         parity=own.parity_probe["hidden"][:, lengths - 1],
         reach={"state": length, quotient.name: length},
-        right={"state": np.ones(length), quotient.name: np.ones(length)},
+        accuracy={"state": np.ones(length), quotient.name: np.ones(length)},
         sequences=1000,
         trained=length,
         head=None,
-        ahead=None,
+        lead=None,
     )
 
 

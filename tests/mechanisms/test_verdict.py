@@ -110,11 +110,11 @@ def test_each_program_is_at_no_distance_from_itself(algorithm, length):
         state=own.state_probe[:, lengths - 1],
         parity=own.parity_probe["linear"][:, lengths - 1],
         reach={"state": length, "parity": length},
-        right={"state": np.ones(length), "parity": np.ones(length)},
+        accuracy={"state": np.ones(length), "parity": np.ones(length)},
         sequences=1000,
         trained=length,
         head=None,
-        ahead=None,
+        lead=None,
     )
     for measure in (distances.patching, distances.probing):
         found = measure(evidence)
@@ -141,13 +141,13 @@ def test_errors_that_keep_parity_are_told_from_those_that_do_not():
         "sequences": 1000,
         "trained": 10,
         "head": None,
-        "ahead": None,
+        "lead": None,
     }
-    kept = Evidence(**common, right={"state": state, "parity": np.ones(10)})
-    lost = Evidence(**common, right={"state": state, "parity": state + 0.1 * 0.4})
+    kept = Evidence(**common, accuracy={"state": state, "parity": np.ones(10)})
+    lost = Evidence(**common, accuracy={"state": state, "parity": state + 0.1 * 0.4})
     assert distances.separation(kept) == {"generalization": pytest.approx(1)}
     assert distances.separation(lost) == {"generalization": pytest.approx(0, abs=1e-9)}
-    perfect = dataclasses.replace(kept, right={"state": np.ones(10), "parity": np.ones(10)})
+    perfect = dataclasses.replace(kept, accuracy={"state": np.ones(10), "parity": np.ones(10)})
     assert distances.separation(perfect) == {}
 
 

@@ -1,4 +1,4 @@
-"""What stands in docs/findings is what results/ say."""
+"""The numbers of docs/findings are those of results/."""
 
 import pytest
 
@@ -11,7 +11,6 @@ from reproduction.findings import (
     models,
     planned_tests,
 )
-from reproduction.results import Results
 
 
 def test_exact_intervals_of_few_models():
@@ -30,13 +29,13 @@ def test_two_sided_counts_both_ends():
     assert fisher_two_sided(Count(0, 4), Count(0, 6)) == 1
 
 
-def test_the_page_on_topic_models_tells_these_numbers(request):
+def test_the_page_on_topic_models_tells_these_numbers(request, selection):
     root = request.config.rootpath
-    rows = models(Results(root))
+    rows = models(selection)
     page = (root / "docs/findings/topic-models.md").read_text()
     told = [line for line in page.splitlines() if line.startswith("|")]
     assert len(rows) == 18
-    both = {column: counts(rows, column) for column in ("verdict", "quick_verdict")}
+    both = {column: counts(rows, column) for column in ("verdict", "cutoff_verdict")}
     named = {"topic-1": "topic model 1", "topic-2": "topic model 2", "topic": "both"}
     for name in both["verdict"]:
         shares = [f"{made[name].count} of {made[name].n}" for made in both.values()]

@@ -1,191 +1,128 @@
-"""REPRODUCTION.md is what the command builds, complete, and every number of it has a file."""
+"""The page: up to date, short, linked, and the same numbers as claims.csv and models.parquet."""
 
-import json
+import csv
+import io
 import re
-import shutil
 import subprocess
 import sys
-import tomllib
-from collections import Counter
 
+import pyarrow.parquet as pq
 import pytest
 
-from reproduction.__main__ import OLD, PAGE
-from reproduction.claim import answer, size
-from reproduction.claims import CLAIMS, PARTS, deletions, patching, text, theory
-from reproduction.figures.build import FOLDER, PICTURES, UNDRAWN, fingerprints
-from reproduction.page import page
-from reproduction.results import Results
-from reproduction.rules import DIFFERS, JUDGEMENTS, NOT_REACHED
-
-FIGURES, TABLES = range(1, 20), range(1, 3)
-LARGEST = 200_000
-"""Bytes of a picture."""
+from reproduction.__main__ import stale
+from reproduction.claim import answer, load_claims
+from reproduction.figures import PICTURES, charts
+from reproduction.models_table import COLUMNS, manifest
+from reproduction.page import MOST_ROWS, claims_csv, page, section_rows, slug
+from statetrace.errors import StatetraceError
 
 
 @pytest.fixture(scope="module")
-def root(request):
-    return request.config.rootpath
+def answers(selection):
+    return [answer(claim, selection) for claim in load_claims()]
 
 
 @pytest.fixture(scope="module")
-def answers(root):
-    found = Results(root)
-    return {claim.name: answer(claim, found) for claim in CLAIMS}
+def text(request):
+    return (request.config.rootpath / "REPRODUCTION.md").read_text()
 
 
-def test_the_page_is_up_to_date(root):
-    assert (root / PAGE).read_text() == page(Results(root)), "run `make reproduce-report`"
+def test_nothing_is_stale(request):
+    assert stale(request.config.rootpath) == []
 
 
-def test_the_pictures_are_up_to_date(root):
-    marks = fingerprints(Results(root))
-    assert json.loads((root / FOLDER / "pictures.json").read_text()) == marks
-    assert {file.stem for file in (root / FOLDER).glob("*.png")} == set(marks)
-    for name in marks:
-        file = root / FOLDER / f"{name}.png"
-        assert file.read_bytes()[:4] == b"\x89PNG"
-        assert file.stat().st_size < LARGEST
+def test_it_fits_in_thirty_kilobytes(text):
+    assert len(text.encode()) <= 30_000
 
 
-def test_names_are_unique_and_pictures_exist():
-    assert Counter(claim.name for claim in CLAIMS).most_common(1)[0][1] == 1
-    assert {claim.picture for claim in CLAIMS} - {""} == set(PICTURES)
+def test_one_row_for_each_claim(text, answers):
+    for reply in answers:
+        assert len(re.findall(rf"^\| \[{reply.claim.id}\]\(#", text, re.M)) == 1
 
 
-def test_every_number_leads_to_its_picture(root, answers):
-    """But for the few rows of which `UNDRAWN` says why; and the picture stands below a table."""
-    text = (root / PAGE).read_text()
-    rows = dict(re.findall(r'^\| <a id="([\w-]+)"></a>(.*)$', text, re.M))
-    without = {n for n, one in answers.items() if one.found.value is not None}
-    for name, picture in ((name, answers[name].claim.picture) for name in list(without)):
-        if picture:
-            assert f"[picture](#picture-{picture})" in rows[name], name
-            assert text.count(f'<a id="picture-{picture}"></a>![') == 1, picture
-            without.remove(name)
-    assert without == set(UNDRAWN)
-    assert all(UNDRAWN.values())
+def test_sections_have_at_most_five_rows(answers):
+    sections = {a.claim.section for a in answers}
+    for section in sections:
+        assert len(section_rows([a for a in answers if a.claim.section == section])) <= MOST_ROWS
 
 
-def mentioned(kind):
-    """Numbers of all figures or tables that claims are about: "Figures 4 and 11 to 14"."""
-    found = set()
-    for claim in CLAIMS:
-        for part in re.findall(rf"{kind}s? ([\dA-D, and]+)", claim.where):
-            found |= {int(number) for number in re.findall(r"\d+", part)}
-    return found
+def test_links_lead_somewhere(text, request):
+    anchors = {slug(title) for title in re.findall(r"^#+ (.+)$", text, re.M)}
+    targets = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(targets) > 60
+    for target in targets:
+        if target.startswith("#"):
+            assert target[1:] in anchors
+        else:
+            assert (request.config.rootpath / target).exists(), target
 
 
-def test_every_figure_and_table_has_a_claim():
-    assert mentioned("Figure") == set(FIGURES)
-    assert mentioned("Table") == set(TABLES)
+def test_every_picture_is_shown(text, selection):
+    assert set(charts(selection)) == set(PICTURES)
+    assert set(re.findall(r"docs/reproduction/([\w-]+)\.png", text)) == set(PICTURES)
 
 
-def test_recipes_exist_and_are_recipes(root):
-    for claim in CLAIMS:
-        for recipe in filter(None, (claim.recipe, claim.stand_in)):
-            assert tomllib.loads((root / recipe).read_text()), recipe
-        if claim.stand_in:
-            assert "length" in size(root, claim.stand_in)
+def test_claims_csv_has_every_number(answers):
+    rows = list(csv.DictReader(io.StringIO(claims_csv(answers))))
+    assert {int(row["id"]) for row in rows} == set(range(1, 46))
+    measured = sum(len(o.numbers) for a in answers for o in a.outcomes)
+    assert sum(row["value"] != "" for row in rows) == measured > 130
+    assert all(row["fixed"] in ("before", "after") for row in rows if row["measure"])
 
 
-def test_every_number_has_a_source(root, answers):
-    for name, one in answers.items():
-        assert one.judgement in JUDGEMENTS
-        if one.found.value is not None:
-            assert one.found.sources, name
-            assert one.found.n > 0, name
-        for source in one.found.sources:
-            assert (root / source).is_file(), (name, source)
+def test_an_unknown_section_is_refused(answers, selection):
+    import dataclasses
+
+    claim = dataclasses.replace(answers[0].claim, section="nowhere")
+    with pytest.raises(StatetraceError, match="nowhere"):
+        page([dataclasses.replace(answers[0], claim=claim)], selection)
 
 
-def test_rows_show_what_was_measured(root, answers):
-    """Each row of the page has its claim's number, judgement and files, and there are no others."""
-    rows = dict(re.findall(r'^\| <a id="([\w-]+)"></a>(.*)$', (root / PAGE).read_text(), re.M))
-    assert list(rows) == list(answers)
-    for name, row in rows.items():
-        one = answers[name]
-        assert one.found.text() in row
-        assert f"{one.judgement} |" in row
-        for source in one.found.sources:
-            assert f"]({source})" in row
+def test_settings_are_those_of_the_runs(text, tables):
+    row = next(line for line in text.splitlines() if line.startswith("| steps of 128"))
+    for file in sorted((tables.folder / "scratch" / "runs").glob("*.json")):
+        recipe = tables.json(f"scratch/runs/{file.name}")["recipe"]
+        training, task = recipe["training"], recipe["task"]
+        assert f"{training['steps']:,}" in row
+        assert (training["batch"], training["learning_rate"], task["length"]) == (128, 5e-5, 100)
+        assert (training["schedule"], training["warmup"], training["clip"]) == ("linear", 0, 1.0)
+        assert task["start_marker"]
 
 
-def test_stand_ins_say_so(root, answers):
-    """What no paper-sized model answered says how small the models were."""
-    text = (root / PAGE).read_text()
-    shown = [*answers.values(), *(one.beside for one in answers.values() if one.beside)]
-    assert text.count("*Small: ") == sum(one.small for one in shown) > 0
+def test_models_parquet_has_every_model_once_but_for_duplicates(tables):
+    table = pq.read_table(tables.folder / "models.parquet")
+    assert table.column_names == list(COLUMNS)
+    rows = table.to_pylist()
+    single = [row["run_key"] for row in rows if not row["duplicate"]]
+    assert len(single) == len(set(single))
+    planned = sum(len(tables.csv(f"{study}/results.csv")) for study in tables.studies())
+    assert len([r for r in rows if r["study"] not in ("single", "calibration")]) == planned
+    words = (tables.folder / "README.md").read_text()
+    assert [name for name in COLUMNS if f"`{name}`" not in words] == []
 
 
-def test_differences_come_with_a_cause_or_what_was_tried(answers):
-    """Of whatever size the model is that differs."""
-    without = [n for n, one in answers.items() if one.judgement == DIFFERS and not one.note]
-    assert without == []
+def test_the_manifest_has_the_checksum_of_every_file(request):
+    root = request.config.rootpath
+    committed = (root / "results" / "MANIFEST.sha256").read_text()
+    assert committed == manifest(root)
+    assert len(committed.splitlines()) > 500
 
 
-def test_what_is_not_reached_says_why(answers):
-    without = [n for n, one in answers.items() if one.judgement == NOT_REACHED and not one.note]
-    assert without == []
+def test_every_number_has_its_run(tables):
+    for study in tables.studies():
+        for row in tables.csv(f"{study}/results.csv"):
+            if row["state"] == "finished":
+                recipe = tables.json(f"{study}/runs/{row['cell']}.json")["recipe"]
+                assert (recipe["task"]["group"], recipe["training"]["seed"]) == (
+                    row["group"], row["seed"],
+                )  # fmt: skip
 
 
-QUOTING = (theory, patching, deletions, text)
-"""Files of claims whose rows all quote the paper."""
-
-
-@pytest.mark.parametrize("claim", [claim for part in QUOTING for claim in part.CLAIMS],
-                         ids=lambda claim: claim.name)  # fmt: skip
-def test_rows_quote_the_paper(claim):
-    """Words, a number or a formula of the paper's; bounds of ours belong to the rule."""
-    assert re.search(r"“[^”]+”|\d|[/=]", claim.paper)
-    assert not re.search(r"[≤≥]|at least|at most", claim.paper)
-
-
-def test_notes_hold_no_measured_numbers(answers):
-    """They would grow old; numbers belong to the row. The paper's own, and exact ones, may stay."""
-    allowed = {"98%", "40%", "50%", "100%", "55%", "0.001", "0.000004", "0.95"}
-    for one in answers.values():
-        notes = one.claim.note + one.claim.note_at_size
-        said = set(re.findall(r"\d+(?:\.\d+)?%|\d+\.\d+", notes))
-        assert said <= allowed, one.claim.name
-
-
-def test_links_of_the_page_lead_somewhere(root):
-    text = (root / PAGE).read_text()
-    for target in set(re.findall(r"\]\(([^)#]+)\)", text)):
-        assert (root / target).exists(), target
-    anchors = set(re.findall(r'<a id="([\w-]+)">', text))
-    named = set(re.findall(r"\]\(#([\w-]+)\)", text))
-    assert len(named - anchors) == len(PARTS) + 1  # the rest are headings, one of them a table's
-
-
-def test_the_page_builds_without_torch(root):
-    code = (
-        "import sys; from pathlib import Path; from reproduction.page import page; "
-        "from reproduction.results import Results; page(Results(Path('.'))); "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0
-
-
-def test_an_old_page_or_picture_is_told_of(root, tmp_path):
-    for name in ("results", "recipes"):
-        (tmp_path / name).symlink_to(root / name)
-    shutil.copytree(root / FOLDER, tmp_path / FOLDER)
-    command = [sys.executable, "-m", "reproduction", "--root", str(tmp_path), "--check"]
-
-    def refused():
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-        return done.returncode == 1 and done.stderr == f"error: {OLD}\n"
-
-    assert refused()
-    (tmp_path / PAGE).write_text("older\n")
-    assert refused()
-    (tmp_path / PAGE).write_text(page(Results(root)))
-    assert subprocess.run(command, cwd=root).returncode == 0
-    (tmp_path / FOLDER / "prism.png").rename(tmp_path / "elsewhere.png")
-    assert refused()
-    (tmp_path / "elsewhere.png").rename(tmp_path / FOLDER / "prism.png")
-    marks = json.loads((tmp_path / FOLDER / "pictures.json").read_text())
-    (tmp_path / FOLDER / "pictures.json").write_text(json.dumps(marks | {"prism": "older"}))
-    assert refused()
+def test_the_command_reports_a_stale_page(project):
+    done = subprocess.run(
+        [sys.executable, "-m", "reproduction", "--root", str(project), "--check"],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "REPRODUCTION.md" in done.stderr
+    assert "Traceback" not in done.stderr

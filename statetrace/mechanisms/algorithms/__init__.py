@@ -4,6 +4,7 @@ only."""
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from statetrace import plugins
@@ -58,8 +59,8 @@ def algorithm(name: str, group: Group, quotient: Quotient | str | None = None) -
             f"the {name} algorithm takes no quotient, but {called!r} was given: "
             "leave it out, or use parity-associative"
         )
-    made: Program = plugins.guarded("algorithm", name, program.of)(group)
-    return made
+    build: Callable[[Group], Program] = plugins.guarded("algorithm", name, program.of)
+    return build(group)
 
 
 def is_builtin(name: str) -> bool:

@@ -1,1 +1,0 @@
-"""The pictures of REPRODUCTION.md, drawn from results/."""

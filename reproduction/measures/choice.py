@@ -1,0 +1,156 @@
+"""Which mechanism models learn, and what decides it (sections 4, 5.2 and 5.3, appendix H)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from reproduction.lens_model import AA, PAA
+from reproduction.measures.registry import rows
+from reproduction.statistics import (
+    Counts,
+    Number,
+    exact_p,
+    mean_difference,
+    share,
+    share_difference,
+)
+from reproduction.tables import Missing, Row
+
+MECHANISMS = {"AA": AA, "PAA": PAA}
+
+
+@rows
+def mechanism_share(
+    models: list[Row], mechanism: list[str], by: str = "verdict", reading: str = "final"
+) -> Number:
+    """The share of models with one of these mechanisms, by the final verdict or `reading` "early",
+    by cutoffs midway as in the paper."""
+    column = "early_verdict" if reading == "early" else by
+    models = [row for row in models if row[column] not in (None, "unlearned")]
+    if not models:
+        raise Missing("no such model has a verdict")
+    wanted = {MECHANISMS.get(name, name) for name in mechanism}
+    return share(sum(row[column] in wanted for row in models), len(models))
+
+
+@rows
+def lenses_agree(models: list[Row]) -> Number:
+    """Of AA and PAA models, the share to which patching alone and probes alone assign the same
+    mechanism, without those that one of the two cannot tell apart."""
+    told = [
+        r
+        for r in models
+        if r["verdict"] in (AA, PAA) and r["patching_label"] and r["probing_label"]
+    ]
+    if not told:
+        raise Missing("no such model has distances of both lenses")
+    return share(sum(r["patching_label"] == r["probing_label"] for r in told), len(told))
+
+
+@rows
+def kinds(models: list[Row]) -> Number:
+    """How many of AA and PAA occur among models that differ in their seed only."""
+    if not models:
+        raise Missing("there is no such model")
+    counts = Counter(row["verdict"] for row in models)
+    detail = ", ".join(f"{counts[m]} {name}" for name, m in MECHANISMS.items())
+    return Number(sum(m in counts for m in (AA, PAA)), len(models), "models", unit="mechanisms",
+                  detail=detail)  # fmt: skip
+
+
+@rows
+def ahead(models: list[Row], column: str) -> Number:
+    """Mean of a column over AA models minus that over PAA models; a cutoff beyond the tried lengths
+    counts as one more than the longest."""
+    values: dict[str, list[float]] = {AA: [], PAA: []}
+    for row in models:
+        value = row[column]
+        if column == "cutoff" and value is None:
+            value = row["longest"] + 1
+        if row["verdict"] in values and value is not None:
+            values[row["verdict"]].append(float(value))
+    sizes = f"{len(values[AA])} AA, {len(values[PAA])} PAA"
+    if not values[AA] or not values[PAA]:
+        raise Missing(f"too few of either mechanism: {sizes}")
+    difference, low, high = mean_difference(values[AA], values[PAA])
+    n = len(values[AA]) + len(values[PAA])
+    if min(map(len, values.values())) < 2:
+        low, high = float("-inf"), float("inf")
+    return Number(difference, n, "models", low, high, detail=sizes)
+
+
+def _counts(first: list[Row], second: list[Row], mechanism: str) -> Counts:
+    counts = [sum(row["verdict"] == mechanism for row in group) for group in (first, second)]
+    return counts[0], len(first), counts[1], len(second)
+
+
+def _regime_tables(
+    models: list[Row], regime: str, pairs: list[list[str]] | None, against: str
+) -> list[Counts]:
+    """AA after a regime and in its comparison: within pairs of studies [comparison, regime], or
+    over all of them, among models of the same name and width."""
+    tables = []
+    for plain_study, study in pairs or [["", ""]]:
+        after = [r for r in models if study in ("", r["study"]) and r["regime"] == regime]
+        plain = [r for r in models if plain_study in ("", r["study"]) and r["regime"] == against]
+        if pairs:
+            kinds = {(r["model"], r["width"]) for r in after}
+            strata = [(after, [r for r in plain if (r["model"], r["width"]) in kinds])]
+        else:
+            names = sorted({r["model"] for r in after})
+            strata = [
+                ([r for r in after if r["model"] == m], [r for r in plain if r["model"] == m])
+                for m in names
+            ]
+        tables += [_counts(*groups, AA) for groups in strata if all(groups)]
+    if not tables:
+        raise Missing(f"no models after '{regime}' beside models after '{against}'")
+    return tables
+
+
+def _told(tables: list[Counts]) -> str:
+    a, m, b, n = (sum(column) for column in zip(*tables, strict=True))
+    return f"AA {a} of {m} against {b} of {n}"
+
+
+@rows
+def regime_effect(
+    models: list[Row], regime: str, pairs: list[list[str]] | None = None, against: str = "scratch"
+) -> Number:
+    """How much more common AA is after a regime: a difference of shares, stratified by study."""
+    tables = _regime_tables(models, regime, pairs, against)
+    n = sum(m + k for _, m, _, k in tables)
+    return Number(share_difference(tables)[0], n, "models", *share_difference(tables)[1:], "share",
+                  _told(tables))  # fmt: skip
+
+
+@rows
+def regime_p(
+    models: list[Row], regime: str, pairs: list[list[str]] | None = None, against: str = "scratch",
+    fewer: bool = False,
+) -> Number:  # fmt: skip
+    """One-sided p that AA is as common after a regime as in its comparison, or more so (`fewer`:
+    or less so)."""
+    tables = _regime_tables(models, regime, pairs, against)
+    turned = [(m - a, m, k - b, k) for a, m, b, k in tables] if fewer else tables
+    n = sum(m + k for _, m, _, k in tables)
+    return Number(exact_p(turned), n, "models", detail=_told(tables))
+
+
+@rows
+def width_effect(models: list[Row]) -> Number:
+    """How much more common PAA is among the widest models of a study than among the narrowest."""
+    tables = []
+    for study in sorted({row["study"] for row in models}):
+        mine = [row for row in models if row["study"] == study and row["width"] is not None]
+        widths = sorted({int(row["width"]) for row in mine})
+        if len(widths) > 1:
+            ends = [
+                [r for r in mine if int(r["width"]) == width] for width in (widths[-1], widths[0])
+            ]
+            tables.append(_counts(ends[0], ends[1], PAA))
+    if not tables:
+        raise Missing("no study has models of several widths")
+    n = sum(m + k for _, m, _, k in tables)
+    value, low, high = share_difference(tables)
+    return Number(value, n, "models", low, high, "share")

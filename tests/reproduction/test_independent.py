@@ -1,0 +1,255 @@
+"""Twelve rows of REPRODUCTION.md recomputed from the raw tables, with the standard library alone.
+
+Nothing here imports reproduction/: the numbers agree to the digits that the page prints.
+"""
+
+import csv
+import itertools
+import json
+import math
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+PAA_MODELS = ("pythia-160m-parity-associative", "gpt2-parity-associative",
+              "pythia-160m-second-parity-associative",
+              "topics-pythia-160m/lenses/pythia-160m_control_seed-2",
+              "topics-pythia-160m/lenses/pythia-160m_control_seed-3")  # fmt: skip
+AA_MODELS = ("gpt2-associative", "topics-gpt2/lenses/gpt2_topic-1_seed-0",
+             *(f"topics-pythia-160m/lenses/pythia-160m_{cell}"
+               for cell in ("topic-1_seed-1", "topic-1_seed-2", "topic-1_seed-3",
+                            "topic-2_seed-3")))  # fmt: skip
+S3_STUDIES = ("small", "small-regimes", "tiny", "tiny-regimes", "tiny-control", "tiny-orders",
+              "tiny-split", "tiny-split-regimes", "tiny-pythia")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    return request.config.rootpath / "results"
+
+
+@pytest.fixture(scope="module")
+def page(request):
+    return (request.config.rootpath / "REPRODUCTION.md").read_text()
+
+
+def cells(page, label):
+    """The columns "paper's size" and "small models" of a row."""
+    row = next(line for line in page.splitlines() if f"| {label}" in line)
+    return [cell.strip() for cell in row.split("|")[4:6]]
+
+
+def rows(file):
+    with file.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def prefix_map(results, model, split):
+    found = defaultdict(dict)
+    for row in rows(results / model / "patching.csv"):
+        if (row["where"], row["split"], row["metric"]) == ("prefix", split, "nld"):
+            found[int(row["layer"])][int(row["position"])] = float(row["mean"])
+    return [[line[p] for p in sorted(line)] for _, line in sorted(found.items())]
+
+
+def restored_prefixes(grid):
+    return [next((p + 1 for p, x in enumerate(line) if x >= 0.5), len(line)) for line in grid]
+
+
+def halfway_bend(counts):
+    end = counts.index(max(counts))
+    start = max(layer for layer in range(end + 1) if counts[layer] <= counts[0])
+    middle = (start + end) / 2
+    below, above = counts[math.floor(middle)], counts[math.ceil(middle)]
+    half = below + (above - below) * (middle - math.floor(middle))
+    steps, doubling = (counts[start] + counts[end]) / 2, math.sqrt(counts[start] * counts[end])
+    return (steps - half) / (steps - doubling)
+
+
+def wilson(count, n):
+    z, p = 1.959963984540054, count / n
+    centre, spread = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return [(centre + sign * spread) / (1 + z * z / n) for sign in (-1, 1)]
+
+
+def share_text(count, n):
+    def percent(x):
+        return f"{100 * x:.0f}%" if x >= 0.1 else "0%" if x < 1e-12 else f"{x:.1%}"
+
+    low, high = (min(max(end, 0.0), 1.0) for end in wilson(count, n))
+    return f"{count} of {n} ({percent(low)} to {percent(high)})"
+
+
+def test_claim_2_prefixes_of_the_aa_model(results, page):
+    values = []
+    for model in AA_MODELS:
+        maps = [prefix_map(results, model, f"{kind} parity") for kind in ("same", "opposite")]
+        balanced = [[(a + b) / 2 for a, b in zip(x, y, strict=True)]
+                    for x, y in zip(*maps, strict=True)]  # fmt: skip
+        values.append(f"{halfway_bend(restored_prefixes(balanced)):.3g}")
+    assert cells(page, "AA: growth of the prefix")[0].split(":")[0] == ", ".join(values)
+
+
+def test_claim_4_half_restored_region(results, page):
+    values = []
+    for model in PAA_MODELS:
+        same, opposite = (
+            prefix_map(results, model, f"{kind} parity") for kind in ("same", "opposite")
+        )
+        inside = [
+            (s + o) / 2
+            for line_s, line_o in zip(same, opposite, strict=True)
+            for s, o in zip(line_s, line_o, strict=True)
+            if s >= 0.5 > o
+        ]
+        values.append(f"{sum(inside) / len(inside):.3g}")
+    printed = cells(page, "PAA: restored where only same-parity")[0]
+    assert printed.split(":")[0] == ", ".join(values)
+
+
+def test_claim_6_depth_at_which_parity_is_settled(results, page):
+    values = []
+    for model in PAA_MODELS:
+        fronts = restored_prefixes(grid := prefix_map(results, model, "opposite parity"))
+        values.append(f"{fronts.index(len(grid[0])) / (len(grid) - 1):.3g}")
+    assert cells(page, "PAA, opposite parity: depth")[0].split(":")[0] == ", ".join(values)
+
+
+def test_claim_8_single_actions_of_paa_models(results, page):
+    values = []
+    for model in PAA_MODELS[:3]:  # deletions were not measured in the topic studies
+        counts = defaultdict(int)
+        found = [r for r in rows(results / model / "patching.csv")
+                 if (r["where"], r["split"], r["metric"]) == ("window", "all", "nld")]  # fmt: skip
+        last = max(int(r["position"]) for r in found)
+        for r in found:
+            counts[int(r["layer"])] += int(r["position"]) < last and abs(float(r["mean"])) >= 0.5
+        line = [counts[layer] for layer in sorted(counts)]
+        values.append(str(sum(0 < b < a for a, b in itertools.pairwise(line))))
+    assert cells(page, "PAA: layers over which")[0].split(" layers")[0] == ", ".join(values)
+
+
+def probe(results, model, target, position, metric="accuracy"):
+    length = json.loads((results / model / "patching.json").read_text())["summary"]["length"]
+    found = [r for r in rows(results / model / "probing.csv")
+             if (r["target"], r["position"], r["metric"]) == (target, position, metric)
+             and int(r["length"]) <= length]  # fmt: skip
+    longest = max(int(r["length"]) for r in found)
+    return {int(r["layer"]): float(r["mean"]) for r in found if int(r["length"]) == longest}
+
+
+def test_claim_12_parity_over_all_positions(results, page):
+    values = []
+    for model in AA_MODELS:
+        curve = probe(results, model, "parity", "any")
+        best = max(value for layer, value in curve.items() if layer < max(curve))
+        values.append(f"{100 * best:.0f}%")
+    assert cells(page, "AA: the same over all positions")[0].split(":")[0] == ", ".join(values)
+
+
+def test_claim_15_probability_of_a_third(results, page):
+    values = []
+    for model in PAA_MODELS:
+        parity = probe(results, model, "parity", "last")
+        first = min(layer for layer, value in parity.items() if value >= 0.98)
+        values.append(f"{probe(results, model, 'state', 'last', 'probability')[first]:.3g}")
+    assert cells(page, "PAA: probability of the true state")[0].split(":")[0] == ", ".join(values)
+
+
+def test_claim_20_second_best_head(results, page):
+    values = []
+    for model in PAA_MODELS:
+        scores = sorted(float(r["mean"]) for r in rows(results / model / "attention.csv"))
+        values.append(f"{scores[-2]:.3g}%")
+    assert cells(page, "PAA: score of the second-best head")[0].split(":")[0] == ", ".join(values)
+
+
+def study_rows(results, studies):
+    """Finished models with a verdict and their lens distances, one per recipe."""
+    seen = {}
+    for study in sorted(studies):
+        evidence = defaultdict(lambda: defaultdict(dict))
+        file = results / study / "evidence.csv"
+        for r in rows(file) if file.is_file() else ():
+            evidence[r["cell"]][r["lens"]][r["of"]] = float(r["value"] or "nan")
+        for r in rows(results / study / "results.csv"):
+            if r["state"] == "finished" and r["verdict"] not in ("", "unlearned"):
+                run = json.loads((results / study / "runs" / f"{r['cell']}.json").read_text())
+                key = json.dumps(run["recipe"])
+                seen.setdefault(key, r | {"lenses": evidence[r["cell"]], "run": run})
+    return list(seen.values())
+
+
+def label(distances):
+    gap = distances["associative"] - distances["parity-associative"]
+    return None if abs(gap) < 0.005 else "associative" if gap < 0 else "parity-associative"
+
+
+def test_claim_25_equal_cutoffs_of_small_aa_models(results, page):
+    passed = total = 0
+    for r in study_rows(results, S3_STUDIES):
+        if "patching" not in r["lenses"] or label(r["lenses"]["patching"]) != "associative":
+            continue
+        if r["verdict"] not in ("associative", "parity-associative"):
+            continue
+        if r["cutoff"] and int(r["cutoff"]) <= int(r["length"]):
+            total += 1
+            parity = int(r["parity_cutoff"]) if r["parity_cutoff"] else math.inf
+            passed += abs(parity - int(r["cutoff"])) <= 0.05 * int(r["cutoff"])
+    assert cells(page, "AA by patching alone: cutoffs")[1] == share_text(passed, total)
+
+
+def test_claim_26_mean_cutoffs(results, page):
+    ends = defaultdict(list)
+    for r in rows(results / "tiny-split" / "results.csv"):
+        ends[r["verdict"]].append(int(r["cutoff"]) if r["cutoff"] else int(r["longest"]) + 1)
+    aa, paa = ends["associative"], ends["parity-associative"]
+    gap = sum(aa) / len(aa) - sum(paa) / len(paa)
+    printed = cells(page, "mean state cutoff")[1]
+    assert printed.split()[0] == f"{gap:.3g}"
+    assert printed.endswith(f"{len(aa)} AA, {len(paa)} PAA")
+
+
+def test_claim_31_lockstep_of_small_aa_models(results, page):
+    models = [(label(r["lenses"]["patching"]), r["lenses"]["dynamics"].get("parity lead"), r["run"])
+              for r in study_rows(results, S3_STUDIES)
+              if "patching" in r["lenses"]
+              and r["verdict"] in ("associative", "parity-associative")]  # fmt: skip
+    for line in (results / "calibration" / "trained.jsonl").read_text().splitlines():
+        r = json.loads(line)
+        run = results / "calibration" / "runs" / f"{r['name']}.json"
+        if r["measures"] and run.is_file():
+            found = label(r["measures"]["patching"])
+            models.append((found, r["measures"].get("dynamics"), json.loads(run.read_text())))
+    leads = [
+        lead
+        for verdict, lead, run in models
+        if verdict == "associative" and lead is not None
+        and not any(s.get("objective") == "parity" or s.get("auxiliary")
+                    for s in run["recipe"].get("stage") or ())
+    ]  # fmt: skip
+    assert cells(page, "AA by patching alone: parity leads")[1] == share_text(
+        sum(x < 0.1 for x in leads), len(leads)
+    )
+
+
+def test_claim_36_pythias_from_scratch(results, page):
+    early = [r["early_verdict"] for r in rows(results / "scratch" / "results.csv")
+             if r["model"] == "pythia-160m"]  # fmt: skip
+    expected = share_text(early.count("parity-associative"), len(early))
+    assert cells(page, "Pythia from scratch: PAA, by")[0] == expected
+
+
+def test_claim_40_models_after_the_first_topic_table(results, page):
+    small = ("small-regimes", "tiny-regimes", "tiny-pythia", "tiny-split-regimes")
+    for column, studies in enumerate((("topics-gpt2", "topics-pythia-160m"), small)):
+        verdicts = [r["verdict"] for r in study_rows(results, studies) if r["regime"] == "topic-1"]
+        expected = share_text(verdicts.count("associative"), len(verdicts))
+        assert cells(page, "after topic-1: AA by all lenses")[column] == expected
+
+
+def test_nothing_is_imported_from_reproduction():
+    source = Path(__file__).read_text()
+    assert not re.search(r"^\s*(from|import) reproduction", source, re.M)
