@@ -169,7 +169,7 @@ class Run:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Held while a process trains here; the system releases it however that process ends."""
+        """Held while a process trains here; the system releases it however the process ends."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as file:
             try:

@@ -25,21 +25,21 @@ def analyze(
         str | None, typer.Argument(help="A run folder, a compiled model's folder, or zoo:NAME.")
     ] = None,
     only: Annotated[
-        str | None, typer.Option(help="Some lenses, with commas: patching,probing.")
+        str | None, typer.Option(help="Lenses to run, such as patching,probing (default: all).")
     ] = None,
     checkpoint: Annotated[
-        str, typer.Option(help="Which of the run's checkpoints: last, all, or steps with commas.")
+        str, typer.Option(help="The run's checkpoints: last, all, or steps separated by commas.")
     ] = "last",
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A lens's setting, as patching.pairs=50; may be repeated."),
+        typer.Option("--set", help="A lens setting, such as patching.pairs=50; may be repeated."),
     ] = None,
     at_length: Annotated[
         str | None,
         typer.Option(
             metavar="N",
-            help="Actions per sequence to look at, if fewer than it was trained on; able: as many "
-            "as it gets right.",
+            help="Actions per sequence, if fewer than in training; able: the longest length that "
+            "the model solves.",
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -71,15 +71,15 @@ def analyze(
     tokens: Annotated[
         str | None,
         typer.Option(
-            help="Token id of each element, in the order of the group's labels, with commas "
-            "(default 0,1,2,...; for text the tokens that spell the states).",
+            help="Token id of each element, in the order of the group's labels, separated by "
+            "commas (default: 0,1,2,...; for text, the tokens that spell the states).",
             rich_help_panel=EXTERNAL,
         ),
     ] = None,
     start_token: Annotated[
         int | None,
         typer.Option(
-            help="Token id of the start marker (default the one after the last element; for text "
+            help="Token id of the start marker (default: the one after the last element; for text, "
             "`<start>`, if there is one).",
             rich_help_panel=EXTERNAL,
         ),
@@ -88,56 +88,60 @@ def analyze(
         bool,
         typer.Option(
             "--no-start-marker",
-            help="Its sequences begin with the first action.",
+            help="Sequences begin with the first action, without a marker.",
             rich_help_panel=EXTERNAL,
         ),
     ] = False,
     form: Annotated[
         str,
         typer.Option(
-            help="How it was told actions: tokens (one each), or text, read with its own "
-            "tokenizer.json; the state is asked for at each period.",
+            help="How actions are written: tokens (one each), or text, read with the checkpoint's "
+            "tokenizer.json; the state is predicted at each period.",
             rich_help_panel=EXTERNAL,
         ),
     ] = "tokens",
     paraphrases: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="text: wordings in use, of `train`'s own.", rich_help_panel=EXTERNAL
+            metavar="N",
+            help="text: number of built-in paraphrases per action.",
+            rich_help_panel=EXTERNAL,
         ),
     ] = None,
     phrases: Annotated[
         Path | None,
         typer.Option(
-            help='text: its own sentences, as JSON: {"132": "Swap positions 2 and 3.", ...}.',
+            help="text: sentences to use instead, a JSON file: "
+            '{"132": "Swap positions 2 and 3.", ...}.',
             rich_help_panel=EXTERNAL,
         ),
     ] = None,
     padding: Annotated[
         str | None,
         typer.Option(
-            help="text: whether it sees what fills sentences up to one length: hidden (plain text, "
-            "the default) or visible (as models of `train` do).",
+            help="text: whether padding is visible to the model: hidden (plain text, the default) "
+            "or visible (as to models trained by `statetrace train`).",
             rich_help_panel=EXTERNAL,
         ),
     ] = None,
 ) -> None:
-    """Look at a trained model through the lenses of the paper.
+    """Measure a trained model with the lenses of the paper.
 
-    They are: generalization (accuracy by length, cutoffs), probing (what each layer knows),
+    The lenses are generalization (accuracy by length, cutoffs), probing (what each layer encodes),
     patching (which activations the answer depends on), depth (layers needed by length), attention
-    (parity heads, attention tree), geometry (the shape of the states) and dynamics (what was
+    (parity heads, attention tree), geometry (the arrangement of the states) and dynamics (what was
     learned first).
 
-    Results go into RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary (json)
-    for each lens. Settings of a lens are the fields of its spec, for instance
-    --set patching.grids=prefix-substitution-head or --set probing.subsets=5. A model that is still
-    learning is best looked at where it is right, with --at-length able: then all lenses but
-    generalization and dynamics look at sequences of that length, and write to lenses/length-N if
-    it is a shorter one.
+    Results are written to RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary
+    (json) for each lens. The settings of a lens are the fields of its spec, for instance
+    --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
 
-    A checkpoint from elsewhere is read with --model, --group, --length and --out, one that reads
-    English also with --form text; models that come with statetrace are zoo:s3-associative,
+    A model that does not solve its full length is best analyzed with --at-length able. All lenses
+    except generalization and dynamics then use sequences of the longest length that it solves;
+    results at a shorter length are written to RUN/lenses/length-N.
+
+    A checkpoint that statetrace did not train needs --model, --group, --length and --out, and
+    --form text if it reads English. Bundled models are zoo:s3-associative,
     zoo:s3-parity-associative and others.
     """
     from statetrace.lenses.registry import chosen
@@ -167,7 +171,7 @@ def analyze(
         steps = _steps(run, checkpoint)
         models = [tracked_model(run, out_, step, device) for step in steps]
     else:
-        raise StatetraceError("nothing to analyze: give a run folder, or --model FOLDER")
+        raise StatetraceError("nothing to analyze; give a run folder, or --model FOLDER")
     failures = []
     for tracked in models:
         failures += _analyze(tracked, names, settings, length_to_analyze)
@@ -187,7 +191,9 @@ def _external(
     try:
         ids = None if tokens is None else [int(word) for word in tokens.split(",")]
     except ValueError:
-        raise StatetraceError(f"--tokens '{tokens}' should be numbers with commas") from None
+        raise StatetraceError(
+            f"--tokens '{tokens}' should be numbers separated by commas"
+        ) from None
     return {
         "group": group,
         "length": length,
@@ -250,7 +256,7 @@ def _steps(run: str, checkpoint: str) -> list[int | None]:
         return [int(step) for step in checkpoint.split(",")]
     except ValueError:
         raise StatetraceError(
-            f"--checkpoint '{checkpoint}' should be last, all, or steps with commas"
+            f"--checkpoint '{checkpoint}' should be last, all, or steps separated by commas"
         ) from None
 
 

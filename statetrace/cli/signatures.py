@@ -52,7 +52,7 @@ def signatures(
         ),
     ] = None,
 ) -> None:
-    """Predict patching, probes and dependencies for each algorithm.
+    """Predict patching, probing and dependencies for each algorithm.
 
     Draws Figure 1 B to D of the paper for any group, from the algorithms alone; no model is
     involved. The numbers are written beside the figure, as a .parquet file.

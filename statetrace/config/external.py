@@ -71,7 +71,7 @@ class ExternalCheckpoint:
             return ExternalCheckpoint(**settings, tokens=None if tokens is None else tuple(tokens))
         except TypeError:
             raise StatetraceError(
-                f"{run.path / 'run.json'} is damaged: it does not say how to read the checkpoint"
+                f"{run.path / 'run.json'} is damaged: it does not record how to read the checkpoint"
             ) from None
 
     def describe(self, run: Run, **details: Any) -> None:

@@ -14,7 +14,10 @@ import typer
 
 from statetrace.config.recipe import OPTIONS, SECTIONS
 
-NOTATION = "How to read 312: 'moves' (object 1 moves to position 3) or 'receives' (the reverse)."
+NOTATION = (
+    "How to read 312: 'moves' (object 1 moves to position 3) or 'receives' (position 1 receives "
+    "object 3)."
+)
 
 PANELS = {
     "task": "Task",
@@ -79,7 +82,7 @@ def _parameter(section: type, name: str, option: str, panel: str | None) -> insp
         declared = f"--{flag}/--no-{flag}"
     else:
         declared = f"--{flag}"
-        text += "" if setting.default is None else f" (default {setting.default})"
+        text += "" if setting.default is None else f" (default: {setting.default})"
     annotation: Any = typer.Option(
         declared,
         help=text,

@@ -39,7 +39,7 @@ NAMES = ("generalization", "probing", "patching", "depth", "attention", "geometr
 """The built-in lenses, in display order."""
 
 WHOLE = frozenset({"generalization", "dynamics"})
-"""Lenses that always cover all lengths, also where the others are restricted to shorter ones."""
+"""Lenses that always cover all lengths, even if the others are restricted to shorter ones."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,7 +8,7 @@
                             used where a lens has no result at full length
 
 Cost: each file is read once, when needed. Caveat: a result that cannot be read counts as missing,
-and `trouble` says why, so that one damaged file does not keep the rest from being drawn.
+and `trouble` records why, so that one damaged file does not keep the rest from being drawn.
 """
 
 from __future__ import annotations

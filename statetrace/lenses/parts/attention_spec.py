@@ -16,7 +16,7 @@ class AttentionSpec:
     first: int = setting(5, "Shortest prefix that counts in the score of a head.")
     last: int | None = setting(
         None,
-        "Length of the sequences (default the task's length; the paper: 80 for S3, 50 for S5).",
+        "Length of the sequences (default: the task's length; the paper: 80 for S3, 50 for S5).",
     )
     quotient: str = setting(
         "parity", "Heads are scored by their attention to actions outside its kernel (parity: odd)."
@@ -38,7 +38,7 @@ class AttentionSpec:
     top_target: int = setting(3, "Attention tree: edges are among this many strongest per query.")
     top_source: int = setting(10, "Attention tree: edges are among this many strongest per key.")
     tree_examples: int | None = setting(
-        None, "Sequences whose trees are measured (default all examples)."
+        None, "Sequences whose trees are measured (default: all examples)."
     )
     tree_saved: int = setting(3, "Trees saved for figures.")
     seed: int = setting(0, "Random seed of sequences, relabelings and controls.")

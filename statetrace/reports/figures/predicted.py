@@ -1,6 +1,6 @@
 """The predictions of each algorithm at the group and length of a run, as charts.
 
-Cost: some tenths of a second per group and length, computed once. Caveat: predictions have as many
+Cost: a few tenths of a second per group and length, computed once. Caveat: predictions have as many
 layers as the algorithm needs, which is rarely the number of layers of the model.
 """
 
