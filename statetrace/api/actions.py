@@ -49,9 +49,9 @@ def train(
     if states is not None:
         settings["group"] = group_name(states)
     resolved = resolve_recipe(recipe, Path(out), resume, settings)
-    run_training(resolved, Run(Path(out)), callback, resume, states)
+    outcome = run_training(resolved, Run(Path(out)), callback, resume, states)
     model = TrackedModel(Run(Path(out)), name=str(out), device=resolved.training.device)
-    model._temporary = temporary
+    model.outcome, model._temporary = outcome, temporary
     return model
 
 
@@ -147,9 +147,7 @@ def signatures(
     check_seed("seed", seed)
     states = resolve_group(group)
     predictions = predict_all(states, length, pairs, seed, quotient)
-    predicted = {name: p[1] for name, p in predictions.items() if not isinstance(p, str)}
-    unavailable = {name: p for name, p in predictions.items() if isinstance(p, str)}
-    return Signatures(states, length, predicted, unavailable)
+    return Signatures(states, length, predictions)
 
 
 def study(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from statetrace.lenses.loading import LoadedModel
     from statetrace.reports.run_results import RunResults
     from statetrace.tasks.word_problem import WordProblem
+    from statetrace.training.loop import Outcome
 
 
 class TrackedModel(Analyzer):
@@ -29,7 +30,10 @@ class TrackedModel(Analyzer):
         name: as it was loaded.
         run: its run folder, where results are kept; None for results in memory.
         group, length: the word problem.
+        outcome: how training ended, for a model that `st.train` returned.
     """
+
+    outcome: Outcome | None = None
 
     def __init__(self, source: Run | LoadedModel, *, name: str, **options: Any) -> None:
         super().__init__(source, **options)

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import pandas
 
     from statetrace.api.model import TrackedModel
+    from statetrace.mechanisms.algorithms import Program
     from statetrace.mechanisms.signatures import Signature
     from statetrace.reports.figures.chart import Chart
     from statetrace.reports.run_results import RunResults
+    from statetrace.reports.signatures import SignaturesFigure
     from statetrace.studies.folder import Study
 
 
@@ -137,7 +139,6 @@ class Result(LensResult):
         )
 
 
-@dataclass(frozen=True, repr=False)
 class Signatures(Mapping[str, "Signature"]):
     """Predictions by algorithm.
 
@@ -145,10 +146,15 @@ class Signatures(Mapping[str, "Signature"]):
         unavailable: algorithm -> why it does not exist for the group.
     """
 
-    group: Group
-    length: int
-    _signatures: Mapping[str, Signature]
-    unavailable: Mapping[str, str]
+    def __init__(
+        self,
+        group: Group,
+        length: int,
+        predictions: Mapping[str, tuple[Program, Signature] | str],
+    ) -> None:
+        self.group, self.length, self._predictions = group, length, dict(predictions)
+        self._signatures = {n: p[1] for n, p in predictions.items() if not isinstance(p, str)}
+        self.unavailable = {n: p for n, p in predictions.items() if isinstance(p, str)}
 
     def __getitem__(self, algorithm: str) -> Signature:
         if algorithm in self.unavailable:
@@ -180,6 +186,20 @@ class Signatures(Mapping[str, "Signature"]):
         from statetrace.reports.figures.predicted import signatures
 
         return signatures(self.group, self.length, pairs=pairs)
+
+    def figure(self) -> SignaturesFigure:
+        """Figure 1 B to D of the paper: patching, probes and dependencies of every algorithm."""
+        from statetrace.mechanisms.dependencies import dependencies
+        from statetrace.reports.signatures import LONGEST_DIAGRAM, SignaturesFigure
+
+        predictions = {n: p if isinstance(p, str) else p[1] for n, p in self._predictions.items()}
+        diagrams = {
+            name: dependencies(prediction[0], min(LONGEST_DIAGRAM, self.length))
+            for name, prediction in self._predictions.items()
+            if not isinstance(prediction, str)
+        }
+        title = f"Predicted signatures: {self.group.name}, length {self.length}"
+        return SignaturesFigure(title, predictions, diagrams)
 
     def _repr_html_(self) -> str:
         return str(self.plot()._repr_html_())

@@ -32,13 +32,13 @@ def report(
     The page is one file that works offline. Missing results are listed with the command that
     computes them.
     """
+    from statetrace import api
     from statetrace.cli.sources import folder_of
-    from statetrace.reports.page import write_report
 
     folders = [folder_of(run) for run in runs]
     target = target or folders[0] / "report.html"
     if target.is_dir():
         raise StatetraceError(f"'{target}' is a folder; --out must name a file")
-    size = write_report(folders, target)
+    api.report(folders, target)
     out.print(f"report: {target}", markup=False)
-    note(f"{size / 1e6:.1f} MB; open it in a browser, no network needed")
+    note(f"{target.stat().st_size / 1e6:.1f} MB; open it in a browser, no network needed")

@@ -28,8 +28,6 @@ TARGETS = {
     "parity linear": "parity, if linear",
     "parity hidden": "parity, if not linear",
 }
-DRAWN = 8
-"""Length of the diagrams; longer ones are too dense to read."""
 
 
 def signatures(
@@ -61,15 +59,10 @@ def signatures(
     Draws Figure 1 B to D of the paper for any group, from the algorithms alone; no model is
     involved. The numbers are written beside the figure, as a .parquet file.
     """
-    from statetrace.config.checks import check_seed
-    from statetrace.groups import group as named
-    from statetrace.mechanisms.dependencies import dependencies
-    from statetrace.mechanisms.signatures import predict_all
-    from statetrace.reports.signatures import SignaturesFigure
+    from statetrace import api
+    from statetrace.groups import group as resolve_group
 
-    task_group = named(group)
-    check_seed("seed", seed)
-    picture = picture or Path(f"signatures-{task_group.name}-{length}.png")
+    picture = picture or Path(f"signatures-{resolve_group(group).name}-{length}.png")
     if picture.suffix.lower() not in PICTURES:
         raise StatetraceError(
             f"cannot draw '{picture}'; its name must end in {', '.join(PICTURES[:-1])} or "
@@ -78,22 +71,14 @@ def signatures(
     if not picture.absolute().parent.is_dir():
         raise StatetraceError(f"cannot write '{picture}'; '{picture.parent}' is not a folder")
 
-    predictions = predict_all(task_group, length, pairs, seed, quotient)
-    by_algorithm = {n: p if isinstance(p, str) else p[1] for n, p in predictions.items()}
-    diagrams = {
-        name: dependencies(prediction[0], min(DRAWN, length))
-        for name, prediction in predictions.items()
-        if not isinstance(prediction, str)
-    }
-
-    title = f"Predicted signatures: {task_group.name}, length {length}"
-    figure = SignaturesFigure(title, by_algorithm, diagrams)
+    predicted = api.signatures(group, length, quotient=quotient, pairs=pairs, seed=seed)
+    figure = predicted.figure()
     numbers = picture.with_suffix(".parquet")
     figure.write_table(numbers)
     figure.chart().save(picture)
-    out.print(Text(title, style="bold"))
+    out.print(Text(figure.title, style="bold"))
     out.print(Text(fill(LEGEND, WIDTH)))
-    for name, prediction in by_algorithm.items():
+    for name, prediction in figure.signatures.items():
         out.print()
         if isinstance(prediction, str):
             out.print(Text(fill(prediction, WIDTH)))

@@ -22,7 +22,6 @@ from statetrace.config.options import path_named, with_settings
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
-from statetrace.runs import Run
 from statetrace.training.callback import Callback
 
 if TYPE_CHECKING:
@@ -57,31 +56,25 @@ def train(
 
     Several processes: torchrun --nproc-per-node 2 -m statetrace train ...
     """
-    resolved = _resolve(recipe, out, resume, given)
+    from statetrace import api
+
     if dry_run:
-        _show_cost(resolved)
+        _show_cost(api.resolve_recipe(recipe, out, resume, given))
         return
     if out is None:
         raise StatetraceError("--out is missing; give the run folder to write")
-    from statetrace.training.loop import train as run_training
-
     if int(os.environ.get("RANK", 0)):
-        run_training(resolved, Run(out), Callback(), resume)  # only the leading process reports
+        api.train(recipe, out=out, resume=resume, **given)  # only the leading process reports
         return
     with TrainingProgress() as progress:
-        outcome = run_training(resolved, Run(out), progress, resume)
+        outcome = api.train(recipe, out=out, resume=resume, callback=progress, **given).outcome
+    assert outcome is not None
     if not outcome.finished:
         stage = "" if outcome.stage is None else f" of stage {outcome.stage}"
         where = f"step {outcome.step:,}{stage}"
         note(f"stopped at {where}; --resume continues from {outcome.checkpoint}")
         raise typer.Exit(130)
     note(f"trained model: {outcome.checkpoint}")
-
-
-def _resolve(recipe: Path | None, out: Path | None, resume: bool, given: dict[str, Any]) -> Recipe:
-    if recipe is None and resume and out is not None and Run(out).exists():
-        return Recipe.of(Run(out).recipe, f"{out}/run.json").override(given)
-    return (Recipe.read(recipe) if recipe else Recipe()).override(given)
 
 
 def _show_cost(recipe: Recipe) -> None:

@@ -61,6 +61,11 @@ class PatchingSpec:
     quotients: tuple[str, ...] | None = setting(
         None, "Quotients to split the pairs by (default all, parity first)."
     )
+    balanced: bool = setting(
+        False,
+        "Draw half of the pairs with the same and half with the opposite parity (or first "
+        "quotient), as the paper's released code does; by default the corruption is uniform.",
+    )
     seed: int = setting(0, "Random seed of the pairs.")
 
     def __post_init__(self) -> None:
@@ -86,10 +91,14 @@ def patching(
     spec = spec or PatchingSpec()
     length = task.length if spec.length is None else spec.length
     check_fits(model, task, length)
-    pairs = draw_pairs(task, spec.pairs, length, spec.corrupt_at, spec.seed)
+    quotients = task.quotients(spec.quotients)
+    if spec.balanced and not quotients:
+        raise StatetraceError(f"{task.group.name} has no quotient to balance pairs by")
+    balance = quotients[0] if spec.balanced else None
+    pairs = draw_pairs(task, spec.pairs, length, spec.corrupt_at, spec.seed, balance)
     patched = patched_answers(model, task, pairs, spec.grids, spec.by, progress)
     answers, valid = patched.answers, patched.comparable
-    splits = pairs.splits(task.quotients(spec.quotients))
+    splits = pairs.splits(quotients)
     splits = {name: members[valid] for name, members in splits.items()}
 
     columns: dict[str, list[Any]] = {}

@@ -30,6 +30,9 @@ from statetrace.reports.figures.chart import (
     numbers,
 )
 
+LONGEST_DIAGRAM = 8
+"""Length of the diagrams; longer ones are too dense to read."""
+
 SPLITS = {"all": "all pairs", "same": "same parity", "opposite": "opposite parity"}
 
 PROBES = {

@@ -73,3 +73,21 @@ def test_splits_are_those_the_group_has(name, splits):
 def test_one_action_cannot_be_corrupted():
     with pytest.raises(StatetraceError, match="Z1 with 1 action has no other action"):
         draw_pairs(word_problem("Z1", 3), 1, 3, 0, seed=0)
+
+
+@pytest.mark.parametrize("name", ["S3", "S4", "A4"])
+def test_balanced_pairs_share_the_first_quotient_half_of_the_time(name):
+    task = word_problem(name, LENGTH)
+    quotient = task.quotients()[0]
+    pairs = draw_pairs(task, 200, LENGTH, 0, seed=3, balance=quotient)
+    same = quotient.map[pairs.clean_state] == quotient.map[pairs.corrupted_state]
+    assert same.sum() == 100
+    assert ((pairs.clean != pairs.corrupted).sum(1) == 1).all()
+    uniform = draw_pairs(task, 200, LENGTH, 0, seed=3)
+    assert (uniform.clean == pairs.clean).all()
+
+
+def test_pairs_that_cannot_be_balanced_are_refused():
+    task = word_problem("S3", LENGTH, actions="transpositions")
+    with pytest.raises(StatetraceError, match="a different parity"):
+        draw_pairs(task, 20, LENGTH, 0, seed=0, balance=task.quotients()[0])

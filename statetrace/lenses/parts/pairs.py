@@ -83,9 +83,17 @@ class Pairs:
         return splits
 
 
-def draw_pairs(task: WordProblem, n: int, length: int, corrupt_at: int, seed: int) -> Pairs:
+def draw_pairs(
+    task: WordProblem,
+    n: int,
+    length: int,
+    corrupt_at: int,
+    seed: int,
+    balance: Quotient | None = None,
+) -> Pairs:
     """`n` pairs, or as many as the task has sequences; deterministic in `seed`. The action at
-    `corrupt_at` is replaced by another action of the task, uniformly at random."""
+    `corrupt_at` is replaced by another action of the task, uniformly at random. With `balance`,
+    every second pair agrees in that quotient and the others do not."""
     if not 0 <= corrupt_at < length:
         raise StatetraceError(
             f"corrupt_at {corrupt_at} is outside the sequence; use 0 to {length - 1}"
@@ -100,14 +108,37 @@ def draw_pairs(task: WordProblem, n: int, length: int, corrupt_at: int, seed: in
     rng = np.random.default_rng([seed, length, CORRUPTION])
     number = np.zeros(task.group.order, dtype=np.int64)  # element -> its index in the alphabet
     number[alphabet] = np.arange(len(alphabet))
-    shift = rng.integers(1, len(alphabet), size=len(drawn))
     corrupted = drawn.actions.copy()
-    corrupted[:, corrupt_at] = alphabet[
-        (number[drawn.actions[:, corrupt_at]] + shift) % len(alphabet)
-    ]
+    if balance is None:
+        shift = rng.integers(1, len(alphabet), size=len(drawn))
+        index = (number[drawn.actions[:, corrupt_at]] + shift) % len(alphabet)
+        corrupted[:, corrupt_at] = alphabet[index]
+    else:
+        _corrupt_by(balance, corrupted, corrupt_at, alphabet, rng)
     return Pairs(
         drawn.actions,
         corrupted,
         clean_state=drawn.states[:, -1].copy(),
         corrupted_state=scan(task.group, corrupted)[:, -1].copy(),
     )
+
+
+def _corrupt_by(
+    quotient: Quotient,
+    actions: np.ndarray,
+    corrupt_at: int,
+    alphabet: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Replace a column of actions in place: in even rows by an action with the same image, in odd
+    rows by one with a different image."""
+    for row, action in enumerate(actions[:, corrupt_at]):
+        same = quotient.map[alphabet] == quotient.map[action]
+        choices = alphabet[(same if row % 2 == 0 else ~same) & (alphabet != action)]
+        if not len(choices):
+            kind = "the same" if row % 2 == 0 else "a different"
+            raise StatetraceError(
+                f"balanced pairs are impossible: no other action has {kind} {quotient.name} than "
+                f"element {action}; use balanced = false"
+            )
+        actions[row, corrupt_at] = rng.choice(choices)
