@@ -49,7 +49,7 @@ WHOLE = {"layers", "width", "parameters", "length", "seed", "init_seed", "step",
 
 def model_rows(tables: Tables) -> list[Row]:
     """All models, in a fixed order. Rows of one run share a `run_key`; later ones are flagged as
-    duplicates. A run that was analysed on its own lends what its study's table lacks: patching
+    duplicates. A run that was analyzed on its own lends what its study's table lacks: patching
     label, lead of parity and head scores."""
     rows = [*_calibration(tables)]
     for study in tables.studies():

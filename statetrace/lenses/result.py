@@ -53,7 +53,7 @@ class LensResult:
         arrays: named arrays.
         summary: the main numbers (or short lists).
         notes: caveats to read with the numbers ("12 of 200 pairs were excluded: ...").
-        subject: which checkpoint was analysed, e.g. {"step": 500, "checkpoint": "step-500"}.
+        subject: which checkpoint was analyzed, e.g. {"step": 500, "checkpoint": "step-500"}.
     """
 
     lens: str

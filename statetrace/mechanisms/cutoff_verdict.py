@@ -80,6 +80,6 @@ def cutoff_verdict(general: LensResult) -> dict[str, Any]:
 _SENTENCES = {
     "associative": "where the state is wrong, parity is wrong too",
     "parity-associative": "where the state is wrong, parity is mostly correct",
-    "mixed": "undecided: the model makes no errors, or the group has no parity",
+    "mixed": "undecided, because the model makes no errors or the group has no parity",
     "unlearned": "the model has not learned the task",
 }

@@ -35,7 +35,7 @@ MOST_RUNS = 8
 """More columns cannot be compared by eye."""
 
 Checkpoints: TypeAlias = Sequence[RunResults]
-"""One run at its analysed checkpoints, the newest last."""
+"""One run at its analyzed checkpoints, the newest last."""
 
 
 @dataclass(frozen=True)

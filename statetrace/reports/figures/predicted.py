@@ -35,7 +35,7 @@ class Predicted:
 
     @staticmethod
     def of(results: RunResults, lens: str = "patching") -> Predicted:
-        """At the length at which a lens analysed the model."""
+        """At the length at which a lens analyzed the model."""
         return _predicted(results.group, results.length_of(lens))
 
     def names(self) -> list[str]:
