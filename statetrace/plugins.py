@@ -87,7 +87,9 @@ def register(kind: str, name: str, thing: Any, replace: bool = False) -> None:
         replace: accept a name that an earlier call has registered.
     """
     check_kind(kind)
-    plugin = _Plugin(kind, name, "a call of register()")
+    if not isinstance(name, str):
+        raise StatetraceError(f"the name of a {kind} must be text, not {name!r}")
+    plugin = _Plugin(kind, name, "register()")
     taken = _taken(plugin, ignore_calls=replace)
     if taken is not None:
         raise StatetraceError(taken)

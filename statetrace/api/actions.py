@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statetrace.analysis import OnMessage, no_message
 from statetrace.api.model import TrackedModel
 from statetrace.api.results import Signatures, StudyResults
+from statetrace.config.checks import as_path, known
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group_name
 from statetrace.runs import Run
@@ -44,13 +45,14 @@ def train(
     if out is None:
         temporary = tempfile.TemporaryDirectory(prefix="statetrace-")
         out = Path(temporary.name) / "run"
+    folder = as_path("out", out)
     states = settings.get("group")
     states = states if isinstance(states, Group) else None
     if states is not None:
         settings["group"] = group_name(states)
-    resolved = resolve_recipe(recipe, Path(out), resume, settings)
-    outcome = run_training(resolved, Run(Path(out)), callback, resume, states)
-    model = TrackedModel(Run(Path(out)), name=str(out), device=resolved.training.device)
+    resolved = resolve_recipe(recipe, folder, resume, settings)
+    outcome = run_training(resolved, Run(folder), callback, resume, states)
+    model = TrackedModel(Run(folder), name=str(out), device=resolved.training.device)
     model.outcome, model._temporary = outcome, temporary
     return model
 
@@ -64,7 +66,7 @@ def resolve_recipe(
     if recipe is None and resume and out is not None and Run(out).exists():
         recipe = Recipe.of(Run(out).recipe, f"{out}/run.json")
     if not isinstance(recipe, Recipe):
-        recipe = Recipe() if recipe is None else Recipe.read(Path(recipe))
+        recipe = Recipe() if recipe is None else Recipe.read(as_path("recipe", recipe))
     return recipe.override(dict(settings))
 
 
@@ -94,12 +96,11 @@ def compile(  # the builtin is not used here
 
     names = [each.name for each in dataclasses.fields(CompileSpec)]
     for option in options:
-        if option not in names:
-            raise StatetraceError(f"compile has no option '{option}'; it has {', '.join(names)}")
+        known(option, names, "option", "compile")
     spec = CompileSpec(algorithm=algorithm, group=group, length=length, **options)  # type: ignore[arg-type]
     model = compile_model(spec)
     if out is not None:
-        folder = Path(out)
+        folder = as_path("out", out)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StatetraceError(f"'{out}' already exists; choose another --out")
         return TrackedModel(save_compiled(model, spec, folder), name=str(out))
@@ -114,12 +115,18 @@ def report(models: Iterable[TrackedModel | str | Path] | TrackedModel, path: str
     """
     from statetrace.reports.page import write_report
 
-    several = [models] if isinstance(models, TrackedModel | str | Path) else list(models)
-    sources = [m._for_report() if isinstance(m, TrackedModel) else Path(m) for m in several]
-    if Path(path).is_dir():
+    page = as_path("path", path)
+    if page.is_dir():
         raise StatetraceError(f"'{path}' is a folder; name a file, such as report.html")
-    write_report(sources, Path(path))
-    return Path(path)
+    several: list[Any] = [models]
+    if isinstance(models, Iterable) and not isinstance(models, str):
+        several = list(models)
+    sources = [
+        m._for_report() if isinstance(m, TrackedModel) else as_path("a run folder", m)
+        for m in several
+    ]
+    write_report(sources, page)
+    return page
 
 
 def signatures(
@@ -177,6 +184,6 @@ def study(
     """
     from statetrace.studies.run import prepare_study, run_study
 
-    prepared = prepare_study(Path(file), Path(out), retry_failed, on_message)
+    prepared = prepare_study(as_path("file", file), as_path("out", out), retry_failed, on_message)
     run_study(prepared, engine, jobs, gpus_per_run, address, on_update, on_message)
     return StudyResults(prepared)

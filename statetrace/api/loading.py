@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from statetrace.analysis import OnMessage, no_message
 from statetrace.api.model import TrackedModel
+from statetrace.config.checks import as_path, is_whole
 from statetrace.config.external import HIDDEN, VISIBLE, ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
@@ -65,7 +66,7 @@ def load(
         "paraphrases": paraphrases, "phrases": phrases, "padding": padding,
         "notation": None if notation == "moves" else notation,
         "form": None if form == "tokens" else form,
-        "start_marker": None if start_marker else False,
+        "start_marker": None if start_marker is True else start_marker,
     }  # fmt: skip
     reading = {name: value for name, value in reading.items() if value is not None}
     options = {"device": device, "on_message": on_message}
@@ -92,7 +93,7 @@ def _bundled(name: str, out: str | Path | None, **options: Any) -> TrackedModel:
     from statetrace import zoo
 
     if out is not None:
-        return TrackedModel(zoo.adopt(name, Path(out)), name=f"{ZOO}{name}", **options)
+        return TrackedModel(zoo.adopt(name, as_path("out", out)), name=f"{ZOO}{name}", **options)
     from statetrace.lenses.loading import load_external
 
     external = zoo.external(name)
@@ -113,7 +114,7 @@ def _external(
     if out is None:
         return TrackedModel(load_external(folder, external, options["device"]), name=source)
     external = dataclasses.replace(external, folder=str(folder.resolve()))
-    run = Run(Path(out))
+    run = Run(as_path("out", out))
     if not run.exists():
         load_external(folder, external, "cpu")  # refuses before anything is written
     external.describe(run)
@@ -169,7 +170,13 @@ def _described(reading: dict[str, Any], folder: Path | None) -> ExternalCheckpoi
 
 
 def _tuples(reading: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if k == "tokens" else v for k, v in reading.items()}
+    """Settings with tokens as a tuple and integers of numpy as those of Python, to be saved."""
+    tokens = reading.get("tokens", ())
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+        raise StatetraceError(f"tokens must be a list of token ids, not {tokens!r}")
+    plain = {name: int(value) if is_whole(value) else value for name, value in reading.items()}
+    ids = tuple(int(token) if is_whole(token) else token for token in tokens)
+    return plain | ({"tokens": ids} if "tokens" in reading else {})
 
 
 def _need_task(source: str, reading: Mapping[str, Any]) -> None:

@@ -132,11 +132,10 @@ class TrackedModel(Analyzer):
         >>> next(iter(model.look("213,132").answer()))
         '312'
         """
-        from statetrace.inspection import Patch, look
+        from statetrace.inspection import look
 
-        chosen = [Patch(*patch) for patch in patches]
         return look(
-            self.session, actions, source=source, patches=chosen, without=without, instead=instead
+            self.session, actions, source=source, patches=patches, without=without, instead=instead
         )
 
     def patch(
@@ -188,7 +187,10 @@ class TrackedModel(Analyzer):
 
         if lenses is None:
             return [name for name in LENSES if self.has_log or not LENSES[name].reads_log]
-        names = lenses.split(",") if isinstance(lenses, str) else list(lenses)
+        several = isinstance(lenses, Iterable) and not isinstance(lenses, str)
+        names: list[Any] = list(lenses) if several else [lenses]
+        if not all(isinstance(name, str) for name in names):
+            raise StatetraceError(f"lenses must be names of lenses, not {lenses!r}")
         names = chosen(",".join(names))
         if not self.has_log and (logs := [name for name in names if LENSES[name].reads_log]):
             raise StatetraceError(f"'{self.name}' has no training log, which {logs[0]} reads")
@@ -197,30 +199,29 @@ class TrackedModel(Analyzer):
     def _settings(
         self, names: Sequence[str], settings: Mapping[str, Any]
     ) -> dict[str, dict[str, Any]]:
-        """Settings by lens; one that no chosen lens has is refused."""
+        """By lens; a setting that no chosen lens has is refused."""
+        from statetrace.config.checks import known
         from statetrace.lenses.registry import LENSES
 
         by_lens: dict[str, dict[str, Any]] = {name: {} for name in names}
         for setting, value in settings.items():
-            if setting in LENSES and isinstance(value, Mapping):
+            if setting in LENSES:
+                if not isinstance(value, Mapping):
+                    raise StatetraceError(
+                        f"{setting} must be a dictionary of settings, not {value!r}"
+                    )
                 if setting not in names:
                     raise StatetraceError(
-                        f"settings for '{setting}' have no effect; the lenses are "
-                        f"{', '.join(names)}"
+                        f"there are settings for '{setting}', but the lenses are {', '.join(names)}"
                     )
                 by_lens[setting] |= value
                 continue
-            owners = [
-                name
-                for name in names
-                if setting in {each.name for each in dataclasses.fields(LENSES[name].spec)}
-            ]
-            if not owners:
-                raise StatetraceError(
-                    f"none of the lenses {', '.join(names)} has a setting '{setting}'"
-                )
-            for name in owners:
-                by_lens[name][setting] = value
+            fields = {n: [each.name for each in dataclasses.fields(LENSES[n].spec)] for n in names}
+            every = [field for of_lens in fields.values() for field in of_lens]
+            known(setting, every, "setting", f"the lenses {', '.join(names)}")
+            for name in names:
+                if setting in fields[name]:
+                    by_lens[name][setting] = value
         return by_lens
 
     def _for_report(self) -> Path | RunResults:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statetrace.errors import StatetraceError
+from statetrace.errors import MissingError, StatetraceError
 from statetrace.groups import Group
 from statetrace.lenses.result import LensResult
 
@@ -49,7 +49,9 @@ class Results(Mapping[str, LensResult]):
 
     def __getitem__(self, lens: str) -> Result:
         if lens in self.failures:
-            raise StatetraceError(f"{lens}: {self.failures[lens]}")
+            raise MissingError(f"{lens}: {self.failures[lens]}")
+        if lens not in self._results:
+            raise MissingError(f"there is no result of {lens!r}, only of {', '.join(self)}")
         return self._results[lens]
 
     def __iter__(self) -> Iterator[str]:
@@ -158,7 +160,9 @@ class Signatures(Mapping[str, "Signature"]):
 
     def __getitem__(self, algorithm: str) -> Signature:
         if algorithm in self.unavailable:
-            raise StatetraceError(self.unavailable[algorithm])
+            raise MissingError(self.unavailable[algorithm])
+        if algorithm not in self._signatures:
+            raise MissingError(f"unknown algorithm {algorithm!r}; use one of {', '.join(self)}")
         return self._signatures[algorithm]
 
     def __iter__(self) -> Iterator[str]:

@@ -52,7 +52,10 @@ def analyze(
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option(help="The group it was trained on, such as S3.", rich_help_panel=EXTERNAL),
+        typer.Option(
+            help="The group it was trained on: S3, a .json file or module:name.",
+            rich_help_panel=EXTERNAL,
+        ),
     ] = None,
     length: Annotated[
         int | None, typer.Option(help="Actions per training sequence.", rich_help_panel=EXTERNAL)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Integral
+from pathlib import Path
+from typing import Any
 
 from statetrace.errors import StatetraceError
 
@@ -24,18 +27,36 @@ def at_least(name: str, value: float | None, least: float) -> None:
     need(value is None or value >= least, f"{name} {value} is too small; use {least} or more")
 
 
+def is_whole(value: Any) -> bool:
+    """Whether this is an integer of Python or numpy; a bool is not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number of at least `least`, as an int."""
+    need(is_whole(value), f"{name} must be a whole number, not {value!r}")
+    at_least(name, value, least)
+    return int(value)
+
+
+def as_path(name: str, value: Any) -> Path:
+    need(isinstance(value, str | Path), f"{name} must be a path, not {value!r}")
+    return Path(value)
+
+
 def check_seed(name: str, value: int | None) -> None:
     need(
-        value is None or 0 <= value < SEEDS,
+        value is None or (is_whole(value) and 0 <= value < SEEDS),
         f"{name} {value} is not a valid seed; use a whole number from 0 to {SEEDS - 1:,}",
     )
 
 
-def known(name: str, accepted: Iterable[str], what: str, where: str) -> None:
+def known(name: str, accepted: Iterable[str], what: str, where: str | None = None) -> None:
     """Refuse a name that is not among the accepted ones, and suggest the closest."""
     names = list(accepted)
     if name in names:
         return
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(names)}"
-    raise StatetraceError(f"unknown {what} '{name}' in {where}; {hint}")
+    place = "" if where is None else f" in {where}"
+    raise StatetraceError(f"unknown {what} '{name}'{place}; {hint}")

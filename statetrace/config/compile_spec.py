@@ -83,9 +83,13 @@ class CompileSpec:
             f"length {self.length!r} must be a whole number from 1 to {LONGEST}",
         )
         need(
-            self.reach is None or self.length <= self.reach <= 2 * LONGEST,
+            self.reach is None
+            or (type(self.reach) is int and self.length <= self.reach <= 2 * LONGEST),
             f"reach {self.reach!r} must be from the length, {self.length}, to {2 * LONGEST}",
         )
+        for name in ("noise", "sharpness"):
+            value = getattr(self, name)
+            need(type(value) in (int, float), f"{name} must be a number, not {value!r}")
         need(0 <= self.noise < 1, f"noise {self.noise!r} must be at least 0 and less than 1")
         need(
             0 < self.sharpness <= 1000,

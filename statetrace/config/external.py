@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from statetrace.config.checks import one_of
+from statetrace.config.checks import need, one_of, whole
 from statetrace.config.settings import FORMS
 from statetrace.errors import StatetraceError
 from statetrace.groups import GroupSpec, group_name, store_group
@@ -55,6 +55,16 @@ class ExternalCheckpoint:
     def __post_init__(self) -> None:
         one_of("form", self.form, FORMS)
         one_of("padding", self.padding, PADDINGS)
+        whole("length", self.length, 1)
+        whole("paraphrases", self.paraphrases, 1)
+        for token in self.tokens or ():
+            whole("token id", token, 0)
+        if self.start_token is not None:
+            whole("start_token", self.start_token, 0)
+        need(
+            isinstance(self.start_marker, bool),
+            f"start_marker must be true or false, not {self.start_marker!r}",
+        )
         if not self.start_marker and self.start_token is not None:
             raise StatetraceError(
                 f"start_token {self.start_token} contradicts start_marker = false"

@@ -77,6 +77,7 @@ class Recipe:
         """The recipe with settings replaced in every stage, by option name (`{"steps": 2000}`)."""
         changes: dict[str, dict[str, Any]] = {}
         for option, value in flat.items():
+            known(option, OPTIONS, "setting")
             section, name = OPTIONS[option]
             kind = typing.get_type_hints(SECTIONS[section])[name]
             changes.setdefault(section, {})[name] = coerce(option, value, kind)

@@ -42,6 +42,11 @@ def group(spec: GroupSpec, notation: str = "moves") -> Group:
     check_notation(notation)
     if isinstance(spec, Group):
         return spec
+    if not isinstance(spec, str | os.PathLike):
+        raise StatetraceError(
+            f"group {spec!r} is not a group: use a name such as 'S3', a .json file, 'module:name' "
+            "or a Group"
+        )
     name = os.fspath(spec)
     if name.endswith(".json"):
         return Group.load(name)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.inspection.probes import targets_of
-from statetrace.inspection.query import check_instead, names_of
+from statetrace.inspection.query import HEAD, check_instead, names_of, parse_places
 from statetrace.inspection.sequences import ManyActions, parse_sequences
 from statetrace.inspection.session import head_means
 from statetrace.interventions import Site, evaluating
@@ -106,7 +106,8 @@ def ablate(
         means: of the heads [tokens, head_width], where the caller has them (`Session.means`).
     """
     check_instead(instead)
-    sites = tuple(dict.fromkeys(Site("head", layer, head) for layer, head in heads))
+    places = parse_places("heads", heads, HEAD)
+    sites = tuple(Site("head", layer, head) for layer, head in places)
     if not sites:
         raise StatetraceError("no heads to ablate; give them as [(layer, head), ...]")
     check_sites(sites, anatomy(model))

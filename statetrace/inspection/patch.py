@@ -96,7 +96,8 @@ class PatchTable:
         pairs = f"{len(self)} pair{'s' if len(self) > 1 else ''} of {self.clean.shape[1]} actions"
         rows, columns = self.nld.shape[1:]
         notes = "".join(f"; {note}" for note in self.notes)
-        return f"PatchTable({self.spec.name}: {pairs}, {rows} sites x {columns} places{notes})"
+        shape = f"{rows} sites x {columns} positions"
+        return f"{type(self).__name__}({self.spec.name}: {pairs}, {shape}{notes})"
 
     def _repr_html_(self) -> str:
         """The heat map of NLD; the first row is the top layer."""
@@ -132,8 +133,8 @@ def patch(
     if first.actions.shape != second.actions.shape:
         (n, length), (m, other) = first.actions.shape, second.actions.shape
         raise StatetraceError(
-            f"clean has {n} sequences of {length} actions and corrupted {m} of {other}; "
-            "pair them one to one, at the same length"
+            f"clean is {n} x {length} actions and corrupted {m} x {other}; give equally many "
+            "sequences of the same length"
         )
     check_fits(model, task, first.length)
     pairs = Pairs(first.actions, second.actions, first.states[:, -1], second.states[:, -1])
@@ -167,13 +168,13 @@ def grid_spec(sites: str | GridSpec | Sequence[Site]) -> GridSpec:
     """What `patch` means by its `sites`."""
     if isinstance(sites, GridSpec):
         return sites
-    if not isinstance(sites, str):
+    if isinstance(sites, list | tuple) and all(isinstance(site, Site) for site in sites):
         return GridSpec(rows=tuple(sites))
-    if "-" in sites:
+    if isinstance(sites, str) and "-" in sites:
         return GridSpec.named(sites)
-    if sites.rstrip("0123456789") not in WHERE:
+    if not isinstance(sites, str) or sites.rstrip("0123456789") not in WHERE:
         raise StatetraceError(
-            f"sites = {sites!r} is unknown; use {', '.join(WHERE)}, or WHERE-WHAT-ROWS such as "
-            "prefix-substitution-head"
+            f"sites = {sites!r} is unknown; use {', '.join(WHERE)}, WHERE-WHAT-ROWS such as "
+            "prefix-substitution-head, or a list of Sites"
         )
     return GridSpec.named(f"{sites}-substitution")

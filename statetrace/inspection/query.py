@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import Any
 
+from statetrace.config.checks import is_whole
 from statetrace.errors import StatetraceError
 from statetrace.inspection.sequences import Actions, parse_sequence
 from statetrace.inspection.session import Session
@@ -30,6 +32,10 @@ class Patch:
     layer: int
     first: int
     last: int
+
+
+HEAD = {"layer": 4, "head": 1}
+PATCH = {"layer": 2, "first action": 0, "last action": 3}
 
 
 @dataclass(frozen=True)
@@ -71,14 +77,28 @@ def make_query(
     group, longest = session.task.group, session.longest
     sequence = parse_sequence(group, actions, "the sequence", longest)
     donor = () if source is None else parse_sequence(group, source, "the source", longest)
-    chosen = tuple(dict.fromkeys(p if isinstance(p, Patch) else Patch(*p) for p in patches))
+    chosen = tuple(Patch(*row) for row in parse_places("patches", patches, PATCH))
     if len(chosen) > MOST_PATCHES:
         raise StatetraceError(f"{len(chosen)} patches are too many; the limit is {MOST_PATCHES}")
     for patch in chosen:
         _check_patch(session, patch, len(sequence), len(donor))
-    heads = tuple(dict.fromkeys(_head(session, *place) for place in without))
+    heads = tuple(_head(session, *row) for row in parse_places("without", without, HEAD))
     check_instead(instead)
     return Query(sequence, donor, chosen, heads, instead)
+
+
+def parse_places(name: str, places: Any, example: dict[str, int]) -> list[tuple[int, ...]]:
+    """Different tuples of whole numbers, one for each part of the example."""
+    try:
+        rows = [astuple(row) if isinstance(row, Patch) else tuple(row) for row in places]
+    except TypeError:
+        rows = [()]
+    if any(len(row) != len(example) or not all(map(is_whole, row)) for row in rows):
+        parts = ", ".join(example)
+        raise StatetraceError(
+            f"{name} = {places!r} is not a list of ({parts}), such as [{tuple(example.values())}]"
+        )
+    return list(dict.fromkeys(tuple(map(int, row)) for row in rows))
 
 
 def check_instead(instead: str) -> None:

@@ -12,7 +12,7 @@ from statetrace.groups import Group
 from statetrace.tasks.sequences import Sequences, scan
 
 Actions: TypeAlias = str | Sequence[int | str] | np.ndarray
-"""One sequence: labels separated by commas, or labels or element indices one by one."""
+"""One sequence: labels separated by commas or spaces, or labels or element indices one by one."""
 
 ManyActions: TypeAlias = Actions | Sequence[Actions]
 """One sequence, or several of the same length; an array is [T] or [n, T]."""
@@ -24,7 +24,8 @@ def parse_sequence(
     """Element indices; refuses unknown elements and sequences that are empty or too long."""
     if isinstance(actions, str):
         items: list[Any] = [actions] if actions in group.labels else actions.split(",")
-        items = [] if actions == "" else items
+        if len(items) == 1 and all(label in group.labels for label in actions.split()):
+            items = actions.split()
     elif hasattr(actions, "__len__") and all(np.ndim(item) == 0 for item in actions):
         items = [item.item() if isinstance(item, np.generic) else item for item in actions]
     else:
@@ -33,7 +34,7 @@ def parse_sequence(
             f"'{','.join(group.labels[:3])}'"
         )
     if not items or (longest is not None and len(items) > longest):
-        allowed = "from 1 on" if longest is None else f"1 to {longest}"
+        allowed = "1 or more" if longest is None else f"1 to {longest}"
         raise StatetraceError(f"{name} has {len(items)} actions; the model takes {allowed}")
     return tuple(_element(group, item) for item in items)
 

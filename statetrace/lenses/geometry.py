@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from statetrace.config.checks import at_least
+from statetrace.config.checks import at_least, check_seed
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
@@ -82,6 +82,7 @@ class GeometrySpec:
     seed: int = setting(0, "Random seed of sequences and permutations.")
 
     def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
         least = {"sequences": 2, "permutations": 0, "components": 1, "points": 0}
         for name, lowest in least.items():
             at_least(name, getattr(self, name), lowest)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from statetrace.config.checks import at_least, one_of
+from statetrace.config.checks import at_least, check_seed, one_of
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions import Grid, GridSpec
@@ -69,6 +69,7 @@ class PatchingSpec:
     seed: int = setting(0, "Random seed of the pairs.")
 
     def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
         at_least("pairs", self.pairs, 1)
         one_of("by", self.by, BY)
         names = [grid.name for grid in self.grids]

@@ -35,7 +35,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.config.checks import at_least, need, one_of
+from statetrace.config.checks import at_least, check_seed, need, one_of
 from statetrace.config.settings import setting
 from statetrace.interventions.capture import evaluating
 from statetrace.lenses.parts import probes
@@ -98,6 +98,7 @@ class ProbingSpec:
     )
 
     def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
         for name in ("length", "most_lengths", "subsets", "train", "test", "max_iterations"):
             at_least(name, getattr(self, name), 1)
         for name in ("C", "tolerance"):

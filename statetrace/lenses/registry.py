@@ -41,10 +41,10 @@ def chosen(names: str | None) -> list[str]:
     listed = [name.strip() for name in names.split(",") if name.strip()]
     for name in listed:
         if name not in LENSES:
-            known(name, LENSES, "lens", "--only")
+            known(name, LENSES, "lens")
         _ = LENSES[name]  # refuses a broken plug-in
     if not listed:
-        raise StatetraceError(f"--only '{names}' names no lens; use {', '.join(LENSES)}")
+        raise StatetraceError(f"'{names}' names no lens; use one or more of {', '.join(LENSES)}")
     return [name for name in LENSES if name in listed]
 
 

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from statetrace import plugins
+from statetrace.config.checks import whole
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec, Quotient
 from statetrace.groups import group as resolve_group
@@ -148,10 +149,7 @@ def signature(
     states = resolve_group(group)
     program = _program(algorithm, states, quotient)
     classes = states.parity if by is None else by.map
-    if length < 2:
-        raise StatetraceError(f"length {length} is too short for a signature; use 2 or more")
-    if pairs < 1:
-        raise StatetraceError(f"{pairs} pairs are too few; use at least 1")
+    length, pairs = whole("length", length, 2), whole("pairs", pairs, 1)
     if states.order < 2:
         raise StatetraceError(f"{states.name} has one state only; use a group with at least 2")
     layers = program.depth(length) if layers is None else check_layers(layers)

@@ -76,7 +76,8 @@ def _patching(result: LensResult) -> str:
         restored = nld >= HALF
         if np.isfinite(nld).any():
             needed = [str(1 + int(row.argmax())) if row.any() else "-" for row in restored]
-            parts.append(f"{split} {' '.join(needed)}")
+            name = "all pairs" if split == "all" else split
+            parts.append(f"{name} {' '.join(needed)}")
     return "actions needed to restore the answer, by layer: " + "; ".join(parts) if parts else ""
 
 
@@ -99,11 +100,11 @@ def _attention(result: LensResult) -> str:
         return ""
     best, quotient = heads[0], summary["quotient"]
     text = f"best {quotient} head (layer {best['layer']}, head {best['head']}): "
-    text += f"score {best['score']:.0f}%"
-    ceiling = round(summary.get("score_ceiling", 100))
-    text += f" of at most {ceiling}%" if ceiling > 100 else ""
-    chance = summary.get("top_score_by_chance")
-    text += f" (chance {chance:.0f}%)" if chance is not None else ""
+    text += f"score {best['score'] / 100:.2f}"
+    ceiling, chance = summary.get("score_ceiling", 100), summary.get("top_score_by_chance")
+    details = [f"chance {chance / 100:.2f}"] if chance is not None else []
+    details += [f"at most {ceiling / 100:.2f}"] if round(ceiling) > 100 else []
+    text += f" ({', '.join(details)})" if details else ""
     drops = {(a["heads"], a["method"]): a["drop"] for a in summary.get("ablation", [])}
     drop = drops.get(("top 1", "mean"), {}).get(quotient)
     if drop is not None:

@@ -28,8 +28,8 @@ def check_fits(model: Any, task: WordProblem, length: int) -> None:
     if task.vocabulary.size > vocabulary:
         raise StatetraceError(
             f"the model has {vocabulary} tokens, but {task.group.name} uses token ids up to "
-            f"{task.vocabulary.size - 1}; set the ids of the elements (--tokens), or leave out the "
-            "start marker (--no-start-marker)"
+            f"{task.vocabulary.size - 1}; set the ids of the elements (tokens), or leave out the "
+            "start marker"
         )
     positions = anatomy(model).max_length
     needed = task.vocabulary.tokens(length)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statetrace.config.checks import at_least, need
+from statetrace.config.checks import at_least, check_seed, need
 from statetrace.config.settings import setting
 
 
@@ -44,6 +44,7 @@ class AttentionSpec:
     seed: int = setting(0, "Random seed of sequences, relabelings and controls.")
 
     def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
         least = dict.fromkeys(("examples", "first", "top", "ablation_examples"), 1)
         least |= dict.fromkeys(("top_target", "top_source"), 1)
         least |= dict.fromkeys(("controls", "relabelings", "tree_saved", "margin"), 0)

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from statetrace.config.checks import as_path
+
 Numbers: TypeAlias = Sequence[float | None]
 
 COLOURS = {
@@ -298,7 +300,7 @@ class Chart:
         """Write a PDF, SVG or PNG file, by the suffix of the path."""
         from statetrace.reports.figures import matplotlib_renderer
 
-        matplotlib_renderer.save(self, Path(path))
+        matplotlib_renderer.save(self, as_path("path", path))
 
     def _repr_html_(self) -> str:
         return str(self.plotly()._repr_html_())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statetrace.config.checks import whole
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
 from statetrace.studies.supervise import WorkerPool
@@ -13,9 +14,11 @@ def make_pool(
     engine: str, study: Study, jobs: int | None, gpus_per_run: float | None, address: str | None
 ) -> WorkerPool:
     """The named engine; Ray is imported only if it is used."""
-    if jobs is not None and jobs < 1:
-        raise StatetraceError(f"jobs {jobs} is too few; use 1 or more")
-    if gpus_per_run is not None and not 0 <= gpus_per_run <= 1:
+    if jobs is not None:
+        jobs = whole("jobs", jobs, 1)
+    if gpus_per_run is not None and not (
+        isinstance(gpus_per_run, int | float) and 0 <= gpus_per_run <= 1
+    ):
         raise StatetraceError(
             f"gpus_per_run {gpus_per_run} is not a share of a GPU; use 0 to 1, such as 0.25 for "
             "four runs on each"
