@@ -35,8 +35,8 @@ class AttentionSpec:
     ablation_examples: int = setting(256, "Sequences for the ablations.")
     controls: int = setting(3, "Random sets of other heads to compare each ablation with.")
     weight: float = setting(0.95, "Attention tree: smallest weight of an edge.")
-    top_target: int = setting(3, "Attention tree: an edge is among this many strongest of its query.")
-    top_source: int = setting(10, "Attention tree: an edge is among this many strongest of its key.")
+    top_target: int = setting(3, "Attention tree: lowest rank of an edge among those of its query.")
+    top_source: int = setting(10, "Attention tree: lowest rank of an edge among those of its key.")
     tree_examples: int | None = setting(
         None, "Sequences whose trees are measured (default: all examples)."
     )
