@@ -11,7 +11,7 @@ from rich.text import Text
 
 from statetrace.cli.console import lens_bars, note, out
 from statetrace.cli.sources import tracked_model
-from statetrace.config.options import NOTATION, path_named
+from statetrace.config.options import path_named, with_reading
 from statetrace.errors import StatetraceError
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 EXTERNAL = "A checkpoint that statetrace did not train"
 
 
+@with_reading(EXTERNAL)
 def analyze(
+    *,
     run: Annotated[
         str | None, typer.Argument(help="A run folder, a compiled model's folder, or zoo:NAME.")
     ] = None,
@@ -50,16 +52,6 @@ def analyze(
             rich_help_panel=EXTERNAL,
         ),
     ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="The group it was trained on: S3, a .json file or module:name.",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
-    length: Annotated[
-        int | None, typer.Option(help="Actions per training sequence.", rich_help_panel=EXTERNAL)
-    ] = None,
     out_: Annotated[
         Path | None,
         typer.Option(
@@ -70,63 +62,7 @@ def analyze(
             parser=path_named,
         ),
     ] = None,
-    notation: Annotated[str, typer.Option(help=NOTATION, rich_help_panel=EXTERNAL)] = "moves",
-    tokens: Annotated[
-        str | None,
-        typer.Option(
-            help="Token id of each element, in the order of the group's labels, separated by "
-            "commas (default: 0,1,2,...; for text, the tokens that spell the states).",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
-    start_token: Annotated[
-        int | None,
-        typer.Option(
-            help="Token id of the start marker (default: the one after the last element; for text, "
-            "`<start>`, if there is one).",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
-    no_start_marker: Annotated[
-        bool,
-        typer.Option(
-            "--no-start-marker",
-            help="Sequences begin with the first action, without a marker.",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = False,
-    form: Annotated[
-        str,
-        typer.Option(
-            help="How actions are written: tokens (one each), or text, read with the checkpoint's "
-            "tokenizer.json; the state is predicted at each period.",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = "tokens",
-    paraphrases: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="text: number of built-in paraphrases per action.",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
-    phrases: Annotated[
-        Path | None,
-        typer.Option(
-            help="text: sentences to use instead, a JSON file: "
-            '{"132": "Swap positions 2 and 3.", ...}.',
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
-    padding: Annotated[
-        str | None,
-        typer.Option(
-            help="text: whether padding is visible to the model: hidden (plain text, the default) "
-            "or visible (as to models trained by `statetrace train`).",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
+    reading: dict[str, Any],
 ) -> None:
     """Measure a trained model with the lenses of the paper.
 
@@ -158,21 +94,13 @@ def analyze(
         if out_ is None:
             raise StatetraceError(f"--model '{model}' also needs --out, a run folder to write")
         if checkpoint != "last":
-            raise StatetraceError(
-                f"--checkpoint {checkpoint} is for runs; --model is one checkpoint"
-            )
-        external = _external(group, length, notation, tokens, start_token, no_start_marker)
-        external |= {"form": form, "paraphrases": paraphrases, "phrases": phrases}
-        models = [_load_external(model, out_, device, external | {"padding": padding})]
+            raise StatetraceError(f"--checkpoint {checkpoint} is for runs, not for --model")
+        models = [_load_external(model, out_, device, reading)]
     elif run is not None:
-        unused = {"--group": group, "--length": length, "--tokens": tokens, "--phrases": phrases}
-        unused |= {"--start-token": start_token, "--no-start-marker": no_start_marker or None}
-        unused |= {"--form": None if form == "tokens" else form, "--paraphrases": paraphrases}
-        for flag, value in (unused | {"--padding": padding}).items():
-            if value is not None:
-                raise StatetraceError(f"{flag} {value} is for --model; '{run}' records its task")
-        steps = _steps(run, checkpoint)
-        models = [tracked_model(run, out_, step, device) for step in steps]
+        for option, value in reading.items():
+            shown = f"--{option.replace('_', '-')}" + ("" if value is True else f" {value}")
+            raise StatetraceError(f"{shown} is for --model; '{run}' records its task")
+        models = [tracked_model(run, out_, step, device) for step in _steps(run, checkpoint)]
     else:
         raise StatetraceError("nothing to analyze; give a run folder, or --model FOLDER")
     failures = []
@@ -182,34 +110,15 @@ def analyze(
         raise StatetraceError("; ".join(failures))
 
 
-def _external(
-    group: str | None,
-    length: int | None,
-    notation: str,
-    tokens: str | None,
-    start_token: int | None,
-    no_start_marker: bool,
-) -> dict[str, Any]:
-    """How to read a checkpoint, as `st.load` takes it."""
-    try:
-        ids = None if tokens is None else [int(word) for word in tokens.split(",")]
-    except ValueError:
-        raise StatetraceError(
-            f"--tokens '{tokens}' should be numbers separated by commas"
-        ) from None
-    return {
-        "group": group,
-        "length": length,
-        "notation": notation,
-        "tokens": ids,
-        "start_token": start_token,
-        "start_marker": not no_start_marker,
-    }
-
-
 def _load_external(folder: Path, run: Path, device: str, reading: dict[str, Any]) -> TrackedModel:
     from statetrace.api import load
 
+    start_marker, tokens = not reading.pop("no_start_marker", False), reading.pop("tokens", None)
+    try:
+        ids = None if tokens is None else [int(number) for number in tokens.split(",")]
+    except ValueError:
+        raise StatetraceError(f"--tokens '{tokens}' must be numbers separated by commas") from None
+    reading |= {"tokens": ids, "start_marker": start_marker}
     return load(folder, out=run, device=device, on_message=note, **reading)
 
 
