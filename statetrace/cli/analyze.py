@@ -72,8 +72,8 @@ def analyze(
     learned first).
 
     Results are written to RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary
-    (json) for each lens. The settings of a lens are the fields of its spec, for instance
-    --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
+    (json) for each lens. `statetrace lenses NAME` lists the settings of a lens, which --set
+    changes: --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
 
     A model that does not solve its full length is best analyzed with --at-length able. All lenses
     except generalization and dynamics then use sequences of the longest length that it solves;
