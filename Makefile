@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 KERNELS := $(VENV)/.kernels
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+# Installed by its path rather than an import hook, so that type checkers and editors find it
+EDITABLE := $(PIP) --config-settings editable_mode=compat -e
 
 .PHONY: demo test lint venv bench bench-gpu calibration reproduce-report clean
 
@@ -26,7 +29,7 @@ lint: $(READY)
 
 # The libraries compared with are not dependencies of statetrace; they are installed only here
 bench: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(EDITABLE) '.[bench]'
 	$(BIN)/python benchmarks/data_generation.py
 	$(BIN)/python benchmarks/patching.py
 	$(BIN)/python benchmarks/probing.py
@@ -46,7 +49,7 @@ reproduce-report: $(READY)
 
 # STEPS='--out results/training-step/steps.json' saves the table for REPRODUCTION.md
 bench-gpu: $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(EDITABLE) '.[bench]'
 	$(BIN)/python benchmarks/training_step.py $(STEPS)
 	$(BIN)/python benchmarks/stacked_seeds.py --device cuda
 	$(BIN)/python benchmarks/patching.py --gpu
@@ -58,12 +61,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "statetrace needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) torch
+	$(EDITABLE) '.[dev]'
 	@touch $(READY)
 
 $(KERNELS): $(READY)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[kernels]'
+	$(EDITABLE) '.[kernels]'
 	@touch $(KERNELS)
 
 clean:

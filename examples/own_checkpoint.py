@@ -20,7 +20,9 @@ verdict
 # called "mixed", and a model that fails on sequences of four actions "unlearned".
 
 # %%
-print(verdict.mechanism, verdict.probabilities)
+print(verdict.mechanism)
+for algorithm, probability in verdict.probabilities.items():
+    print(f"  {algorithm}: {probability:.2f}")
 for lens, evidence in verdict.evidence.items():
     print(f"{lens}: {evidence['says']}")
 

@@ -20,7 +20,7 @@ one
 # corrupted answer and 1 for the clean one.
 
 # %%
-print(one.to_pandas().head())
+print(one.to_pandas()[["layer", "position", "nld", "answer"]].head())
 one.plot()
 
 # %% [markdown]
@@ -46,5 +46,5 @@ print("opposite parity", opposite.mean()[:, 3].round(2))
 
 # %%
 view = model.look(clean, without=[(1, 0), (1, 1)], instead="mean")
-print(view.answer())
+print({label: round(probability, 3) for label, probability in view.answer().items()})
 view.to_pandas().head()

@@ -1,5 +1,12 @@
 """Train language models to track state, then find out how they do it.
 
+    load, train, compile    a TrackedModel: bundled, your own, or with computed weights
+    TrackedModel            verdict, analyze, patch, look, ablate, report
+    signatures              what each algorithm would show
+    study                   many models
+    report                  several models on one page
+    group, Group, register  groups and other plug-ins of your own
+
 >>> import statetrace as st
 >>> model = st.load("zoo:s3-associative")
 >>> model.group.name, model.length
@@ -45,4 +52,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*__all__, "__doc__", "__version__"]

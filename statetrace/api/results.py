@@ -172,7 +172,7 @@ class Signatures(Mapping[str, "Signature"]):
         return len(self._signatures)
 
     def __repr__(self) -> str:
-        lines = [f"{name}: {s.rows - 1} layers" for name, s in self._signatures.items()]
+        lines = [f"{name}: {s.layers}" for name, s in self._signatures.items()]
         lines += [f"{name}: unavailable" for name in self.unavailable]
         return f"Signatures({self.group.name}, length {self.length}; {'; '.join(lines)})"
 
@@ -185,10 +185,17 @@ class Signatures(Mapping[str, "Signature"]):
             ignore_index=True,
         )
 
-    def plot(self, pairs: str = "opposite parity") -> Chart:
-        """The predicted heat map of prefix patching, for every algorithm."""
+    def plot(self, pairs: str | None = None) -> Chart:
+        """The predicted heat map of prefix patching, for every algorithm.
+
+        Args:
+            pairs: "all", "same parity" or "opposite parity", which is the default where the group
+                has a parity.
+        """
         from statetrace.reports.figures.predicted import signatures
 
+        if pairs is None:
+            pairs = "opposite parity" if self.group.parity is not None else "all"
         return signatures(self.group, self.length, pairs=pairs)
 
     def figure(self) -> SignaturesFigure:

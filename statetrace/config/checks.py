@@ -40,7 +40,7 @@ def whole(name: str, value: Any, least: int) -> int:
 
 
 def as_path(name: str, value: Any) -> Path:
-    need(isinstance(value, str | Path), f"{name} must be a path, not {value!r}")
+    need(isinstance(value, str | Path), f"{name} must be text or a Path, not {value!r}")
     return Path(value)
 
 

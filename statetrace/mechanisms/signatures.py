@@ -94,6 +94,14 @@ class Signature:
     parity_probe: dict[str, Grid] | None
     pairs: dict[str, int]
 
+    @property
+    def layers(self) -> str:
+        """Such as "3 layers"."""
+        return f"{self.rows - 1} layer{'' if self.rows == 2 else 's'}"
+
+    def __repr__(self) -> str:
+        return f"Signature({self.algorithm}: {self.group}, length {self.length}, {self.layers})"
+
     def restores(self, split: str = "all") -> list[int | None]:
         """Row by row, how many first actions must be patched to restore the answer."""
         grid = self.patching["prefix", split]
