@@ -18,7 +18,7 @@ demo: $(READY)
 	$(BIN)/statetrace report runs/demo
 	$(BIN)/statetrace verdict runs/demo
 
-# Kernels for GPUs are tried by Triton's interpreter, which nothing else needs
+# GPU kernels are tested with Triton's interpreter, which nothing else needs
 test: lint $(KERNELS)
 	$(BIN)/pytest -n 2
 
@@ -27,7 +27,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# The peers we compare with are no dependencies of ours; they are installed here and nowhere else
+# The libraries compared with are not dependencies of statetrace; they are installed only here
 bench: $(READY)
 	$(EDITABLE) '.[bench]'
 	$(BIN)/python benchmarks/data_generation.py
@@ -36,7 +36,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/stacked_seeds.py
 	$(BIN)/python benchmarks/explorer.py
 
-# Compiled models, measured once and kept; then weights, and the page that says how good they are
+# Measures compiled models (once), fits the weights of the verdict and writes docs/calibration.md
 calibration: $(READY)
 	$(BIN)/python -m calibration --out results/calibration --processes 2 \
 		--trained results/calibration/trained.jsonl
@@ -47,7 +47,7 @@ calibration: $(READY)
 reproduce-report: $(READY)
 	$(BIN)/python -m reproduction
 
-# STEPS='--out results/training-step/steps.json' keeps the table, for REPRODUCTION.md
+# STEPS='--out results/training-step/steps.json' saves the table for REPRODUCTION.md
 bench-gpu: $(READY)
 	$(EDITABLE) '.[bench]'
 	$(BIN)/python benchmarks/training_step.py $(STEPS)
@@ -56,7 +56,7 @@ bench-gpu: $(READY)
 
 venv: $(READY)
 
-# torch comes first and alone, so that nothing else decides which build of it is taken
+# torch is installed first and alone, so that no other package determines its build
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "statetrace needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }

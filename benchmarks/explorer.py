@@ -1,4 +1,4 @@
-"""How long a person waits for the explorer: every model of the zoo, over HTTP, from a real server.
+"""Response times of the explorer: every bundled model, over HTTP, from a real server.
 
 Target: within 200 ms on two cores. A request is for everything the page shows (all readings, all
 heads' maps); "changed" ones also patch a prefix and two cells and ablate two heads, which runs the

@@ -1,9 +1,9 @@
 """The whole prefix-substitution grid against nnsight and against plain batched forward passes.
 
 (a) nnsight, one trace per pair and cell, as the paper's published code does; (b) hooks, one full
-forward pass per cell with all pairs in one batch. Neither reuses anything, so every cell of theirs
-costs the same: a sample spread over the grid is timed and scaled, ours is timed whole. All sides
-run in the same process in turns, the median of the turns counts, and their logits are compared.
+forward pass per cell with all pairs in one batch. Neither reuses anything, so each of their cells
+costs the same: a sample spread over the grid is timed and scaled, while statetrace is timed on the
+full grid. All run alternately in one process; medians are reported, and logits are compared.
 
 Targets, on two cores (6 layers, width 256, length 50, 16 pairs): 12 times (a), 3.5 times (b). On a
 GPU (Pythia-160M, length 100, 200 pairs): the 13 x 100 grid in 60 s (H200), 100 times (a).

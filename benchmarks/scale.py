@@ -1,4 +1,4 @@
-"""What the paper's sweeps would cost in GPU-hours: the shipped studies times a measured step.
+"""The cost of the paper's sweeps in GPU-hours, estimated from one measured training step.
 
 A step of Pythia-160M (128 sequences of 100 actions, bfloat16) takes 13.7 ms on one H200.
 Other models and lengths are taken to cost in proportion to parameters in their blocks and to

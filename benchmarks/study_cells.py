@@ -1,9 +1,8 @@
-"""What the machinery of a study costs: 10,000 cells that do nothing, on a local Ray cluster.
+"""The overhead of a study: 10,000 cells that do nothing, on a local Ray cluster.
 
-Target: all of them end, although the driver is killed in the middle and started again; nothing is
-lost, and no cell that has ended is done again (one that a worker had in hand at that moment has not
-ended, and is taken up again). Prints cells per second and the overhead per cell, of the second
-driver's share, without the seconds a cluster takes to start.
+Target: all cells end, although the driver is killed halfway and started again; nothing is lost, and
+no ended cell is repeated (a cell in progress at that moment has not ended, and is resumed). Prints
+cells per second and the overhead per cell for the second driver, without the start of the cluster.
 
     python benchmarks/study_cells.py                      # about two minutes on two cores
     python benchmarks/study_cells.py --engine local --cells 1000
@@ -87,7 +86,7 @@ def settled(study: Study) -> int:
 
 
 def check(study: Study, cells: int, jobs: int) -> None:
-    """Nothing lost, nothing repeated; what killed workers had in hand is taken up again."""
+    """Nothing is lost or repeated; cells in progress in killed workers are resumed."""
     states = Counter(
         (study.outcome(cell) or {"state": "lost"})["state"] for cell in study.plan.cells
     )
@@ -98,7 +97,7 @@ def check(study: Study, cells: int, jobs: int) -> None:
     repeated = sum(line.endswith("repeated") for lines in done for line in lines)
     again = sum(len(lines) > 1 for lines in done)
     print(f"states: {dict(states)}; done again after they had ended: {repeated}")
-    print(f"in a worker's hands when the driver was killed, and taken up again: {again}")
+    print(f"in progress when the driver was killed, and resumed: {again}")
     if states != {"finished": cells} or repeated or again > jobs:
         raise SystemExit(f"{cells - states['finished']} cells lost, {repeated} repeated")
 

@@ -10,8 +10,8 @@ Target, on one H200, Pythia-160M: 14 ms or less, at least 17 times the published
 
     python benchmarks/training_step.py                 # the table
     python benchmarks/training_step.py --profile       # and a profile of the fused step
-    python benchmarks/training_step.py --curves 1000   # loss curves of three seeds, plain and ours
-    python benchmarks/training_step.py --curves 1000 --kinds ours --seeds 6   # of ours alone
+    python benchmarks/training_step.py --curves 1000   # loss curves of three seeds, plain and fused
+    python benchmarks/training_step.py --curves 1000 --kinds ours --seeds 6   # fused only
 """
 
 from __future__ import annotations

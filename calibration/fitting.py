@@ -184,10 +184,10 @@ def _page(
 
 _HEAD = """# Calibration of the verdict
 
-Written by `make calibration` from `results/calibration/measures.jsonl`, which it computes where it
-is missing: compiled models of four algorithms and several groups with every option varied
-(length, notation, start marker, spare positions, linear or hidden parity, counters, heads,
-spare layers, basis, noise up to where accuracy falls below 98%, sharpness, seed), and models that
+Written by `make calibration` from `results/calibration/measures.jsonl`, which it computes if
+missing: compiled models of four algorithms and several groups, with all options varied (length,
+notation, start marker, unused positions, linear or hidden parity, counters, heads, unused layers,
+basis, noise up to the level at which accuracy falls below 98%, sharpness, seed), and models that
 have learned nothing or only parity. The weights are fitted to every other model and evaluated on
 the rest.
 """

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # A group and a lens of your own
+# # Your own group and lens
 #
 # Nothing in statetrace is specific to S3. Any finite group can be a task, and any measurement can
 # be a lens. Both are registered from outside the package.
@@ -18,7 +18,7 @@ print(q8.order, "elements; abelian:", q8.is_abelian())
 print("quotients:", [quotient.name for quotient in q8.quotients()])
 
 # %% [markdown]
-# Which algorithms exist for it, and what would they show?
+# Which algorithms exist for it, and what do they predict?
 
 # %%
 st.register("group", "Q8", q8)

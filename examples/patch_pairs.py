@@ -1,5 +1,5 @@
 # %% [markdown]
-# # Patching pairs of your own
+# # Patching your own pairs
 #
 # Activation patching runs the model on a corrupted sequence and overwrites some activations with
 # those of a clean one. The patching lens draws random pairs. Here the pairs are yours.

@@ -2,9 +2,9 @@
 # # From a group to a verdict
 #
 # A language model reads actions that rearrange a few objects and predicts their order after each
-# one. How does it do that? This tour asks a small trained model, in ten cells and about half a
+# one. How does it do that? This tour examines a small trained model, in ten cells and about half a
 # minute on one core. It runs as a script (`python examples/tour.py`) and as a notebook
-# (`jupytext --to notebook examples/tour.py`), where the figures show themselves.
+# (`jupytext --to notebook examples/tour.py`), which displays the figures.
 
 # %% [markdown]
 # ## 1. A group
@@ -21,7 +21,7 @@ for label, odd in zip(s3.labels, s3.parity, strict=True):
 print("213 and then 132 is", s3.labels[s3.product(["213", "132"])])
 
 # %% [markdown]
-# ## 2. What would give an algorithm away?
+# ## 2. What distinguishes the algorithms?
 # Take two sequences that differ in their first action. Run the model on the second one, but
 # overwrite its activations at the first positions, in one layer, with those of the first one. If
 # the answer of the first sequence comes back, those positions held all that mattered. One action
@@ -35,7 +35,7 @@ st.signatures("S3", length=24).plot(pairs="opposite parity")
 # ## 3. A model
 # A small GPT-2 that is bundled with statetrace, trained on sequences of 24 actions. (`st.train`
 # trains your own, `st.load("FOLDER", group="S3", length=24)` opens any Hugging Face checkpoint.)
-# Results are kept in the folder `out`.
+# Results are stored in the folder `out`.
 
 # %%
 model = st.load("zoo:s3-parity-associative", out="runs/tour", device="cpu")

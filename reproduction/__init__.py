@@ -1,1 +1,1 @@
-"""The account of the paper: claims as TOML, measures over results/, and the page they make."""
+"""The reproduction of the paper: claims as TOML, measures over results/, and REPRODUCTION.md."""

@@ -1,7 +1,7 @@
 """The page's pictures: results/ drawn with the chart layer that statetrace's reports use.
 
 A picture is a function from the selection to a Chart; PICTURES names them. draw_all writes the PNGs
-whose numbers changed, told by a fingerprint of the chart.
+whose numbers changed, as a fingerprint of the chart shows.
 
 Cost: half a second per changed picture. Caveat: results/ has tables of single models, not full lens
 results, so that report figures which need arrays (controls, per-pair values) cannot be used.

@@ -60,7 +60,7 @@ class LensModel:
 
     @cached_property
     def analysed_length(self) -> int | None:
-        """The length of the analysed sequences; shorter than in training while a model learns."""
+        """The length of the analyzed sequences; shorter than in training while a model learns."""
         for lens in ("patching", "geometry", "attention"):
             if self.tables.exists(f"{self.folder}/{lens}.json"):
                 length = self.summary(lens).get("length")

@@ -23,7 +23,7 @@ from reproduction.tables import Missing, Row, Tables
 
 ALGORITHMS = ("sequential", "parallel", AA, PAA)
 TIE = 0.005
-"""Distances closer than this do not tell two algorithms apart."""
+"""Distances closer than this do not distinguish two algorithms."""
 SPLIT_DISTANCE = 0.1
 """Patching maps of same- and opposite-parity pairs that differ by more, on average, are PAA's."""
 STUDY_COLUMNS = (
@@ -49,7 +49,7 @@ WHOLE = {"layers", "width", "parameters", "length", "seed", "init_seed", "step",
 
 def model_rows(tables: Tables) -> list[Row]:
     """All models, in a fixed order. Rows of one run share a `run_key`; later ones are flagged as
-    duplicates. A run that was analysed on its own lends what its study's table lacks: patching
+    duplicates. A run that was analyzed on its own lends what its study's table lacks: patching
     label, lead of parity and head scores."""
     rows = [*_calibration(tables)]
     for study in tables.studies():
@@ -79,7 +79,7 @@ def nearest(distances: dict[str, float]) -> str | None:
 
 
 def _recipe_row(info: Row) -> Row:
-    """What run.json says about a model; little where its recipe is only named."""
+    """What run.json records about a model; little if it only names the recipe."""
     recipe = info.get("recipe")
     if not isinstance(recipe, dict):
         task = info.get("foreign", {})
@@ -151,7 +151,7 @@ def _study(tables: Tables, study: str) -> Iterator[Row]:
 
 
 def _planned(line: Row) -> Row:
-    """A model without a run.json: what the study's table says."""
+    """A model without a run.json, from the study's table."""
     published = line["layers"] is None and line["width"] is None
     names = ("model", "layers", "width", "group", "length", "seed", "init_seed", "steps")
     return {name: line[name] for name in names} | {

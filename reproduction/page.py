@@ -141,7 +141,7 @@ def evidence(answer: Answer) -> str:
 
 def _tally(outcomes: list[Outcome]) -> str:
     """ "4 of 4" models over tests of different models, by the weakest test of each; "n = 24" for a
-    number that is no share of them."""
+    number that is not a share."""
     groups: dict[str, list[tuple[int, int]]] = {}
     for outcome in outcomes:
         number = outcome.numbers[0][1]

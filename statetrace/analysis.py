@@ -1,12 +1,12 @@
-"""The pipeline from a model to a verdict: lens results, computed once and kept, and what they say.
+"""The pipeline from a model to a verdict: lens results, computed once and stored, and the verdict.
 
-    Analyzer(run).analyze(["patching"])     results by lens, from RUN/lenses where they are there
-    Analyzer(run).verdict()                 computes what is missing, writes RUN/verdict.json
+    Analyzer(run).analyze(["patching"])     results by lens, from RUN/lenses if stored there
+    Analyzer(run).verdict()                 computes missing results, writes RUN/verdict.json
 
-Python (api.py), the command line and studies all go through here. Results of a run folder are kept
-in RUN/lenses (RUN/lenses/step-N for an older checkpoint), others in memory.
+The Python interface (api/), the command line and studies all use this. Results of a run folder are
+stored in RUN/lenses (RUN/lenses/step-N for an older checkpoint), all others in memory.
 
-Cost: see the lenses. A verdict from results that are there needs no torch.
+Cost: see the lenses. A verdict from stored results needs no torch.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ OnMessage = Callable[[str], None]
 
 
 def no_progress(lens: str, share: float) -> None:
-    """For callers who do not watch."""
+    """Ignore progress."""
 
 
 def no_message(message: str) -> None:
-    """For callers who do not read messages."""
+    """Ignore messages."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Analysis:
     Attributes:
         results: by lens.
         failures: lens -> why it has no result.
-        length: actions per sequence, of all lenses but those that measure every length.
+        length: actions per sequence, for all lenses except those that measure every length.
         folders: where the results were saved; empty for results in memory.
     """
 
@@ -98,13 +98,13 @@ class Analysis:
 
 @dataclass
 class _Stored:
-    """Stored results about the current checkpoint.
+    """Stored results of the current checkpoint.
 
     Attributes:
-        usable: those that a verdict can use, all at the length that it is about.
+        usable: those that a verdict can use, all at the length of the verdict.
         unusable: lens -> why a verdict cannot use the stored result, which is left as it is.
         outdated: lenses whose results describe other weights.
-        weights: fingerprint of an external checkpoint; where it is gone, that of its results.
+        weights: fingerprint of an external checkpoint; if its files are gone, that of its results.
     """
 
     weights: str | None
@@ -113,7 +113,7 @@ class _Stored:
     outdated: list[str] = field(default_factory=list)
 
     def ignored(self) -> str | None:
-        """What is not used, in one sentence."""
+        """The results that are not used, in one sentence."""
         reasons = [f"{lens} ({why})" for lens, why in self.unusable.items()]
         if self.outdated:
             reasons.append(f"{', '.join(self.outdated)} (computed from other weights)")
@@ -125,9 +125,9 @@ class Analyzer:
 
     Args:
         source: a run folder, or a model that is already loaded.
-        step: which of the run's checkpoints; by default the newest undamaged one.
+        step: the step of the checkpoint; by default that of the newest undamaged one.
         device: "auto", "cpu", "cuda".
-        on_message: receives sentences for people, such as a damaged checkpoint that was skipped.
+        on_message: receives messages to users, for instance about a damaged checkpoint.
     """
 
     def __init__(
@@ -178,13 +178,13 @@ class Analyzer:
         recompute: bool = False,
         on_progress: OnProgress = no_progress,
     ) -> Analysis:
-        """Run lenses on the model. A lens that cannot be used on it does not stop the others.
+        """Run lenses on the model. A lens that fails does not stop the others.
 
         Args:
             settings: by lens, fields of its spec; values may be written as on the command line.
-            at_length: actions per sequence where that is shorter than in training; "able" for the
-                longest length that the model solves.
-            recompute: also where an equal result is stored.
+            at_length: actions per sequence, if fewer than in training; "able" for the longest
+                length that the model solves.
+            recompute: compute again even if a result with the same settings is stored.
         """
         names = list(lenses)
         specs = {name: self._spec(name, (settings or {}).get(name, {})) for name in names}
@@ -212,7 +212,7 @@ class Analyzer:
         return analysis
 
     def verdict(self, on_progress: OnProgress = no_progress) -> Verdict:
-        """Which algorithm the model runs; kept in RUN/verdict.json for the newest checkpoint."""
+        """Which algorithm the model runs; for the newest checkpoint written to RUN/verdict.json."""
         results, weights = self._evidence(on_progress)
         judged = verdict(results, self.group)
         if self.run is not None and self._asked_step is None:
@@ -221,12 +221,12 @@ class Analyzer:
         return judged
 
     def evidence(self, on_progress: OnProgress = no_progress) -> dict[str, LensResult]:
-        """The lens results that a verdict uses. Missing ones are computed with lighter settings
-        than `analyze` uses, and so are those that describe other weights or another question."""
+        """The lens results that a verdict uses. Missing results are computed, with lighter settings
+        than `analyze` uses, and so are results of other weights or with unsuitable settings."""
         return self._evidence(on_progress)[0]
 
     def cutoff_verdict(self) -> dict[str, Any]:
-        """The paper's early reading, from generalization alone."""
+        """The paper's early verdict, from generalization alone."""
         stored = self._stored(["generalization"], self._newest_step())
         general = stored.usable.get("generalization")
         if general is None:
@@ -256,7 +256,7 @@ class Analyzer:
         recompute: bool,
         on_progress: OnProgress,
     ) -> None:
-        """Fill `analysis` from the store or by computing."""
+        """Fill `analysis` with stored results, and compute the others."""
         task = self.loaded.task if shorter is None else self.loaded.task.at_length(shorter)
         for name in names:
             about = self.loaded.about() | {"spec": repr(specs[name])}

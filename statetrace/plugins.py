@@ -1,6 +1,7 @@
 """Plug-ins: groups, lenses, model families, algorithms and objectives from outside the package.
 
-Either by a call, `register("lens", "drift", lens)`, or by an entry point of an installed package:
+A plug-in is registered by a call, `register("lens", "drift", lens)`, or by an entry point of an
+installed package:
 
     [project.entry-points."statetrace.lens"]
     drift = "my_package:lens"
@@ -37,12 +38,12 @@ T = TypeVar("T")
 
 
 class PluginWarning(UserWarning):
-    """A plug-in is left out; the message names it and says why."""
+    """A plug-in is left out; the message names it and gives the reason."""
 
 
 @dataclass
 class _Plugin:
-    """One plug-in; `thing` is set once it is loaded, `problem` once it cannot be."""
+    """One plug-in; `thing` is set when it is loaded, `problem` if loading fails."""
 
     kind: str
     name: str
@@ -100,7 +101,7 @@ def register(kind: str, name: str, thing: Any, replace: bool = False) -> None:
 
 
 def unregister(kind: str, name: str) -> None:
-    """Remove what a call of `register` has added."""
+    """Undo a call of `register`."""
     _registered.pop((check_kind(kind), name), None)
 
 
@@ -110,7 +111,7 @@ def names(kind: str) -> list[str]:
 
 
 def find(kind: str, name: str) -> Any | None:
-    """The plug-in of that name, None where there is none; raises where it is broken or clashes."""
+    """The plug-in of that name, None if there is none; raises if it is broken or clashes."""
     registered = _registered.get((kind, name))
     if registered is not None:
         return registered.load()
@@ -135,12 +136,12 @@ def loaded(kind: str) -> dict[str, Any]:
 
 
 def is_broken(kind: str, name: str) -> bool:
-    """Whether a plug-in of that name was tried and cannot be loaded."""
+    """Whether loading a plug-in of that name was tried and failed."""
     return any(plugin.problem is not None for plugin in _listed(kind).get(name, []))
 
 
 class Registry(Mapping[str, T]):
-    """The built-in things of a kind and its plug-ins, by name. Iteration loads all plug-ins and
+    """The built-in objects of a kind and its plug-ins, by name. Iteration loads all plug-ins and
     leaves out broken ones; only a look-up of their names raises."""
 
     def __init__(self, kind: str, builtin: Mapping[str, T]) -> None:
@@ -175,12 +176,12 @@ def warn(problem: str) -> None:
 
 def check_kind(kind: str) -> str:
     if kind not in OWNERS:
-        raise StatetraceError(f"{kind!r} is not a kind of plug-in: use {', '.join(OWNERS)}")
+        raise StatetraceError(f"{kind!r} is not a kind of plug-in; use {', '.join(OWNERS)}")
     return kind
 
 
 def guarded(kind: str, name: str, function: Callable[..., T]) -> Callable[..., T]:
-    """The function of a plug-in, with any error as one sentence that names the plug-in."""
+    """Wrap a plug-in's function: any error becomes one sentence that names the plug-in."""
 
     def call(*arguments: Any, **settings: Any) -> T:
         try:
@@ -194,7 +195,7 @@ def guarded(kind: str, name: str, function: Callable[..., T]) -> Callable[..., T
 
 
 def import_object(spec: str) -> Any:
-    """What "module:name" stands for."""
+    """The object that "module:name" refers to."""
     module, _, name = spec.partition(":")
     thing = import_module(module)
     for part in name.split("."):
@@ -228,12 +229,12 @@ def _taken(plugin: _Plugin, ignore_calls: bool = False) -> str | None:
     if not other:
         return None
     hint = "; replace=True replaces it" if other == plugin.source else ""
-    return f"{plugin.about} clashes with the {kind} {name!r} of {other}: choose another name{hint}"
+    return f"{plugin.about} clashes with the {kind} {name!r} of {other}; choose another name{hint}"
 
 
 @cache
 def _listed(kind: str) -> dict[str, list[_Plugin]]:
-    """Name -> the entry points that claim it, one in the absence of a clash."""
+    """Name -> the entry points that claim it; more than one is a clash."""
     listed: dict[str, list[_Plugin]] = {}
     for entry in entry_points(group=f"statetrace.{check_kind(kind)}"):
         owner = "an unknown distribution" if entry.dist is None else _distribution(entry)

@@ -68,7 +68,7 @@ class Run:
 
     @property
     def external(self) -> bool:
-        """Whether it analyses a checkpoint that was not trained in this folder."""
+        """Whether it analyzes a checkpoint that was not trained in this folder."""
         return isinstance(self.info.get("foreign"), dict)
 
     @property
@@ -96,7 +96,7 @@ class Run:
         info = self.info
         if "foreign" in info:
             raise StatetraceError(
-                f"'{self.path}' analyses an external checkpoint and was not trained here"
+                f"'{self.path}' analyzes an external checkpoint and was not trained here"
             )
         if not isinstance(info.get("recipe"), dict):
             raise StatetraceError(f"{self.path / 'run.json'} is damaged (it has no recipe)")
@@ -169,7 +169,7 @@ class Run:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Held while a process trains here; the system releases it however that process ends."""
+        """Held while a process trains here; the system releases it however the process ends."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / ".lock").open("w") as file:
             try:

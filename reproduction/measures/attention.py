@@ -15,7 +15,7 @@ from reproduction.tables import Missing, Row
 
 Array = np.ndarray
 CLEAR = 30
-"""Points above chance from which on a head clearly is a parity head, as for the verdict."""
+"""Points above chance from which a head is clearly a parity head, as in the verdict."""
 
 
 def heads(model: LensModel) -> list[Row]:

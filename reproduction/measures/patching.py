@@ -142,7 +142,7 @@ def deviation(model: LensModel, split: str) -> Number:
 @each("depth")
 def added_layers(model: LensModel, split: str) -> Number:
     """By how many layers the answer moves deeper from the shortest length to the one that needs
-    most, among analysed lengths."""
+    most, among analyzed lengths."""
     longest = model.analysed_length or np.inf
     rows = [
         row
@@ -155,7 +155,7 @@ def added_layers(model: LensModel, split: str) -> Number:
             value = row["mean"] if row[column] is None else row[column]
             sums[row["length"]] = sums.get(row["length"], 0.0) + value
     if len(needed["mean"]) < 2:
-        raise Missing(f"'{model.folder}' was analysed at too few lengths")
+        raise Missing(f"'{model.folder}' was analyzed at too few lengths")
     shortest, deepest = min(needed["mean"]), max(needed["mean"], key=lambda n: needed["mean"][n])
     pairs = sum(row["n"] for row in rows if row["layer"] == 0)
     return Number(

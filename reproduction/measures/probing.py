@@ -26,7 +26,7 @@ def curve(
     model: LensModel, target: str, position: str = "last", column: str = "mean",
     metric: str = "accuracy",
 ) -> tuple[Array, int]:  # fmt: skip
-    """A probe's number by layer at the longest analysed length, and the number of sequences."""
+    """A probe's number by layer at the longest analyzed length, and the number of sequences."""
     rows = _rows(model, target, position, metric)
     length = max(row["length"] for row in rows)
     rows = sorted((row for row in rows if row["length"] == length), key=lambda row: row["layer"])

@@ -6,7 +6,7 @@
     model.analyze(["patching"], pairs=50)["patching"].plot()
     model.verdict()
 
-Everything here is a thin layer over analysis.py, inspection/, training/, studies/ and reports/. The
+This is a thin layer over analysis.py, inspection/, training/, studies/ and reports/. The
 command line and the explorer call these functions.
 """
 

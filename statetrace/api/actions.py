@@ -1,4 +1,4 @@
-"""What can be done besides loading: train, compile, predict, report, and run a study."""
+"""The public functions besides `load`: train, compile, report, signatures and study."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def train(
     """Train a model and return it.
 
     Args:
-        recipe: a TOML file or a Recipe; without one, settings start from the paper's.
+        recipe: a TOML file or a Recipe; by default the paper's settings.
         out: the run folder; without one, a temporary folder that lives as long as the model.
         resume: continue the run in `out`, bit for bit, if it has one.
-        callback: is called at every step, evaluation and message (training/callback.py).
+        callback: called at every step, evaluation and message (training/callback.py).
         settings: any option of `statetrace train`, such as group="S3", length=12, steps=500.
     """
     from statetrace.training.loop import train as run_training
@@ -60,7 +60,7 @@ def train(
 def resolve_recipe(
     recipe: str | Path | Recipe | None, out: Path | None, resume: bool, settings: Mapping[str, Any]
 ) -> Recipe:
-    """The recipe with `settings` in it; a run that is resumed has its own."""
+    """The recipe with `settings` applied; a resumed run uses the recipe it was started with."""
     from statetrace.config.recipe import Recipe
 
     if recipe is None and resume and out is not None and Run(out).exists():
@@ -137,10 +137,10 @@ def signatures(
     pairs: int = 200,
     seed: int = 0,
 ) -> Signatures:
-    """What each algorithm would show under patching and probing; no model is involved.
+    """Predict the patching and probing results of each algorithm; no model is involved.
 
     Args:
-        quotient: what parity-associative counts first, if not parity.
+        quotient: the quotient that parity-associative counts first, if not parity.
         pairs: pairs of sequences for patching.
 
     >>> import statetrace as st
@@ -169,7 +169,8 @@ def study(
     on_update: Callable[[tuple[CellState, ...]], None] = lambda states: None,
     on_message: OnMessage = no_message,
 ) -> StudyResults:
-    """Train and judge every cell of a study. Can be killed at any moment: the same call continues.
+    """Train every cell of a study and compute its verdict. The call can be killed at any time; the
+    same call continues.
 
     Args:
         file: a study (TOML), such as recipes/studies/toy.toml.
@@ -178,8 +179,8 @@ def study(
         jobs: runs at once; by default as many as cores or GPUs allow.
         gpus_per_run: share of a GPU for each run; 0.25 puts four on one.
         address: for Ray, an existing cluster; by default one is started.
-        retry_failed: try cells again that failed for good.
-        on_update: receives the state of every cell, again and again.
+        retry_failed: also try failed cells again.
+        on_update: called repeatedly with the state of every cell.
     """
     from statetrace.studies.run import prepare_study, run_study
 

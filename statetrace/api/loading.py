@@ -1,4 +1,4 @@
-"""`st.load`: a model that knows its task, from any source."""
+"""`st.load`: a model together with its task, from any source."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def load(
     out: str | Path | None = None,
     on_message: OnMessage = no_message,
 ) -> TrackedModel:
-    """A model that knows its task, from any source.
+    """Load a model together with its task, from any source.
 
     Args:
         source: a run folder, "zoo:NAME", a Hugging Face folder or model id, or a model in memory.
-            The last three do not record their task, which `group`, `length` and the settings after
-            them describe.
+            The last three do not record their task; describe it with `group`, `length` and the
+            settings that follow.
         group: the group it was trained on: a name such as "S3", a file, or a Group.
         length: actions per training sequence.
         notation: how to read 312: "moves" (object 1 moves to position 3) or "receives".
@@ -52,10 +52,10 @@ def load(
         paraphrases: for text, number of built-in paraphrases.
         phrases: for text, sentences of your own by label, or a JSON file of them.
         padding: for text, whether padding is "hidden" from the model or "visible".
-        step: which checkpoint of a run; by default the newest undamaged one.
+        step: the step of a run's checkpoint; by default that of the newest undamaged one.
         device: "auto", "cpu" or "cuda".
-        out: a run folder to keep results in; without one they are kept in memory. A run has its
-            own folder.
+        out: a run folder for the results, which are otherwise kept in memory. A run uses its own
+            folder.
 
     >>> import statetrace as st
     >>> st.load("zoo:s3-associative")
@@ -73,13 +73,17 @@ def load(
     if isinstance(source, str) and source.startswith(ZOO):
         _refuse(reading, source)
         if step is not None:
-            raise StatetraceError(f"'{source}' has no step {step}: it is one checkpoint")
+            raise StatetraceError(
+                f"'{source}' is one checkpoint and has no step {step}; leave it out"
+            )
         return _bundled(source.removeprefix(ZOO), out, **options)
     if isinstance(source, str | Path) and Run(Path(source)).exists():
         _refuse(reading | ({} if out is None else {"out": out}), str(source))
         return TrackedModel(Run(Path(source)), name=str(source), step=step, **options)
     if step is not None:
-        raise StatetraceError(f"step {step} is for run folders; {_named(source)} is one checkpoint")
+        raise StatetraceError(
+            f"step {step} needs a run folder, but {_named(source)} is one checkpoint; leave it out"
+        )
     if isinstance(source, str | Path):
         return _external(str(source), reading, out, **options)
     return _in_memory(source, reading, out, device)
@@ -125,7 +129,7 @@ def _in_memory(
 
     if not hasattr(model, "config") or not hasattr(model, "get_input_embeddings"):
         raise StatetraceError(
-            f"{_named(model)} is not a model: give a run folder, zoo:NAME, a Hugging Face folder "
+            f"{_named(model)} is not a model; give a run folder, zoo:NAME, a Hugging Face folder "
             "or model id, or a transformers model"
         )
     if out is not None:
@@ -142,7 +146,9 @@ def _described(reading: dict[str, Any], folder: Path | None) -> ExternalCheckpoi
     given = [f"{name} {value}" for name, value in text.items() if value is not None]
     if reading.get("form", "tokens") != "text":
         if given:
-            raise StatetraceError(f"{given[0]} is for form 'text'")
+            raise StatetraceError(
+                f"{given[0]} has no effect with form 'tokens'; set form to 'text'"
+            )
         return ExternalCheckpoint(**_tuples(reading))
     phrases, padding = text["phrases"], text["padding"]
     if phrases is not None and (text["paraphrases"] is not None or padding == VISIBLE):

@@ -1,4 +1,4 @@
-"""TrackedModel: a model that knows its task, and what can be asked of it."""
+"""TrackedModel: a model together with its task, and everything that can be measured on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TrackedModel(Analyzer):
-    """A model that knows its task. `st.load`, `st.train` and `st.compile` return one.
+    """A model together with its task. `st.load`, `st.train` and `st.compile` return one.
 
     Attributes:
         name: as it was loaded.
@@ -47,7 +47,7 @@ class TrackedModel(Analyzer):
 
     @property
     def task(self) -> WordProblem:
-        """The word problem: draws sequences, encodes actions, knows the true states."""
+        """The word problem: draws sequences, encodes actions, computes the true states."""
         return self.loaded.task
 
     def __repr__(self) -> str:
@@ -67,11 +67,11 @@ class TrackedModel(Analyzer):
 
         Args:
             lenses: names, such as ["patching", "probing"]; `statetrace analyze --help` lists them.
-            at_length: actions per sequence where that is shorter than in training; "able" for the
-                longest length that the model solves.
-            recompute: compute again where an equal result is stored.
-            settings: fields of the lenses' specs. `pairs=50` is for every lens that has it,
-                `patching={"pairs": 50}` for one.
+            at_length: actions per sequence, if fewer than in training; "able" for the longest
+                length that the model solves.
+            recompute: compute again even if a result with the same settings is stored.
+            settings: fields of the lenses' specs. `pairs=50` applies to every lens that has it,
+                `patching={"pairs": 50}` to one.
 
         >>> import statetrace as st
         >>> model = st.compile("associative", "S3", length=4)
@@ -94,8 +94,8 @@ class TrackedModel(Analyzer):
         return Results(self, analysis.results, analysis.failures, analysis.length, analysis.folders)
 
     def report(self, path: str | Path) -> Path:
-        """Write one HTML page with the verdict and every figure. Where nothing was measured yet,
-        the verdict is computed first."""
+        """Write one HTML page with the verdict and every figure. If nothing was measured yet, the
+        verdict is computed first."""
         from statetrace.api.actions import report
 
         return report([self], path)
@@ -145,7 +145,7 @@ class TrackedModel(Analyzer):
         sites: str | GridSpec | Sequence[Site] = "prefix",
         on_progress: OnProgress = no_progress,
     ) -> Patches:
-        """Patch pairs of sequences of your own: run the corrupted one with activations of the clean
+        """Patch your own pairs of sequences: run the corrupted one with activations of the clean
         one, at every layer and position.
 
         Args:
@@ -173,7 +173,7 @@ class TrackedModel(Analyzer):
 
         Args:
             heads: (layer, head), layers from 1 and heads from 0.
-            actions: sequences of your own; by default some of the task.
+            actions: your own sequences; by default sequences drawn from the task.
             instead: what replaces their output, its "mean" or "zero".
         """
         from statetrace.inspection import ablate

@@ -1,4 +1,4 @@
-"""Patches: the patched answers of the caller's own pairs, which draw themselves."""
+"""Patches: the patched answers of the caller's own pairs, with a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Python interface returns: mappings, tables and figures that show themselves."""
+"""Return types of the Python interface: mappings and tables with figures and notebook output."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Results(Mapping[str, LensResult]):
 
 @dataclass(frozen=True, repr=False)
 class Result(LensResult):
-    """The result of one lens, which draws itself."""
+    """The result of one lens, with its figures."""
 
     _results: Results | None = field(default=None, compare=False)
 
@@ -92,17 +92,17 @@ class Result(LensResult):
 
     @property
     def headline(self) -> str:
-        """What to read first, in one sentence."""
+        """The main numbers in one sentence."""
         from statetrace.reports.headlines import headline
 
         return headline(self)
 
     def plot(self, figure: str | None = None, **options: str) -> Chart:
-        """A figure; it shows itself in a notebook and has `.save(path)`.
+        """A figure, displayed in notebooks; `.save(path)` writes it to a file.
 
         Args:
-            figure: which one, where the lens has several; by default its main figure.
-            options: choices of the figure, such as pairs="same parity".
+            figure: its name, if the lens has several; by default the main figure.
+            options: options of the figure, such as pairs="same parity".
         """
         from statetrace.reports.figures.catalogue import figures_of
 
@@ -111,7 +111,7 @@ class Result(LensResult):
         name = next(iter(entries), None) if figure is None else figure
         if name not in entries:
             raise StatetraceError(
-                f"the lens '{self.lens}' has no figure '{name}': it has {', '.join(entries)}"
+                f"the lens '{self.lens}' has no figure '{name}'; use {', '.join(entries)}"
             )
         source = self._results._for_figures
         offered = {_slug(control): o for control, o in entries[name].choices(source).items()}
@@ -186,7 +186,7 @@ class Signatures(Mapping[str, "Signature"]):
         )
 
     def plot(self, pairs: str | None = None) -> Chart:
-        """The heat map that patching prefixes would give, for every algorithm.
+        """The predicted heat map of prefix patching, for every algorithm.
 
         Args:
             pairs: "all", "same parity" or "opposite parity", which is the default where the group
@@ -221,8 +221,8 @@ class StudyResults:
 
     Attributes:
         path: the study folder.
-        tables: "results", a row per cell; "evidence", "proportions" and "associations" where there
-            are any.
+        tables: "results", a row per cell; "evidence", "proportions" and "associations" if they
+            have rows.
         failed: cell -> why it failed.
         damages: sentences about files that could not be read.
     """
@@ -240,7 +240,7 @@ class StudyResults:
         import pandas
 
         if table not in self.tables:
-            raise StatetraceError(f"the study has no table '{table}': {', '.join(self.tables)}")
+            raise StatetraceError(f"the study has no table '{table}'; use {', '.join(self.tables)}")
         return pandas.DataFrame(self.tables[table])
 
     def __repr__(self) -> str:

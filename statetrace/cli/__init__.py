@@ -16,6 +16,7 @@ from statetrace.cli import (
     data,
     explore,
     figures,
+    lenses,
     report,
     show,
     signatures,
@@ -38,12 +39,13 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _app(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
-    """Find out how language models track the state of a world.
+    """Find out how language models track state.
 
-    A model reads actions (elements of a group, for instance permutations of three objects) and says
-    after each one which state they have led to. statetrace trains such models and looks inside.
+    A model reads actions (elements of a group, for instance permutations of three objects) and
+    predicts the state after each one. statetrace trains such models and finds out which algorithm
+    they run.
     """
     if version:
         typer.echo(f"statetrace {__version__}")
@@ -52,6 +54,7 @@ def _app(
 
 app.command("train")(train.train)
 app.command("analyze")(analyze.analyze)
+app.command("lenses")(lenses.lenses)
 app.command("verdict")(verdict.verdict)
 app.command("compile")(compile.compile_)
 app.command("explore")(explore.explore)
@@ -64,7 +67,7 @@ app.add_typer(study.app, name="study")
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *where: Any) -> None:
-    """Problems with plug-ins as one sentence each, other warnings as usual."""
+    """Print problems with plug-ins as one sentence each, other warnings as usual."""
     if issubclass(category, PluginWarning):
         note(str(message))
     else:

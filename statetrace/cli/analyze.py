@@ -11,7 +11,7 @@ from rich.text import Text
 
 from statetrace.cli.console import lens_bars, note, out
 from statetrace.cli.sources import tracked_model
-from statetrace.config.options import NOTATION, path_named
+from statetrace.config.options import path_named, with_reading
 from statetrace.errors import StatetraceError
 
 if TYPE_CHECKING:
@@ -20,26 +20,28 @@ if TYPE_CHECKING:
 EXTERNAL = "A checkpoint that statetrace did not train"
 
 
+@with_reading(EXTERNAL)
 def analyze(
+    *,
     run: Annotated[
         str | None, typer.Argument(help="A run folder, a compiled model's folder, or zoo:NAME.")
     ] = None,
     only: Annotated[
-        str | None, typer.Option(help="Some lenses, with commas: patching,probing.")
+        str | None, typer.Option(help="Lenses to run, such as patching,probing (default: all).")
     ] = None,
     checkpoint: Annotated[
-        str, typer.Option(help="Which of the run's checkpoints: last, all, or steps with commas.")
+        str, typer.Option(help="The run's checkpoints: last, all, or steps separated by commas.")
     ] = "last",
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A lens's setting, as patching.pairs=50; may be repeated."),
+        typer.Option("--set", help="A lens setting, such as patching.pairs=50; may be repeated."),
     ] = None,
     at_length: Annotated[
         str | None,
         typer.Option(
             metavar="N",
-            help="Actions per sequence to look at, if fewer than it was trained on; able: as many "
-            "as it gets right.",
+            help="Actions per sequence, if fewer than in training; able: the longest length that "
+            "the model solves.",
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -49,13 +51,6 @@ def analyze(
             help="A Hugging Face checkpoint that statetrace did not train.",
             rich_help_panel=EXTERNAL,
         ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(help="The group it was trained on, such as S3.", rich_help_panel=EXTERNAL),
-    ] = None,
-    length: Annotated[
-        int | None, typer.Option(help="Actions per training sequence.", rich_help_panel=EXTERNAL)
     ] = None,
     out_: Annotated[
         Path | None,
@@ -67,77 +62,25 @@ def analyze(
             parser=path_named,
         ),
     ] = None,
-    notation: Annotated[str, typer.Option(help=NOTATION, rich_help_panel=EXTERNAL)] = "moves",
-    tokens: Annotated[
-        str | None,
-        typer.Option(
-            help="Token id of each element, in the order of the group's labels, with commas "
-            "(default 0,1,2,...; for text the tokens that spell the states).",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
-    start_token: Annotated[
-        int | None,
-        typer.Option(
-            help="Token id of the start marker (default the one after the last element; for text "
-            "`<start>`, if there is one).",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
-    no_start_marker: Annotated[
-        bool,
-        typer.Option(
-            "--no-start-marker",
-            help="Its sequences begin with the first action.",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = False,
-    form: Annotated[
-        str,
-        typer.Option(
-            help="How it was told actions: tokens (one each), or text, read with its own "
-            "tokenizer.json; the state is asked for at each period.",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = "tokens",
-    paraphrases: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="text: wordings in use, of `train`'s own.", rich_help_panel=EXTERNAL
-        ),
-    ] = None,
-    phrases: Annotated[
-        Path | None,
-        typer.Option(
-            help='text: its own sentences, as JSON: {"132": "Swap positions 2 and 3.", ...}.',
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
-    padding: Annotated[
-        str | None,
-        typer.Option(
-            help="text: whether it sees what fills sentences up to one length: hidden (plain text, "
-            "the default) or visible (as models of `train` do).",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
+    reading: dict[str, Any],
 ) -> None:
-    """Look at a trained model through the lenses of the paper.
+    """Measure a trained model with the lenses of the paper.
 
-    They are: generalization (accuracy by length, cutoffs), probing (what each layer knows),
+    The lenses are generalization (accuracy by length, cutoffs), probing (what each layer encodes),
     patching (which activations the answer depends on), depth (layers needed by length), attention
-    (parity heads, attention tree), geometry (the shape of the states) and dynamics (what was
+    (parity heads, attention tree), geometry (the arrangement of the states) and dynamics (what was
     learned first).
 
-    Results go into RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary (json)
-    for each lens. Settings of a lens are the fields of its spec, for instance
-    --set patching.grids=prefix-substitution-head or --set probing.subsets=5. A model that is still
-    learning is best looked at where it is right, with --at-length able: then all lenses but
-    generalization and dynamics look at sequences of that length, and write to lenses/length-N if
-    it is a shorter one.
+    Results are written to RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary
+    (json) for each lens. `statetrace lenses NAME` lists the settings of a lens, which --set
+    changes: --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
 
-    A checkpoint from elsewhere is read with --model, --group, --length and --out, one that reads
-    English also with --form text; models that come with statetrace are zoo:s3-associative,
+    A model that does not solve its full length is best analyzed with --at-length able. All lenses
+    except generalization and dynamics then use sequences of the longest length that it solves;
+    results at a shorter length are written to RUN/lenses/length-N.
+
+    A checkpoint that statetrace did not train needs --model, --group, --length and --out, and
+    --form text if it reads English. Bundled models are zoo:s3-associative,
     zoo:s3-parity-associative and others.
     """
     from statetrace.lenses.registry import chosen
@@ -151,23 +94,15 @@ def analyze(
         if out_ is None:
             raise StatetraceError(f"--model '{model}' also needs --out, a run folder to write")
         if checkpoint != "last":
-            raise StatetraceError(
-                f"--checkpoint {checkpoint} is for runs; --model is one checkpoint"
-            )
-        external = _external(group, length, notation, tokens, start_token, no_start_marker)
-        external |= {"form": form, "paraphrases": paraphrases, "phrases": phrases}
-        models = [_load_external(model, out_, device, external | {"padding": padding})]
+            raise StatetraceError(f"--checkpoint {checkpoint} is for runs, not for --model")
+        models = [_load_external(model, out_, device, reading)]
     elif run is not None:
-        unused = {"--group": group, "--length": length, "--tokens": tokens, "--phrases": phrases}
-        unused |= {"--start-token": start_token, "--no-start-marker": no_start_marker or None}
-        unused |= {"--form": None if form == "tokens" else form, "--paraphrases": paraphrases}
-        for flag, value in (unused | {"--padding": padding}).items():
-            if value is not None:
-                raise StatetraceError(f"{flag} {value} is for --model; '{run}' records its task")
-        steps = _steps(run, checkpoint)
-        models = [tracked_model(run, out_, step, device) for step in steps]
+        for option, value in reading.items():
+            shown = f"--{option.replace('_', '-')}" + ("" if value is True else f" {value}")
+            raise StatetraceError(f"{shown} is for --model; '{run}' records its task")
+        models = [tracked_model(run, out_, step, device) for step in _steps(run, checkpoint)]
     else:
-        raise StatetraceError("nothing to analyze: give a run folder, or --model FOLDER")
+        raise StatetraceError("nothing to analyze; give a run folder, or --model FOLDER")
     failures = []
     for tracked in models:
         failures += _analyze(tracked, names, settings, length_to_analyze)
@@ -175,32 +110,15 @@ def analyze(
         raise StatetraceError("; ".join(failures))
 
 
-def _external(
-    group: str | None,
-    length: int | None,
-    notation: str,
-    tokens: str | None,
-    start_token: int | None,
-    no_start_marker: bool,
-) -> dict[str, Any]:
-    """How to read a checkpoint, as `st.load` takes it."""
-    try:
-        ids = None if tokens is None else [int(word) for word in tokens.split(",")]
-    except ValueError:
-        raise StatetraceError(f"--tokens '{tokens}' should be numbers with commas") from None
-    return {
-        "group": group,
-        "length": length,
-        "notation": notation,
-        "tokens": ids,
-        "start_token": start_token,
-        "start_marker": not no_start_marker,
-    }
-
-
 def _load_external(folder: Path, run: Path, device: str, reading: dict[str, Any]) -> TrackedModel:
     from statetrace.api import load
 
+    start_marker, tokens = not reading.pop("no_start_marker", False), reading.pop("tokens", None)
+    try:
+        ids = None if tokens is None else [int(number) for number in tokens.split(",")]
+    except ValueError:
+        raise StatetraceError(f"--tokens '{tokens}' must be numbers separated by commas") from None
+    reading |= {"tokens": ids, "start_marker": start_marker}
     return load(folder, out=run, device=device, on_message=note, **reading)
 
 
@@ -250,7 +168,7 @@ def _steps(run: str, checkpoint: str) -> list[int | None]:
         return [int(step) for step in checkpoint.split(",")]
     except ValueError:
         raise StatetraceError(
-            f"--checkpoint '{checkpoint}' should be last, all, or steps with commas"
+            f"--checkpoint '{checkpoint}' should be last, all, or steps separated by commas"
         ) from None
 
 

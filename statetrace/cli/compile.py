@@ -23,7 +23,7 @@ def compile_(
     ],
     check: Annotated[
         int,
-        typer.Option(help="Sequences to check it on; all of them where there are no more."),
+        typer.Option(help="Sequences to check the model on, or all if there are fewer."),
     ] = 1000,
     spec: Any,
 ) -> None:

@@ -25,7 +25,8 @@ def data(
     actions: Annotated[
         str,
         typer.Option(
-            help="Elements that occur as actions: all, transpositions, or labels with commas."
+            help="Elements that occur as actions: all, transpositions, or labels separated by "
+            "commas."
         ),
     ] = "all",
     notation: Annotated[str, typer.Option(help=NOTATION)] = "moves",

@@ -19,7 +19,7 @@ def explore(
     ],
     other: Annotated[
         str | None,
-        typer.Argument(help="A second model, beside the first on the same input.", metavar="RUN2"),
+        typer.Argument(help="A second model, compared on the same input.", metavar="RUN2"),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; the default accepts this machine only.")
@@ -30,7 +30,7 @@ def explore(
     ] = False,
     checkpoint: Annotated[
         int | None,
-        typer.Option(help="A step of the run's training (default the newest checkpoint)."),
+        typer.Option(help="The training step of a checkpoint (default: the newest one)."),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:

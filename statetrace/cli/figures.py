@@ -31,7 +31,10 @@ def figures(
         typer.Option(help="Figures to draw, separated by commas (default: all).", metavar="NAMES"),
     ] = None,
 ) -> None:
-    """Draw every figure as a file of text width with embedded fonts, with its table as CSV."""
+    """Draw every figure as a file for a paper, with its numbers as CSV.
+
+    Files are as wide as the text of a page and embed their fonts.
+    """
     from statetrace.cli.sources import folder_of
     from statetrace.reports.files import write_figures
     from statetrace.reports.page import is_study

@@ -15,7 +15,7 @@ from statetrace.errors import StatetraceError
 def report(
     runs: Annotated[
         list[str],
-        typer.Argument(help="Run or study folders, or zoo:NAME; one or several.", metavar="RUN..."),
+        typer.Argument(help="Run or study folders, or zoo:NAME; one or more.", metavar="RUN..."),
     ],
     target: Annotated[
         Path | None,

@@ -31,7 +31,9 @@ TARGETS = {
 
 
 def signatures(
-    group: Annotated[str, typer.Option(help="The group: S5, A5, Z60, D6, A4xZ5, ...")] = "S3",
+    group: Annotated[
+        str, typer.Option(help="The group: S5, A4xZ5, ..., a .json file or module:name.")
+    ] = "S3",
     length: Annotated[int, typer.Option(help="Actions per sequence.")] = 32,
     pairs: Annotated[int, typer.Option(help="Pairs of sequences for the patching.")] = 200,
     seed: Annotated[int, typer.Option(help="Random seed of the sequences.")] = 0,
@@ -52,7 +54,7 @@ def signatures(
         ),
     ] = None,
 ) -> None:
-    """Predict patching, probes and dependencies for each algorithm.
+    """Predict patching, probing and dependencies for each algorithm.
 
     Draws Figure 1 B to D of the paper for any group, from the algorithms alone; no model is
     involved. The numbers are written beside the figure, as a .parquet file.

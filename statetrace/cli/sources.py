@@ -1,4 +1,4 @@
-"""What a command is given: a run folder, a study folder, or zoo:NAME."""
+"""The argument of a command: a run folder, a study folder, or zoo:NAME."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _interrupt(number: int, frame: object) -> None:
 
 @app.command("status")
 def status(study: Folder) -> None:
-    """Show the status of a study, also while it runs, on any machine that shares its folder."""
+    """Show the status of a study, even while it runs, on any machine that shares its folder."""
     from statetrace.studies.survey import Survey
 
     states = Survey(Study.existing(study)).look()
@@ -153,7 +153,7 @@ def table(study: Folder) -> None:
 @app.command("look")
 def look(
     study: Folder,
-    cell: Annotated[list[str] | None, typer.Option(help="Only this cell; repeat for more.")] = None,
+    cell: Annotated[list[str] | None, typer.Option(help="Only this cell; may be repeated.")] = None,
 ) -> None:
     """Evaluate trained cells again: new verdicts and evidence from their last checkpoints.
 
@@ -186,7 +186,9 @@ def slurm(
     gpus: Annotated[int, typer.Option(metavar="N", help="GPUs of a task.")] = 0,
     directive: Annotated[
         list[str] | None,
-        typer.Option(help="A further #SBATCH line, such as --directive=--partition=gpu; repeat."),
+        typer.Option(
+            help="A further #SBATCH line, such as --directive=--partition=gpu; may be repeated."
+        ),
     ] = None,
 ) -> None:
     """Write STUDY/slurm.sh, an array job with the study's cells.
@@ -207,7 +209,7 @@ def slurm(
 @app.command("work")
 def work(
     study: Folder,
-    cell: Annotated[list[str] | None, typer.Option(help="Only this cell; repeat for more.")] = None,
+    cell: Annotated[list[str] | None, typer.Option(help="Only this cell; may be repeated.")] = None,
     then_others: Annotated[
         bool, typer.Option("--then-others", help="Then continue with all other cells.")
     ] = False,

@@ -20,7 +20,7 @@ FAILURES = 3
 
 LETTERS = {"associative": "AA", "parity-associative": "PAA"}
 ROOMY = 110
-"""Terminal columns from which on mechanisms are written out."""
+"""Terminal width from which mechanisms are written out."""
 
 STYLES = {"finished": "green", "failed": "bold red", "running": "cyan", "waiting": "dim"}
 FIRST = ("failed", "running", "to be retried", "interrupted", "finished", "waiting")

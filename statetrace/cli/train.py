@@ -39,7 +39,7 @@ def train(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Continue the run in --out, bit for bit, if it has one."),
+        typer.Option("--resume", help="Continue the run in --out, if there is one, bit for bit."),
     ] = False,
     dry_run: Annotated[
         bool,
@@ -49,10 +49,10 @@ def train(
 ) -> None:
     """Train a model to predict the state after every action.
 
-    Settings come from the RECIPE, if there is one, and from the options below, which override it.
-    The defaults are the paper's. The run folder receives Hugging Face checkpoints, and the accuracy
-    by length in metrics.jsonl. A recipe may have several stages, such as a topic model before the
-    task; recipes/regimes has one of each kind.
+    Settings come from the RECIPE, if given, and from the options below, which override it. The
+    defaults are the paper's. Checkpoints in Hugging Face format and accuracy by length
+    (metrics.jsonl) are written to the run folder. A recipe may have several stages, such as a topic
+    model before the task; recipes/regimes has examples.
 
     Several processes: torchrun --nproc-per-node 2 -m statetrace train ...
     """

@@ -20,18 +20,18 @@ def verdict(
     fast: Annotated[
         bool,
         typer.Option(
-            "--fast", help="Read generalization alone, as the paper does early in training."
+            "--fast", help="Use generalization alone, as the paper does early in training."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Say which algorithm a model runs, how sure that is, and what each lens contributed.
+    """Report which algorithm a model runs, with its probability and the evidence of each lens.
 
-    Weighs the results of `statetrace analyze` in RUN/lenses and makes those that are missing, are
-    about other weights, or were made with settings under which its question cannot be asked. The
+    Uses the results of `statetrace analyze` in RUN/lenses. Missing results are computed, and so
+    are results that describe other weights or have settings that a verdict cannot use. The
     mechanism is sequential, parallel, associative, parity-associative, mixed (no algorithm explains
-    what the lenses show) or unlearned. Writes RUN/verdict.json.
+    the lens results) or unlearned. Writes RUN/verdict.json.
     """
     model = tracked_model(run, device=device)
     if fast:

@@ -1,4 +1,4 @@
-"""Checks of settings: each error quotes the bad value and says what would work."""
+"""Checks of settings; each error quotes the bad value and says what would work."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What to compile, checked at construction; outside of models/compiled so that the command line can
-show its options without loading torch."""
+"""The settings of a compiled model, checked at construction; separate from models/compiled so that
+the command line can show its options without loading torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CompileSpec:
         "computes nothing but the parity of the state.",
     )
     length: int = _field(16, "Longest sequence it solves, in actions.")
-    notation: str = _field("moves", "How one-line labels are read: moves or receives.")
+    notation: str = _field("moves", "How to read one-line labels: moves or receives.")
     start_marker: bool = _field(True, "Begin sequences with a marker token.")
     reach: int | None = _field(
         None, "Longest sequence it has positions for, in actions; by default twice the length."
@@ -46,17 +46,15 @@ class CompileSpec:
         "How parity and other sums are counted: by heads that attend only to the actions that "
         "count (selective; the default; needs the start marker) or to all actions (average).",
     )
-    heads: int = _field(
-        2, "Heads per block; those it does not need attend at random and write zero."
-    )
+    heads: int = _field(2, "Heads per block; unused heads attend at random and write zero.")
     before: int = _field(0, "Unused layers before those of the algorithm.")
-    between: int = _field(0, "Unused layers between each two of the algorithm.")
+    between: int = _field(0, "Unused layers between consecutive layers of the algorithm.")
     after: int = _field(0, "Unused layers after those of the algorithm.")
     basis: str = _field(
         "random", "Basis of the residual stream: random (a random rotation) or plain."
     )
     noise: float = _field(
-        0.0, "Gaussian noise on every weight, relative to the root mean square of its kind."
+        0.0, "Gaussian noise on every weight, relative to the root mean square of similar weights."
     )
     sharpness: float = _field(10.0, "Logit of the correct state minus that of the next best.")
     seed: int = _field(0, "Seed of the basis, the unused heads and the noise.")

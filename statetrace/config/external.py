@@ -12,13 +12,56 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.config.checks import need, one_of, whole
-from statetrace.config.settings import FORMS
+from statetrace.config.settings import FORMS, setting
 from statetrace.errors import StatetraceError
 from statetrace.groups import GroupSpec, group_name, store_group
 from statetrace.groups import group as resolve_group
 from statetrace.runs import Run
 
 HIDDEN, VISIBLE = PADDINGS = ("hidden", "visible")
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How a checkpoint is read, as options of the command line; see `st.load`."""
+
+    group: str | None = setting(
+        None, "The group it was trained on: S3, a .json file or module:name."
+    )
+    length: int | None = setting(None, "Actions per training sequence.")
+    notation: str | None = setting(
+        None,
+        "How to read 312: 'moves' (object 1 moves to position 3; the default) or 'receives' "
+        "(position 1 receives object 3).",
+    )
+    tokens: str | None = setting(
+        None,
+        "Token id of each element, in the order of the group's labels, separated by commas "
+        "(default: 0,1,2,...; for text, the tokens that spell the states).",
+    )
+    no_start_marker: bool | None = setting(
+        None, "Sequences begin with the first action, without a marker."
+    )
+    start_token: int | None = setting(
+        None,
+        "Token id of the start marker (default: the one after the last element; for text, "
+        "`<start>`, if there is one).",
+    )
+    form: str | None = setting(
+        None,
+        "How actions are written: tokens (one each; the default), or text, read with the "
+        "checkpoint's tokenizer.json; the state is predicted at each period.",
+    )
+    paraphrases: int | None = setting(None, "text: number of built-in paraphrases per action.")
+    phrases: str | None = setting(
+        None,
+        'text: sentences to use instead, a JSON file: {"132": "Swap positions 2 and 3.", ...}.',
+    )
+    padding: str | None = setting(
+        None,
+        "text: whether padding is visible to the model: hidden (plain text, the default) or "
+        "visible (as to models trained by `statetrace train`).",
+    )
 
 
 @dataclass(frozen=True)
@@ -81,7 +124,7 @@ class ExternalCheckpoint:
             return ExternalCheckpoint(**settings, tokens=None if tokens is None else tuple(tokens))
         except TypeError:
             raise StatetraceError(
-                f"{run.path / 'run.json'} is damaged: it does not say how to read the checkpoint"
+                f"{run.path / 'run.json'} is damaged: it does not record how to read the checkpoint"
             ) from None
 
     def describe(self, run: Run, **details: Any) -> None:

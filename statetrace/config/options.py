@@ -12,9 +12,13 @@ from typing import Any
 
 import typer
 
+from statetrace.config.external import ReadingOptions
 from statetrace.config.recipe import OPTIONS, SECTIONS
 
-NOTATION = "How to read 312: 'moves' (object 1 moves to position 3) or 'receives' (the reverse)."
+NOTATION = (
+    "How to read 312: 'moves' (object 1 moves to position 3) or 'receives' (position 1 receives "
+    "object 3)."
+)
 
 PANELS = {
     "task": "Task",
@@ -48,6 +52,14 @@ def with_fields(spec: type) -> Callable[[Callable[..., None]], Callable[..., Non
     return lambda function: _with_options(function, "spec", options, lambda given: spec(**given))
 
 
+def with_reading(panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that describe an external checkpoint; it receives those that were
+    used as `reading`."""
+    names = [field.name for field in dataclasses.fields(ReadingOptions)]
+    options = [_parameter(ReadingOptions, name, name, panel, panel) for name in names]
+    return lambda function: _with_options(function, "reading", options, lambda given: given)
+
+
 def _with_options(
     function: Callable[..., None],
     argument: str,
@@ -70,23 +82,25 @@ def _with_options(
     return command
 
 
-def _parameter(section: type, name: str, option: str, panel: str | None) -> inspect.Parameter:
+def _parameter(
+    section: type, name: str, option: str, panel: str | None, switches: str = "Switches"
+) -> inspect.Parameter:
     setting = next(f for f in dataclasses.fields(section) if f.name == name)
     kind = _bare(typing.get_type_hints(section)[name])
     flag = option.replace("_", "-")
     text = setting.metadata["help"]
     if kind is bool:
-        declared = f"--{flag}/--no-{flag}"
+        declared = f"--{flag}" if flag.startswith("no-") else f"--{flag}/--no-{flag}"
     else:
         declared = f"--{flag}"
-        text += "" if setting.default is None else f" (default {setting.default})"
+        text += "" if setting.default is None else f" (default: {setting.default})"
     annotation: Any = typer.Option(
         declared,
         help=text,
         show_default=False,
         metavar=_METAVARS.get(kind),
         # pairs of flags are wide and would squeeze the help text of their neighbours
-        rich_help_panel="Switches" if kind is bool else panel,
+        rich_help_panel=switches if kind is bool else panel,
     )
     return inspect.Parameter(
         option,

@@ -36,7 +36,7 @@ class TaskSettings:
         "'receives' (position 1 receives object 3; the published code).",
     )
     actions: str = setting(
-        "all", "Elements that occur as actions: all, transpositions, or labels with commas."
+        "all", "Elements that occur as actions: all, transpositions, or labels separated by commas."
     )
     form: str = setting(
         "tokens",
@@ -56,7 +56,7 @@ class TaskSettings:
     )
     sequences: int | None = setting(
         None,
-        "Unique sequences, training and analysis together (default: a million, or all that exist).",
+        "Unique sequences, training plus analysis (default: a million, or all that exist).",
     )
     analysis_fraction: float = setting(0.1, "Share of the sequences held out from training.")
     data_seed: int = setting(0, "Seed of the sequences.")
@@ -114,9 +114,9 @@ class ModelSettings:
 class TrainingSettings:
     """The optimization. The defaults are the paper's."""
 
-    steps: int = setting(140_625, "Optimizer steps; 140,625 are 20 epochs of 900,000 sequences.")
+    steps: int = setting(140_625, "Optimizer steps; 140,625 is 20 epochs of 900,000 sequences.")
     batch: int = setting(128, "Sequences per step, over all processes.")
-    accumulate: int = setting(1, "Gradient accumulation: parts that a batch is split into.")
+    accumulate: int = setting(1, "Gradient accumulation: parts that each batch is split into.")
     learning_rate: float = setting(5e-5, "Peak learning rate of AdamW.")
     schedule: str = setting(
         "linear",
@@ -143,7 +143,7 @@ class TrainingSettings:
         None, "CPU threads (default: torch's choice); tiny models are often fastest with 1."
     )
     precision: str = setting(
-        "auto", "auto (bfloat16 autocast on CUDA, float32 on a CPU), float32 or bfloat16."
+        "auto", "auto (bfloat16 autocast on CUDA, float32 on the CPU), float32 or bfloat16."
     )
     program: bool | None = setting(
         None,
@@ -203,7 +203,7 @@ class EvaluationSettings:
     quotients: str = setting(
         "parity",
         "Quotients whose accuracy is logged besides the state's: parity (if there is one), all, "
-        "none, or names with commas.",
+        "none, or names separated by commas.",
     )
     log_every: int = setting(10, "Steps between records of the training loss.")
     tensorboard: bool = setting(False, "Also write TensorBoard events into the run folder.")

@@ -45,12 +45,12 @@ class StageSettings:
     length: int | None = setting(None, "Tokens per sequence, at most the task's length.")
 
     table: str | None = setting(None, "topic: a table of the paper, paper-1 or paper-2 (S3 only).")
-    topics: int | None = setting(None, "topic: number of topics (default 4), without a table.")
+    topics: int | None = setting(None, "topic: number of topics (default: 4), without a table.")
     mixture: float | None = setting(
-        None, "topic: Dirichlet parameter of a document's mixture of topics (default 0.3)."
+        None, "topic: Dirichlet parameter of a document's mixture of topics (default: 0.3)."
     )
     concentration: float | None = setting(
-        None, "topic: Dirichlet parameter of a topic's tokens (default 0.1), without a table."
+        None, "topic: Dirichlet parameter of a topic's tokens (default: 0.1), without a table."
     )
 
     file: str | None = setting(None, "text: the text file, read as bytes.")
@@ -66,12 +66,12 @@ class StageSettings:
         "the depth).",
     )
     auxiliary_weight: float | None = setting(
-        None, "state: weight of the classifier's loss relative to the task's (default 1)."
+        None, "state: weight of the classifier's loss relative to the task's (default: 1)."
     )
 
     steps: int | None = setting(None, "As in [training], like all that follow.")
     batch: int | None = setting(None, "Sequences per step.")
-    accumulate: int | None = setting(None, "Parts that a batch is split into.")
+    accumulate: int | None = setting(None, "Parts that each batch is split into.")
     learning_rate: float | None = setting(None, "Peak learning rate.")
     schedule: str | None = setting(None, "Decay of the learning rate.")
     warmup: int | None = setting(None, "Steps of linear learning-rate warm-up.")

@@ -33,7 +33,7 @@ def movements(group: Group) -> tuple[Movement, ...] | None:
 
 
 def why_not(group: Group) -> str:
-    """Why there are no movements, as a sentence."""
+    """A sentence on why there are no movements."""
     few = ", ".join(group.labels[:3])
     return (
         f"the elements of {group.name} ({few}, ...) do not rearrange up to {MOST} objects; "

@@ -89,7 +89,7 @@ def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
     )
     length = len(query.actions)
     if not -1 <= request.at < length:
-        raise StatetraceError(f"there is no action {request.at}: the last one is {length - 1}")
+        raise StatetraceError(f"there is no action {request.at}; the last one is {length - 1}")
     at = length - 1 if request.at == -1 else request.at
     head = request.head if session.no_attention is None else None
     if head is not None:

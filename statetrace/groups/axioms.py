@@ -1,4 +1,4 @@
-"""Does a table define a group? One sentence that quotes the entries that break an axiom.
+"""Check that a table defines a group; an error quotes the entries that break an axiom.
 
 Cost: a few passes over the table per generator. Associativity is checked by Light's test: the
 elements g with (x then g) then y = x then (g then y) for all x and y are closed under products, so
@@ -36,7 +36,7 @@ def check_group(name: str, labels: Sequence[str], table: NDArray[Any]) -> None:
     if not fixed[e].all():
         x = int(fixed[e].argmin())
         raise refuse(
-            f"no element is the identity; the nearest is {labels[e]}, but {labels[e]} then "
+            f"no element is the identity: the nearest is {labels[e]}, but {labels[e]} then "
             f"{labels[x]} is {labels[table[e, x]]} and {labels[x]} then {labels[e]} is "
             f"{labels[table[x, e]]}"
         )
@@ -44,14 +44,14 @@ def check_group(name: str, labels: Sequence[str], table: NDArray[Any]) -> None:
     if not inverted.all():
         a = int(inverted.argmin())
         raise refuse(
-            f"{labels[a]} has no inverse; its row is {listed([labels[x] for x in table[a]])} and "
+            f"{labels[a]} has no inverse: its row is {listed([labels[x] for x in table[a]])} and "
             f"the identity is {labels[e]}"
         )
     triple = _not_associative(table, e)
     if triple is not None:
         a, b, c = triple
         raise refuse(
-            f"it is not associative; ({labels[a]} then {labels[b]}) then {labels[c]} is "
+            f"it is not associative: ({labels[a]} then {labels[b]}) then {labels[c]} is "
             f"{labels[table[table[a, b], c]]}, but {labels[a]} then ({labels[b]} then {labels[c]}) "
             f"is {labels[table[a, table[b, c]]]}"
         )
@@ -65,7 +65,7 @@ def check_parity(name: str, table: NDArray[Any], parity: NDArray[Any]) -> None:
         or (parity[table] != parity[:, None] ^ parity[None]).any()
     ):
         raise StatetraceError(
-            f"the parity of {name!r}, {parity.tolist()[:8]}, is not a parity: use a 0 or a 1 for "
+            f"the parity of {name!r}, {parity.tolist()[:8]}, is not a parity; use a 0 or a 1 for "
             "every element, so that the parity of a product is the sum of the two, or leave it out"
         )
 
@@ -93,12 +93,12 @@ def _not_associative(table: NDArray[Any], identity: int) -> tuple[int, int, int]
 def check_labels(name: str, labels: tuple[str, ...]) -> None:
     if not 1 <= len(labels) <= MAX_ORDER:
         raise StatetraceError(
-            f"the group {name!r} has {len(labels)} elements: 1 to {MAX_ORDER} are accepted"
+            f"the group {name!r} has {len(labels)} elements; 1 to {MAX_ORDER} are accepted"
         )
     for label in labels:
         if not label or "," in label or label.split() != [label]:
             raise StatetraceError(
-                f"{label!r} cannot be a label of {name!r}: use text without spaces and commas"
+                f"{label!r} cannot be a label of {name!r}; use text without spaces and commas"
             )
 
 
@@ -111,7 +111,7 @@ def table_entries(name: str, labels: tuple[str, ...], table: Any) -> NDArray[Any
     if given.shape != (len(labels), len(labels)):
         rows = f"{len(table)} rows of {sorted({len(row) for row in table})}"
         raise StatetraceError(
-            f"the table of {name!r} has {rows} entries and there are {len(labels)} labels: use one "
+            f"the table of {name!r} has {rows} entries and there are {len(labels)} labels; use one "
             "row and one column for each label"
         )
     if given.dtype.kind in "US":
@@ -119,13 +119,13 @@ def table_entries(name: str, labels: tuple[str, ...], table: Any) -> NDArray[Any
         unknown = next((entry for entry in given.ravel().tolist() if entry not in index), None)
         if unknown is not None:
             raise StatetraceError(
-                f"the table of {name!r} contains {unknown!r}, which is not a label: the labels are "
+                f"the table of {name!r} contains {unknown!r}, which is not a label; the labels are "
                 f"{listed(labels)}"
             )
         given = np.array([[index[entry] for entry in row] for row in given.tolist()])
     if given.dtype.kind not in "iu":
         raise StatetraceError(
-            f"the table of {name!r} contains {given.dtype} entries: use element numbers or labels"
+            f"the table of {name!r} contains {given.dtype} entries; use element numbers or labels"
         )
     check_group(name, labels, given)
     return given.astype(np.min_scalar_type(len(labels) - 1))

@@ -68,7 +68,7 @@ class Group:
         if self.table.shape != (self.order, self.order) or len(set(self.labels)) != self.order:
             raise StatetraceError(
                 f"the group {self.name!r} has {self.order} labels, {len(set(self.labels))} of them "
-                f"different, and a table of shape {self.table.shape}: use different labels, one "
+                f"different, and a table of shape {self.table.shape}; use different labels, one "
                 "for each row and column"
             )
         if not trusted:
@@ -207,12 +207,12 @@ class Group:
         """The element with this label."""
         if label not in self._index:
             raise StatetraceError(
-                f"{self.name} has no element {label!r}: its elements are {listed(self.labels)}"
+                f"{self.name} has no element {label!r}; its elements are {listed(self.labels)}"
             )
         return self._index[label]
 
     def product(self, sequence: Elements) -> int:
-        """The first element, then the second, and so on; of nothing, the identity."""
+        """The product of the elements, the first one applied first; the identity for none."""
         result = self.identity
         for element in self._elements(sequence):
             result = int(self.table[result, element])
@@ -235,7 +235,7 @@ class Group:
             ) from None
         if not chosen or len(set(chosen)) < len(chosen):
             raise StatetraceError(
-                f"{kind!r} is not a choice of actions from {self.name}: use 'all', "
+                f"{kind!r} is not a choice of actions from {self.name}; use 'all', "
                 "'transpositions' (Sn only) or different labels separated by commas, at least one"
             )
         return tuple(chosen)
@@ -296,7 +296,7 @@ class Group:
                 return quotient
         names = listed([quotient.name for quotient in self.quotients()], _NAMES_SHOWN)
         has = f"its quotients are {names}" if names else "it has none besides itself and Z1"
-        raise StatetraceError(f"{self.name} has no quotient {name!r}: {has}")
+        raise StatetraceError(f"{self.name} has no quotient {name!r}; {has}")
 
     def quotient_by(self, kernel: Elements, name: str | None = None) -> "Quotient":
         """The quotient by a normal subgroup, named after its image by default."""
@@ -306,7 +306,7 @@ class Group:
             members = listed([self.labels[i] for i in _members(mask)])
             raise StatetraceError(
                 f"the elements {members or 'of the empty set'} are not a normal subgroup of "
-                f"{self.name}: use one of normal_subgroups()"
+                f"{self.name}; use one of normal_subgroups()"
             )
         return self._quotient(_members(mask), name)
 
@@ -381,7 +381,7 @@ class Group:
         # checked here, because numpy reads -1 as the last element
         if not isinstance(element, int | np.integer) or not 0 <= element < self.order:
             raise StatetraceError(
-                f"{self.name} has no element number {element!r}: use 0 to {self.order - 1}, "
+                f"{self.name} has no element number {element!r}; use 0 to {self.order - 1}, "
                 f"or a label such as {self.labels[-1]!r}"
             )
         return int(element)
@@ -391,7 +391,7 @@ class Group:
         # by label, not by name: the elements of an image called S3 are cosets
         if not "1234567".startswith(rest) or self.order != factorial(len(rest)) or self.order < 2:
             raise StatetraceError(
-                f"{self.name} has no 'transpositions': use Sn with n from 2 to 7, or 'all', "
+                f"{self.name} has no 'transpositions'; use Sn with n from 2 to 7, or 'all', "
                 "or labels separated by commas"
             )
         moved = [sum(a != b for a, b in zip(rest, label, strict=True)) for label in self.labels]

@@ -28,7 +28,7 @@ from statetrace.errors import StatetraceError
 from statetrace.groups.cayley import Group, Subset
 
 MAX_CLASSES = 1000
-"""More would take minutes and a gigabyte; only groups with a large centre have so many."""
+"""Larger tables would take minutes and a gigabyte; only groups with a large centre have them."""
 
 _TRIES = 8  # draws; the first one almost always succeeds
 _ROUNDING = 1e-3  # how far a whole number may be from one before rounding
@@ -93,7 +93,7 @@ def characters(group: Group) -> CharacterTable:
     classes = group.conjugacy_classes()
     if len(classes) > MAX_CLASSES:
         raise StatetraceError(
-            f"{group.name} has {len(classes)} conjugacy classes: character tables are computed for "
+            f"{group.name} has {len(classes)} conjugacy classes; character tables are computed for "
             f"groups with at most {MAX_CLASSES}"
         )
     for seed in range(_TRIES):
@@ -120,7 +120,7 @@ def isotypic_shares(group: Group, vectors: NDArray[Any]) -> NDArray[np.float64]:
     values = np.asarray(vectors, dtype=np.float64)
     if values.ndim != 2 or len(values) != group.order:
         raise StatetraceError(
-            f"vectors of shape {values.shape} are not a function on {group.name}: "
+            f"vectors of shape {values.shape} are not a function on {group.name}; "
             f"give one vector for each of its {group.order} elements, [{group.order}, D]"
         )
     irreps = characters(group)

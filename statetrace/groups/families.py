@@ -69,7 +69,7 @@ def named_group(name: str, notation: str = "moves") -> Group:
         order *= factor.order
         if order > MAX_ORDER:
             raise StatetraceError(
-                f"the group {name!r} is too large: up to {MAX_ORDER} elements are accepted, "
+                f"the group {name!r} is too large; up to {MAX_ORDER} elements are accepted, "
                 f"so Sn and An with n up to 7, Zn up to Z{MAX_ORDER}, Dn up to "
                 f"D{MAX_ORDER // 2}, and products of at most {MAX_ORDER} elements"
             )

@@ -34,7 +34,7 @@ T = TypeVar("T")
 def check_notation(notation: str) -> None:
     if notation not in NOTATIONS:
         raise StatetraceError(
-            f"unknown notation {notation!r}: use 'moves' (object i moves to position a[i]) "
+            f"unknown notation {notation!r}; use 'moves' (object i moves to position a[i]) "
             "or 'receives' (position j receives object a[j])"
         )
 
@@ -45,7 +45,7 @@ def arrange(label: str, objects: Sequence[T], notation: str = "moves") -> list[T
     one_line = "".join(str(i + 1) for i in range(len(objects)))
     if sorted(label) != sorted(one_line):
         raise StatetraceError(
-            f"{label!r} does not arrange {len(objects)} objects: use each digit of "
+            f"{label!r} does not arrange {len(objects)} objects; use each digit of "
             f"{one_line!r} exactly once"
         )
     sources = [int(digit) - 1 for digit in label]

@@ -1,4 +1,4 @@
-"""Which named group is this table? Used to give quotients friendly names.
+"""Find the name of the group with a given table, for the names of quotients.
 
 Abelian groups are named by their cyclic factors (Z6, Z2xZ4), others by S_n, A_n or D_n where one
 of these fits; anything else has no name here. Where several names fit the first of Z, S, A, D is

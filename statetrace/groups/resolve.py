@@ -1,4 +1,4 @@
-"""One resolver for groups: recipes, the command line and Python all go through `group`.
+"""Resolve a group specification; recipes, the command line and Python all use `group`.
 
 | spec            | what it stands for                                                           |
 |-----------------|------------------------------------------------------------------------------|
@@ -31,7 +31,7 @@ GroupSpec = str | os.PathLike[str] | Group
 
 
 def group(spec: GroupSpec, notation: str = "moves") -> Group:
-    """The group that a name, a file, "module:name" or a Group stands for.
+    """The group specified by a name, a file, "module:name" or a Group.
 
     `notation` (see notation.py) says how the one-line labels of the named S_n and A_n are read,
     alone or in a product; a group of your own keeps its notation.
@@ -59,7 +59,7 @@ def group(spec: GroupSpec, notation: str = "moves") -> Group:
         registered = plugins.names("group")
         also = f", {', '.join(registered)}" if registered else ""
         raise StatetraceError(
-            f"unknown group {name!r}: use Sn, An, Zn or Dn with n at least 1{also}, or several of "
+            f"unknown group {name!r}; use Sn, An, Zn or Dn with n at least 1{also}, or several of "
             "them joined by 'x', for example 'S5', 'A5', 'Z12', 'D6' or 'A4xZ5'; or a .json file, "
             "or 'module:name'"
         )
@@ -67,12 +67,12 @@ def group(spec: GroupSpec, notation: str = "moves") -> Group:
 
 
 def group_name(spec: GroupSpec) -> str:
-    """What a recipe or run.json calls a group: the spec, or the name of a Group."""
+    """The group's entry in a recipe or run.json: the spec, or the name of a Group."""
     if not isinstance(spec, Group):
         return os.fspath(spec)
     if is_named(spec.name) and named_group(spec.name, spec.notation) != spec:
         raise StatetraceError(
-            f"the group {spec.name!r} is not the {spec.name} that statetrace knows: give it "
+            f"the group {spec.name!r} is not the {spec.name} that statetrace knows; give it "
             "another name"
         )
     return spec.name
@@ -86,7 +86,7 @@ def stored_group(folder: Path, spec: GroupSpec, notation: str = "moves") -> Grou
 
 
 def store_group(folder: Path, states: Group) -> None:
-    """Write RUN/group.json, unless a built-in name says the same; refuse another group's folder."""
+    """Write RUN/group.json unless the group has a built-in name; refuse another group's folder."""
     check_stored(folder, states)
     if not is_named(states.name) or named_group(states.name, states.notation) != states:
         states.save(folder / GROUP_FILE)
@@ -97,7 +97,7 @@ def check_stored(folder: Path, states: Group) -> None:
     file = folder / GROUP_FILE
     if file.is_file() and Group.load(file) != states:
         raise StatetraceError(
-            f"'{file}' holds another group than {states.name!r} is now: use the same group, or "
+            f"'{file}' holds a different group than {states.name!r}; use the same group, or "
             "another folder"
         )
 
@@ -133,7 +133,7 @@ def _imported(spec: str) -> Group:
         raise StatetraceError(f"the group {spec!r} cannot be used: {error}") from None
     except Exception as error:  # importing runs code that may raise anything
         raise StatetraceError(
-            f"the group {spec!r} cannot be imported ({type(error).__name__}: {error}): use "
+            f"the group {spec!r} cannot be imported ({type(error).__name__}: {error}); use "
             "'module:name', where name is a Group or a function that returns one"
         ) from error
     finally:
@@ -158,7 +158,7 @@ def _factors(name: str, notation: str) -> list[Group] | None:
 def _product(left: Group, right: Group) -> Group:
     if left.order * right.order > MAX_ORDER:
         raise StatetraceError(
-            f"the product of {left.name} and {right.name} is too large: up to {MAX_ORDER} elements "
+            f"the product of {left.name} and {right.name} is too large; up to {MAX_ORDER} elements "
             "are accepted"
         )
     return direct_product(left, right)

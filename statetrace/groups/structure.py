@@ -4,7 +4,7 @@ Elements are indices into the table; `table[a, b]` is a then b; a set of element
 mask [order]. Group wraps these as methods that return tuples.
 
 Cost: nothing here compares all triples or needs more memory than the table; the normal subgroups
-of S7 take some milliseconds, those of Z5040 a fraction of a second.
+of S7 take a few milliseconds, those of Z5040 a fraction of a second.
 Caveat: the table is trusted; axioms.py checks one.
 """
 

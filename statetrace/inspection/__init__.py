@@ -1,4 +1,4 @@
-"""One sequence, or many, through one model: readings, patches, ablations, as arrays and tables."""
+"""Inspect single forward passes: readings, patches and ablations, as arrays and tables."""
 
 from statetrace.inspection.ablation import AblationTable, ablate
 from statetrace.inspection.look import look

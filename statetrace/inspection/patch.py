@@ -66,7 +66,7 @@ class PatchTable:
     def mean(self, metric: str = "nld") -> np.ndarray:
         """The heat map [R, C]: the mean over pairs, without those that are NaN."""
         if metric not in METRICS:
-            raise StatetraceError(f"metric = {metric!r} is unknown: use {', '.join(METRICS)}")
+            raise StatetraceError(f"metric = {metric!r} is unknown; use {', '.join(METRICS)}")
         values = getattr(self, metric)
         defined = ~np.isnan(values).all(axis=0)
         mean = np.full(values.shape[1:], np.nan)
@@ -174,7 +174,7 @@ def grid_spec(sites: str | GridSpec | Sequence[Site]) -> GridSpec:
         return GridSpec.named(sites)
     if not isinstance(sites, str) or sites.rstrip("0123456789") not in WHERE:
         raise StatetraceError(
-            f"sites = {sites!r} is unknown: use {', '.join(WHERE)}, WHERE-WHAT-ROWS such as "
+            f"sites = {sites!r} is unknown; use {', '.join(WHERE)}, WHERE-WHAT-ROWS such as "
             "prefix-substitution-head, or a list of Sites"
         )
     return GridSpec.named(f"{sites}-substitution")

@@ -56,7 +56,7 @@ class Query:
 
     @property
     def changes(self) -> str:
-        """What is done to the model, in a few words; empty for nothing."""
+        """The patches and ablations in a few words; empty for none."""
         parts = []
         if self.patches:
             parts.append(f"{len(self.patches)} patch{'es' if len(self.patches) > 1 else ''}")
@@ -103,7 +103,7 @@ def parse_places(name: str, places: Any, example: dict[str, int]) -> list[tuple[
 
 def check_instead(instead: str) -> None:
     if instead not in INSTEAD:
-        raise StatetraceError(f"instead = {instead!r} is unknown: use {' or '.join(INSTEAD)}")
+        raise StatetraceError(f"instead = {instead!r} is unknown; use {' or '.join(INSTEAD)}")
 
 
 def check_head(session: Session, layer: int, head: int) -> None:
@@ -111,7 +111,7 @@ def check_head(session: Session, layer: int, head: int) -> None:
     heads = session.anatomy.heads or 0
     if not 1 <= layer <= session.anatomy.layers or not 0 <= head < heads:
         raise StatetraceError(
-            f"there is no head {layer}.{head}: layers are 1 to {session.anatomy.layers}, "
+            f"there is no head {layer}.{head}; layers are 1 to {session.anatomy.layers}, "
             f"heads 0 to {heads - 1}"
         )
 
@@ -132,13 +132,13 @@ def _head(session: Session, layer: int, head: int) -> Site:
 def _check_patch(session: Session, patch: Patch, length: int, source: int) -> None:
     if not 0 <= patch.layer <= session.anatomy.layers:
         raise StatetraceError(
-            f"there is no layer {patch.layer} to patch: layers are 0 (the embedding) to "
+            f"there is no layer {patch.layer} to patch; layers are 0 (the embedding) to "
             f"{session.anatomy.layers}"
         )
     if not 0 <= patch.first <= patch.last:
         raise StatetraceError(
-            f"a patch from action {patch.first} to {patch.last} is empty: actions are counted from "
-            "0, and the last one may not come before the first"
+            f"a patch from action {patch.first} to {patch.last} is empty; actions are counted from "
+            "0, and the last one must not come before the first"
         )
     if not source:
         raise StatetraceError(f"{patch} needs a source sequence; give one with source=")

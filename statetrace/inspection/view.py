@@ -1,4 +1,4 @@
-"""What one run of a model shows, as arrays and as tidy tables."""
+"""The readings of one forward pass, as arrays and as tidy tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class View:
-    """What one run of a model shows. L layers, T actions; layer 0 is the embedding.
+    """The readings of one forward pass. L layers, T actions; layer 0 is the embedding.
 
     Attributes:
         actions, states: [T], elements; the states are the true ones.

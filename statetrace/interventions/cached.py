@@ -40,7 +40,7 @@ TOKENS_PER_PASS = {"cpu": 256, "cuda": 32768}
 batch are recomputed from the first position that any of them needs."""
 
 Keep = Callable[[Tensor], Tensor]
-"""Last-position logits [cells, pairs, V] -> values to keep [cells, pairs, K]."""
+"""Logits at the last position [cells, pairs, V] -> values to keep [cells, pairs, K]."""
 
 
 @dataclass(frozen=True, order=True)

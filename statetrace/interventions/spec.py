@@ -31,8 +31,7 @@ class GridSpec:
         "prefix",
         "Positions to overwrite. prefix: up to and including action t (and the start marker); "
         "suffix: from action t to the second last; window: `window` actions from t on; context: "
-        "all"
-        "actions but the last, in one column.",
+        "all actions but the last, in one column.",
     )
     what: str = setting(
         "substitution",

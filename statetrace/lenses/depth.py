@@ -40,7 +40,7 @@ class DepthSpec:
     """Settings of the depth lens."""
 
     lengths: tuple[int, ...] | None = setting(
-        None, "Lengths, 2 or more (default 2, 3, 4, 6, 8, 12, 16, ... and the task's length)."
+        None, "Lengths, 2 or more (default: 2, 3, 4, 6, 8, 12, 16, ... and the task's length)."
     )
     pairs: int = setting(200, "Pairs of a clean and a corrupted sequence per length.")
     seed: int = setting(0, "Random seed of the pairs.")

@@ -35,7 +35,7 @@ class DynamicsSpec:
         (0.5, 0.9, 0.98), "Accuracies whose first step is reported, per length."
     )
     most_phases: int = setting(6, "Maximum number of phases.")
-    until: int | None = setting(None, "Last step to read (default the whole log).")
+    until: int | None = setting(None, "Last step to read (default: the whole log).")
 
     def __post_init__(self) -> None:
         at_least("most_phases", self.most_phases, 1)

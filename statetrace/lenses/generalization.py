@@ -36,7 +36,7 @@ class GeneralizationSpec:
 
     longest: int | None = setting(
         None,
-        "Longest sequence (default twice the training length, or the positions of the model).",
+        "Longest sequence (default: twice the training length, or the positions of the model).",
     )
     sequences: int = setting(1000, "Sequences per measurement.")
     threshold: float = setting(

@@ -71,11 +71,11 @@ class GeometrySpec:
     """Settings of the geometry lens."""
 
     sequences: int = setting(4096, "Sequences; about ten per state are needed.")
-    length: int | None = setting(None, "Actions per sequence (default the task's length).")
+    length: int | None = setting(None, "Actions per sequence (default: the task's length).")
     layers: tuple[int, ...] | None = setting(
-        None, "Layers: 0 is the embedding, l the output of block l (default all)."
+        None, "Layers: 0 is the embedding, l the output of block l (default: all)."
     )
-    quotients: tuple[str, ...] | None = setting(None, "Quotients to measure (default all).")
+    quotients: tuple[str, ...] | None = setting(None, "Quotients to measure (default: all).")
     permutations: int = setting(1000, "Permutations of the labels for the null; 0 for none.")
     components: int = setting(3, "Principal components.")
     points: int = setting(500, "Single points whose coordinates are saved.")
@@ -166,8 +166,8 @@ def _shared(
         missing = "pairs, the prism and " if group.parity is not None else ""
         notes.append(
             f"{group.order - visited} of {group.order} states were not visited by "
-            f"{len(states)} sequences; {missing}shares of irreducible representations require all "
-            "states: raise sequences"
+            f"{len(states)} sequences, so {missing}shares of irreducible representations are "
+            "missing; raise sequences"
         )
     irreps: tuple[Component, ...] = ()
     try:

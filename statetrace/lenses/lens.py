@@ -1,4 +1,4 @@
-"""Lens: a measurement with everything that the commands and the report need to know. Needs no
+"""Lens: a measurement with everything that the commands and the report need. Needs no
 torch, so that a plug-in can be listed and shown without it."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Lens:
         look: measures; `progress` takes the share of the work that is done, 0 to 1.
         reads_log: whether it reads the run's training log, not the model; its spec then has the
             fields `run` (the folder) and `until` (the last step, or None).
-        whole: whether it covers all lengths itself, also under `--at-length`.
+        whole: whether it covers all lengths itself, even with `--at-length`.
         headline: result -> one sentence; by default the numbers of the summary.
         figure: result -> chart; by default lines over the first column of numbers.
     """
@@ -39,7 +39,7 @@ class Lens:
 
 
 def registered_lens(name: str) -> Lens | None:
-    """The plug-in of that name, None where it is not installed or broken, with a warning."""
+    """The plug-in of that name; None if it is missing or (with a warning) broken."""
     try:
         return plugins.find("lens", name)
     except StatetraceError as error:

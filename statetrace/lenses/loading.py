@@ -29,7 +29,7 @@ from statetrace.tasks.word_problem import WordProblem
 
 
 def no_message(message: str) -> None:
-    """For callers who do not read messages."""
+    """Ignore messages."""
 
 
 @dataclass(frozen=True)

@@ -52,14 +52,14 @@ class PatchingSpec:
         PAPER, "Heat maps, by names such as prefix-substitution-resid or window3-deletion-head."
     )
     corrupt_at: int = setting(0, "The action in which the two sequences differ.")
-    length: int | None = setting(None, "Actions per sequence (default the task's length).")
+    length: int | None = setting(None, "Actions per sequence (default: the task's length).")
     by: str = setting(
         "action",
         "Columns of the heat maps: 'action' or 'token', which differ where actions are sentences. "
         "Results by token are saved as patching-by-token and not used for verdicts.",
     )
     quotients: tuple[str, ...] | None = setting(
-        None, "Quotients to split the pairs by (default all, parity first)."
+        None, "Quotients to split the pairs by (default: all, parity first)."
     )
     balanced: bool = setting(
         False,

@@ -68,12 +68,12 @@ class ProbingSpec:
 
     targets: tuple[str, ...] | None = setting(
         None,
-        "'state', names of quotients, or 'quotients' for all of them (default state and parity).",
+        "'state', names of quotients, or 'quotients' for all of them (default: state and parity).",
     )
-    length: int | None = setting(None, "Actions per sequence, T (default the task's length).")
+    length: int | None = setting(None, "Actions per sequence, T (default: the task's length).")
     lengths: tuple[int, ...] | None = setting(
         None,
-        "Lengths with separate probes, the full length always included (default from 5 on, up to "
+        "Lengths with separate probes, the full length always included (default: from 5 on, up to "
         "most_lengths of them).",
     )
     most_lengths: int = setting(20, "Maximum number of lengths, if lengths is not set.")
@@ -82,7 +82,7 @@ class ProbingSpec:
     )
     train: int | None = setting(
         None,
-        "Training sequences in all subsets together (default per subset 500, 4 per feature, or 10 "
+        "Training sequences in all subsets together (default: per subset 500, 4 per feature, or 10 "
         "per class, whichever is most).",
     )
     test: int = setting(2000, "Held-out sequences.")

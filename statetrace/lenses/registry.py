@@ -81,7 +81,7 @@ def _parse(name: str, word: str, hint: Any) -> Any:
         try:
             return _as(word, kind)
         except StatetraceError:
-            raise  # it already says what is wrong
+            raise  # its message already names the problem
         except ValueError:
             continue
     raise StatetraceError(f"{name} cannot be '{word}'; it is {_describe(hint)}")
@@ -110,5 +110,5 @@ def _describe(hint: Any) -> str:
     if isinstance(hint, types.UnionType):
         return " or ".join(_describe(part) for part in typing.get_args(hint))
     if typing.get_origin(hint) is tuple:
-        return f"{_describe(typing.get_args(hint)[0])}, or several with commas"
+        return f"{_describe(typing.get_args(hint)[0])}, or several separated by commas"
     return words.get(hint, "none")

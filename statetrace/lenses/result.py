@@ -39,7 +39,7 @@ NAMES = ("generalization", "probing", "patching", "depth", "attention", "geometr
 """The built-in lenses, in display order."""
 
 WHOLE = frozenset({"generalization", "dynamics"})
-"""Lenses that always cover all lengths, also where the others are restricted to shorter ones."""
+"""Lenses that always cover all lengths, even if the others are restricted to shorter ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,7 +53,7 @@ class LensResult:
         arrays: named arrays.
         summary: the main numbers (or short lists).
         notes: caveats to read with the numbers ("12 of 200 pairs were excluded: ...").
-        subject: which checkpoint was analysed, e.g. {"step": 500, "checkpoint": "step-500"}.
+        subject: which checkpoint was analyzed, e.g. {"step": 500, "checkpoint": "step-500"}.
     """
 
     lens: str

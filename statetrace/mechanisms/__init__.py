@@ -1,1 +1,1 @@
-"""What each algorithm would show: the candidates as programs, and the signatures they predict."""
+"""The candidate algorithms as programs, the signatures they predict, and the verdict."""

@@ -1,4 +1,4 @@
-"""Compute the lens results that a verdict needs and that are not there yet.
+"""Compute the missing lens results of a verdict.
 
 Cost: a few seconds for a small model.
 """

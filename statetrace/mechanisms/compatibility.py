@@ -85,7 +85,7 @@ def _shown(value: Any) -> str:
 def _generalization(result: LensResult, group: Group, length: int) -> Iterator[str]:
     """Up to twice the training length, or as long as the model can read."""
     trained, longest = (int(result.summary[name]) for name in ("training_length", "longest"))
-    readable = result.summary.get("readable", longest)  # older results do not say
+    readable = result.summary.get("readable", longest)  # not recorded in older results
     required = 2 * trained if readable is None else max(trained, min(2 * trained, readable))
     yield from _instead("longest", longest, required)
 

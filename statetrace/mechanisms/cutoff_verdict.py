@@ -1,4 +1,4 @@
-"""The paper's early reading: generalization alone, as in section 5 after 10,000 steps.
+"""The paper's early verdict, from generalization alone, as in section 5 after 10,000 steps.
 
 State and parity fail at the same length: associative. Parity stays correct: parity-associative. The
 paper compares the two cutoffs; near the training length they carry little information, so here the
@@ -80,6 +80,6 @@ def cutoff_verdict(general: LensResult) -> dict[str, Any]:
 _SENTENCES = {
     "associative": "where the state is wrong, parity is wrong too",
     "parity-associative": "where the state is wrong, parity is mostly correct",
-    "mixed": "generalization is not enough: the model makes no errors, or the group has no parity",
+    "mixed": "undecided, because the model makes no errors or the group has no parity",
     "unlearned": "the model has not learned the task",
 }

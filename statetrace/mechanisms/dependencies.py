@@ -54,7 +54,7 @@ class Dependencies:
 def dependencies(program: Program, length: int, layers: int | None = None) -> Dependencies:
     """For sequences of `length` actions and `layers` layers (default: what the program needs)."""
     if length < 1:
-        raise StatetraceError(f"length {length} is too short: use 1 or more")
+        raise StatetraceError(f"length {length} is too short; use 1 or more")
     layers = program.depth(length) if layers is None else check_layers(layers)
     used = np.zeros((layers + 1, length), dtype=bool)
     used[layers, -1] = True

@@ -131,7 +131,7 @@ def probing(evidence: Evidence) -> dict[str, float]:
 def _parity_first(
     free: Array, after: Array, not_yet: Array, counted_parity: Array, allowed: Allowed
 ) -> float:
-    """Nothing is known before some row, then parity; the state follows its own path."""
+    """Nothing is known up to some row, then parity; the state follows its own path."""
     rows = len(free)
     options = []
     for first in range(1, rows):
@@ -150,7 +150,7 @@ def knowledge(accuracy: Array, classes: int) -> Array:
 
 def separation(evidence: Evidence) -> dict[str, float]:
     """Lens -> how clearly parity is separate from the state, 0 to 1, for generalization, attention
-    and dynamics; without those that cannot measure it."""
+    and dynamics; lenses that cannot measure it are left out."""
     apart: dict[str, float] = {}
     if evidence.quotient is None:
         return apart
@@ -174,11 +174,11 @@ def parity_kept(
     state: Array, parity: Array, trained: int, sequences: int, order: int, unknown: int
 ) -> float | None:
     """How often parity is correct where the state is wrong, from 0 (as often as for a random wrong
-    state) to 1 (always): what the cutoffs compare, for every answer. None where there are too few
-    errors.
+    state) to 1 (always). The cutoffs compare the same, but only at two lengths. None if there are
+    too few errors.
 
-    Beyond the training length both may fail only because positions there were never trained, so
-    there only a parity that stays correct counts.
+    Beyond the training length both may fail only because those positions were never trained, so
+    errors there count only if parity stays correct.
 
     Args:
         state, parity: accuracy by length, [longest].
@@ -201,10 +201,10 @@ def parity_kept(
 
 
 def depth(evidence: Evidence) -> dict[str, float]:
-    """Distance of the layers needed by length to each algorithm's law, in layers: constant where
-    it counts, growing by a layer at least with log n up to some length where it composes, linear in
-    n where it goes one by one. Root mean square over lengths and splits; each law is charged for
-    its free parameters, so that a flexible one gains nothing by fitting noise."""
+    """Distance of the layers needed by length from each algorithm's law, in layers: constant for
+    counting, at least log2 n up to some length for composing, linear in n for the sequential
+    algorithm. Root mean square over lengths and splits; each law is charged for its free
+    parameters, so that a flexible one gains nothing by fitting noise."""
     curves = {split: (1.0 - grid).sum(axis=0) for split, grid in evidence.settled.items()}  # [m]
     if not curves:
         return {}

@@ -1,4 +1,4 @@
-"""How many layers a program needs for an answer, by length: what the depth lens would measure.
+"""The layers that a program needs for an answer, by length, as the depth lens measures them.
 
 Cost: layers^2 steps of the program for each length.
 """

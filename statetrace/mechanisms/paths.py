@@ -1,4 +1,4 @@
-"""Fronts: how far an algorithm has got after each layer, and the best such path through a grid.
+"""Fronts: the progress of an algorithm after each layer, and the best such path through a grid.
 
 Under prefix patching and under probing by length every algorithm shows a step function in each row,
 whose step, the *front*, moves from 1 to the whole length T. The algorithms differ in which fronts

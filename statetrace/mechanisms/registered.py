@@ -5,7 +5,7 @@ predicts, its layers aligned monotonically with the program's rows (paths.aligne
 the layers needed by length. Parity (or the first quotient) must be readable where a register of the
 program is parity itself, and must not be where the program does not determine it.
 
-Cost: one signature and one `layers_needed` per algorithm, some tenths of a second.
+Cost: one signature and one `layers_needed` per algorithm, a few tenths of a second.
 Caveat: the verdict's weights were calibrated on the built-in algorithms only.
 """
 

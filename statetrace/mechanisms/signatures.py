@@ -1,4 +1,4 @@
-"""Signatures: what each algorithm would show under patching and probing (Figure 1 B and C).
+"""Signatures: the patching and probing results that each algorithm predicts (Figure 1 B and C).
 
 Everything here is computed from the programs' tables: patching overwrites cells of a corrupted
 table with those of a clean one and runs the program on; probes measure what a cell's registers
@@ -54,7 +54,7 @@ CORRUPTION = 1
 """As in lenses/parts/pairs.py, so that equal seeds give a lens and a prediction equal pairs."""
 
 RESTORED = 0.99
-"""NLD from which a patch counts as having restored the clean answer; the tables say 1 or less."""
+"""NLD from which a patch counts as having restored the clean answer; programs give 1 or less."""
 
 MAX_CELLS = 100_000_000
 """Rows x sequences x tokens of a table; the sequential algorithm passes it at about length 600."""
@@ -151,7 +151,7 @@ def signature(
     sequences that differ in the first action.
 
     Args:
-        quotient: what parity-associative counts first, if not parity.
+        quotient: the quotient that parity-associative counts first, if not parity.
         by: the quotient that takes the place of parity in splits and probes.
     """
     states = resolve_group(group)
@@ -159,12 +159,12 @@ def signature(
     classes = states.parity if by is None else by.map
     length, pairs = whole("length", length, 2), whole("pairs", pairs, 1)
     if states.order < 2:
-        raise StatetraceError(f"{states.name} has one state only: use a group with at least 2")
+        raise StatetraceError(f"{states.name} has one state only; use a group with at least 2")
     layers = program.depth(length) if layers is None else check_layers(layers)
     if (layers + 1) * length * max(pairs, _SAMPLE) > MAX_CELLS:
         raise StatetraceError(
             f"the {program.name} algorithm with {layers} layers, length {length} and {pairs} pairs "
-            "need too large a table: use shorter sequences or fewer pairs"
+            "needs too large a table; use shorter sequences or fewer pairs"
         )
     clean, corrupted = corrupted_pairs(states, length, pairs, seed)
     grids, restored, differ = _patch(program, clean, corrupted, layers)

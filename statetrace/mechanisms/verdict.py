@@ -8,7 +8,7 @@ and dynamics measure how clearly parity is separate from the state, and penalise
 contradict. Scores are added and turned into probabilities; the weights are fitted on the
 calibration set and stored, with their meaning, in weights.json.
 
-docs/verdict.md says where each number comes from.
+docs/verdict.md explains where each number comes from.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def calibrated() -> tuple[LensWeights, dict[str, Any]]:
 class Verdict:
     """Attributes:
     mechanism: the name of an algorithm, "mixed" or "unlearned".
-    confidence: its probability; for "mixed" that of no algorithm being the one, for "unlearned" 1.
+    confidence: its probability; for "mixed" the probability that no algorithm fits, for "unlearned"
+        1.
     probabilities: of each algorithm that exists for the group.
     evidence: lens -> what it measured, how it scored each algorithm, and a sentence.
     says: the verdict in one sentence.
@@ -154,8 +155,8 @@ def verdict(results: Mapping[str, LensResult], group: Group) -> Verdict:
 
 
 def measure_distances(evidence: Evidence, group: Group) -> dict[str, Any]:
-    """What scores are computed from: lens -> distance by algorithm, or how clearly parity is
-    separate; the names of the algorithms; how registered ones treat parity."""
+    """The inputs of the scores: lens -> distance by algorithm, or how clearly parity is separate;
+    the names of the algorithms; how registered ones treat parity."""
     algorithms = [
         name
         for name in MECHANISMS
@@ -201,7 +202,7 @@ _PARITY = {
 
 
 def _against(lens: str, parity: str, apart: float) -> float:
-    """How strongly a lens contradicts an algorithm that treats parity so, 0 to 1."""
+    """How strongly a lens contradicts an algorithm with this treatment of parity, 0 to 1."""
     if lens == "dynamics":
         apart = min(apart / CLEAR_LEAD, 1.0)
     if parity == registered.FIRST:
@@ -240,7 +241,7 @@ def probable(scores: Mapping[str, Mapping[str, float]], lapse: float) -> dict[st
 
 
 def _unlearned(general: LensResult, group: Group) -> Verdict:
-    """With a sentence on what it has learned instead."""
+    """The verdict "unlearned", with a sentence on what the model has learned instead."""
     accuracy = general.summary["accuracy"]
     reach = general.summary["cutoff"]
     says = (

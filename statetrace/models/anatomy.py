@@ -183,14 +183,14 @@ class Anatomy:
         # sdpa would silently cut off keys, or let a single query attend to all of them.
         if mask is None and q.shape[-2] != k.shape[-2]:
             raise StatetraceError(
-                f"{q.shape[-2]} queries and {k.shape[-2]} keys are not at the same positions: "
-                "pass mask=causal_mask(query_positions, key_positions)."
+                f"{q.shape[-2]} queries and {k.shape[-2]} keys are not at the same positions; "
+                "pass mask=causal_mask(query_positions, key_positions)"
             )
 
     def _plain_road_only(self, name: str) -> NoReturn:
         raise StatetraceError(
-            f"{self.model.config.model_type!r} models have no {name}() (fast = False): "
-            "use hooks on their modules, or write a family file in statetrace/models/families."
+            f"{self.model.config.model_type!r} models have no {name}() (fast = False); "
+            "use hooks on their modules, or write a family file in statetrace/models/families"
         )
 
 

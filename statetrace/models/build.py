@@ -99,7 +99,7 @@ def check_label(spec: ModelSpec) -> None:
     if family is not None and family != named[0]:
         raise StatetraceError(
             f"model {spec.name!r} contradicts pretrained {spec.pretrained!r}, which is of the "
-            f"family {family.name}; leave model out."
+            f"family {family.name}; leave model out"
         )
 
 
@@ -136,5 +136,5 @@ def _from_config(config: Any) -> Any:
 
 def _whole(name: str, value: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise StatetraceError(f"{name} = {value!r} is not a whole number, 1 or more.")
+        raise StatetraceError(f"{name} = {value!r} must be a whole number, 1 or more")
     return int(value)  # a numpy integer could not be written to config.json

@@ -33,7 +33,7 @@ def load_checkpoint(folder: str | Path) -> Any:
     else becomes float32."""
     path = Path(folder).expanduser()
     if not path.is_dir():
-        raise StatetraceError(f"there is no folder {str(folder)!r}: give {GOOD_FOLDER}.")
+        raise StatetraceError(f"there is no folder {str(folder)!r}; give {GOOD_FOLDER}")
     _check_folder(path, weights=True)
     return load(path, load_config(path))
 
@@ -51,8 +51,8 @@ def locate_tokenizer(source: str) -> Path:
     file = _folder(source, [TOKENIZER], TOKENIZER) / TOKENIZER
     if not file.is_file():
         raise StatetraceError(
-            f"{source!r} has no tokenizer.json: add that of its model, or set tokenizer to another "
-            "folder or hub id."
+            f"{source!r} has no tokenizer.json; add that of its model, or set tokenizer to another "
+            "folder or hub id"
         )
     return file
 
@@ -65,8 +65,8 @@ def _folder(source: str, patterns: list[str], needed: str) -> Path:
         return folder
     if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1:
         raise StatetraceError(
-            f"there is no folder {source!r}: give one with {needed}, or a hub id such as "
-            "'EleutherAI/pythia-160m'."
+            f"there is no folder {source!r}; give one with {needed}, or a hub id such as "
+            "'EleutherAI/pythia-160m'"
         )
     return _fetch(source, patterns, needed)
 
@@ -75,7 +75,7 @@ def load_config(folder: Path) -> Any:
     """The configuration in a checked folder."""
     kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
     if kind not in transformers.CONFIG_MAPPING:
-        plugins.loaded("family")  # one of them may tell transformers about the model type
+        plugins.loaded("family")  # a plug-in may register the model type with transformers
     try:
         with quiet():
             config = transformers.AutoConfig.from_pretrained(
@@ -113,11 +113,11 @@ def load(folder: Path, config: Any) -> Any:
     if bad:
         raise StatetraceError(
             f"the weights in {str(folder)!r} do not match its config.json: {len(bad)} tensors are "
-            f"missing or have another shape, such as {bad[0]!r}."
+            f"missing or have a different shape, such as {bad[0]!r}"
         )
     for tensor in (*model.parameters(), *model.buffers()):
-        # The file is mapped into memory at whatever offset its header left, and matrix products
-        # round differently on such addresses: the same weights would give other bits.
+        # The file is mapped into memory at an offset that depends on its header, and matrix
+        # products round differently at other alignments: equal weights could give different bits.
         tensor.data = tensor.data.clone()
     return model.eval()
 
@@ -130,14 +130,14 @@ def _fetch(source: str, patterns: list[str], needed: str) -> Path:
         folder = snapshot_download(source, allow_patterns=patterns, ignore_patterns=["*/*"])
     except HFValidationError as error:
         raise StatetraceError(
-            f"{source!r} is neither a folder nor a hub id: give a folder with {needed}, or a hub "
-            "id such as 'EleutherAI/pythia-160m'."
+            f"{source!r} is neither a folder nor a hub id; give a folder with {needed}, or a hub "
+            "id such as 'EleutherAI/pythia-160m'"
         ) from error
     except Exception as error:
         raise StatetraceError(
             f"{source!r} is not a local folder, and could not be fetched from the Hugging Face hub "
-            f"({_first_line(error)}): without a network, put {needed} of that model into a folder "
-            f"and give that folder instead of {source!r}."
+            f"({_first_line(error)}); without a network, put {needed} of that model into a folder "
+            f"and give that folder instead of {source!r}"
         ) from error
     return Path(folder)
 
@@ -146,7 +146,7 @@ def _check_folder(folder: Path, weights: bool) -> None:
     """Refuse what cannot be loaded safely, before any library reads it."""
     name = str(folder)
     if not (folder / "config.json").is_file():
-        raise StatetraceError(f"{name!r} has no config.json: give {GOOD_FOLDER}.")
+        raise StatetraceError(f"{name!r} has no config.json; give {GOOD_FOLDER}")
     try:
         raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         remote = [kind for kind in raw.get("auto_map") or () if kind != "AutoTokenizer"]
@@ -155,26 +155,26 @@ def _check_folder(folder: Path, weights: bool) -> None:
     if remote:
         raise StatetraceError(
             f"{name!r} requires its own code (auto_map in its config.json names {remote[0]}), "
-            "which is never run: give a checkpoint of an architecture that transformers includes, "
-            "without auto_map."
+            "which is never run; give a checkpoint of an architecture that transformers includes, "
+            "without auto_map"
         )
     if raw.get("quantization_config"):
-        raise StatetraceError(f"{name!r} is quantized: give {GOOD_FOLDER} in full precision.")
+        raise StatetraceError(f"{name!r} is quantized; give {GOOD_FOLDER} in full precision")
     if (folder / "adapter_config.json").is_file():
-        raise StatetraceError(f"{name!r} holds an adapter: merge it into its model first.")
+        raise StatetraceError(f"{name!r} holds an adapter; merge it into its model first")
     if weights and not any((folder / file).is_file() for file in WEIGHTS):
         pickles = sorted(file.name for file in folder.iterdir() if file.suffix in PICKLES)
         others = f"only {pickles[0]}, a pickle" if pickles else "none at all"
         raise StatetraceError(
             f"{name!r} has no weights in safetensors ({others}), and pickles, which can run code, "
-            f"are never loaded: give {GOOD_FOLDER}."
+            f"are never loaded; give {GOOD_FOLDER}"
         )
 
 
 def _unreadable(folder: Path, error: Exception) -> StatetraceError:
     return StatetraceError(
-        f"the checkpoint in {str(folder)!r} cannot be read ({_first_line(error)}): "
-        f"give {GOOD_FOLDER}."
+        f"the checkpoint in {str(folder)!r} cannot be read ({_first_line(error)}); "
+        f"give {GOOD_FOLDER}"
     )
 
 

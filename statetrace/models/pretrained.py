@@ -69,14 +69,14 @@ def adapt_config(
     if max_length is not None and limit is not None and max_length > limit:
         raise StatetraceError(
             f"a sequence of {max_length} tokens does not fit into {source!r}, which has {limit} "
-            "positions: use shorter sequences or a model with more positions."
+            "positions; use shorter sequences or a model with more positions"
         )
     if dropout is not None:
         family = family_of(config)
         if family is None or (dropout and not family.dropout_fields):
             raise StatetraceError(
-                f"dropout = {dropout} cannot be set for a {config.model_type!r} model: leave it "
-                "out to keep the checkpoint's own."
+                f"dropout = {dropout} cannot be set for a {config.model_type!r} model; leave it "
+                "out to keep the checkpoint's own"
             )
         for field in family.dropout_fields:
             setattr(config, field, dropout)
@@ -95,7 +95,7 @@ def _replace_vocabulary(
     if not isinstance(old_in, nn.Embedding) or not isinstance(old_out, nn.Linear):
         raise StatetraceError(
             f"the vocabulary of a {model.config.model_type!r} model cannot be replaced (it needs "
-            "an embedding and a linear unembedding): use another pretrained model."
+            "an embedding and a linear unembedding); use another pretrained model"
         )
     tied = old_out.weight is old_in.weight
 

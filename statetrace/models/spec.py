@@ -40,28 +40,28 @@ class ModelSpec:
         chosen: dict[str, float] = {k: value for k, value in sizes.items() if value is not None}
         for field, value in chosen.items():
             if type(value) is not int or value < 1:
-                raise StatetraceError(f"{field} = {value!r} is not a whole number, 1 or more.")
+                raise StatetraceError(f"{field} = {value!r} must be a whole number, 1 or more")
         self._check_dropout()
         if self.init_std is not None:
             if not 0 < self.init_std < 10:
-                raise StatetraceError(f"init_std = {self.init_std!r} is not between 0 and 10.")
+                raise StatetraceError(f"init_std = {self.init_std!r} must be between 0 and 10")
             chosen["init_std"] = self.init_std
         if self.pretrained is not None:
             if not isinstance(self.pretrained, str) or not self.pretrained.strip():
                 raise StatetraceError(
                     f"pretrained = {self.pretrained!r} is neither a folder nor a hub id such as "
-                    "'EleutherAI/pythia-160m'."
+                    "'EleutherAI/pythia-160m'"
                 )
             if chosen:
                 settings = ", ".join(f"{field} = {value}" for field, value in chosen.items())
                 raise StatetraceError(
                     f"{settings} cannot be chosen with pretrained = {self.pretrained!r}: the "
-                    "checkpoint has its own size; leave out one or the other."
+                    "checkpoint has its own size; leave out one or the other"
                 )
             if self.name != self.pretrained and size_named(self.name) is None:
                 raise StatetraceError(
-                    f"unknown model {self.name!r}: leave it out, since pretrained = "
-                    f"{self.pretrained!r} determines the model."
+                    f"unknown model {self.name!r}; leave it out, since pretrained = "
+                    f"{self.pretrained!r} determines the model"
                 )
             return
         family, size = self._published()  # refuses an unknown name
@@ -70,14 +70,14 @@ class ModelSpec:
         if size.width % size.heads:
             fits = [n for n in range(1, 65) if size.width % n == 0]
             raise StatetraceError(
-                f"width {size.width} cannot be split among {size.heads} heads: use a multiple of "
-                f"{size.heads} as width, or {_or(fits)} heads."
+                f"width {size.width} cannot be split among {size.heads} heads; use a multiple of "
+                f"{size.heads} as width, or {_or(fits)} heads"
             )
         if size.width // size.heads % family.head_width_multiple:
             raise StatetraceError(
                 f"width {size.width} with {size.heads} heads gives heads of width "
-                f"{size.width // size.heads}: {family.name} rotates them and needs a multiple of "
-                f"{family.head_width_multiple}."
+                f"{size.width // size.heads}; {family.name} needs a multiple of "
+                f"{family.head_width_multiple}"
             )
 
     @property
@@ -96,8 +96,8 @@ class ModelSpec:
         published = size_named(self.name) if isinstance(self.name, str) else None
         if published is None:
             raise StatetraceError(
-                f"unknown model {self.name!r}: use one of {', '.join(model_names())}, or "
-                "pretrained with a folder or hub id for any other Hugging Face causal LM."
+                f"unknown model {self.name!r}; use one of {', '.join(model_names())}, or "
+                "pretrained with a folder or hub id for any other causal language model"
             )
         return published
 
@@ -106,24 +106,24 @@ class ModelSpec:
             return
         number = isinstance(self.dropout, int | float) and not isinstance(self.dropout, bool)
         if not number or not 0 <= self.dropout < 1:
-            raise StatetraceError(f"dropout = {self.dropout!r} is not at least 0 and below 1.")
+            raise StatetraceError(f"dropout = {self.dropout!r} must be at least 0 and below 1")
 
     def _check_family(self, family: Family) -> None:
         """Refuse settings that a family does not have."""
         if self.heads is not None and not family.attends:
             raise StatetraceError(
                 f"heads = {self.heads} cannot be chosen: {family.name} is recurrent and has none; "
-                "leave it out."
+                "leave it out"
             )
         if self.dropout and not family.dropout_fields:
             raise StatetraceError(
-                f"dropout = {self.dropout} cannot be chosen: {family.name} has none; leave it out."
+                f"dropout = {self.dropout} cannot be chosen: {family.name} has none; leave it out"
             )
 
     def _check_from_scratch(self) -> None:
         if self.pretrained is not None:
             raise StatetraceError(
-                f"the size of {self.pretrained!r} is in its checkpoint: build the model first."
+                f"the size of {self.pretrained!r} is in its checkpoint; build the model first"
             )
 
 

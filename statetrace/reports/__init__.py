@@ -1,1 +1,1 @@
-"""Tables and pictures made from run folders, and from nothing else."""
+"""Figures, tables and the HTML report, from saved results."""

@@ -114,7 +114,7 @@ class AccuracyTable:
 
 
 def _beyond(run: Run, length: int, step: int) -> dict[str, list[float]]:
-    """The accuracy that the generalization lens measured beyond `length`, if it analysed that
+    """The accuracy that the generalization lens measured beyond `length`, if it analyzed that
     step."""
     folder = run.path / "lenses"
     if not (folder / "generalization.json").is_file():

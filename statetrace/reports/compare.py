@@ -1,7 +1,6 @@
-"""The models beside the prediction of each algorithm: the paper's Figure 1 with the measurement in
-front.
+"""Measurements beside the predictions of each algorithm, as in the paper's Figure 1.
 
-Cost: some tenths of a second per group and length. Caveat: depths differ, so compare shapes and not
+Cost: a few tenths of a second per group and length. Caveat: depths differ, so compare shapes, not
 layer numbers. The distances of the verdict correct for depth; a figure cannot.
 """
 

@@ -35,7 +35,7 @@ MOST_RUNS = 8
 """More columns cannot be compared by eye."""
 
 Checkpoints: TypeAlias = Sequence[RunResults]
-"""One run at its analysed checkpoints, the newest last."""
+"""One run at its analyzed checkpoints, the newest last."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ def report(sources: Sequence[Path | RunResults]) -> str:
         if len(text.encode()) <= LIMIT:
             return text
     raise StatetraceError(
-        f"the page for {len(runs)} runs would have {len(text) / 1e6:.1f} MB and may have "
-        f"{LIMIT / 1e6:.0f}; use fewer runs"
+        f"the page for {len(runs)} runs would take {len(text) / 1e6:.1f} MB, more than the limit "
+        f"of {LIMIT / 1e6:.0f} MB; use fewer runs"
     )
 
 

@@ -8,7 +8,7 @@
                             used where a lens has no result at full length
 
 Cost: each file is read once, when needed. Caveat: a result that cannot be read counts as missing,
-and `trouble` says why, so that one damaged file does not keep the rest from being drawn.
+and `trouble` records why, so that one damaged file does not keep the rest from being drawn.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RunResults:
         return "model.verdict()"
 
     def length_of(self, name: str) -> int:
-        """The length at which a lens analysed the model."""
+        """The length at which a lens analyzed the model."""
         result = self.lens(name)
         return self.length if result is None else int(result.summary.get("length", self.length))
 
@@ -212,7 +212,7 @@ class FolderResults(RunResults):
         info = self.run.info
         task = f"{self.group.name}, length {self.length}"
         if self.shorter_length is not None:
-            task += f" (analysed up to length {self.shorter_length})"
+            task += f" (analyzed up to length {self.shorter_length})"
         if "compiled" in info:
             return f"compiled model: {info['compiled'].get('algorithm', 'a program')} on {task}"
         if "zoo" in info:
@@ -232,7 +232,7 @@ class FolderResults(RunResults):
 
 
 def all_results(run: Run) -> list[FolderResults]:
-    """Every analysed checkpoint of a run by step; the newest comes last and is included even if
+    """Every analyzed checkpoint of a run by step; the newest comes last and is included even if
     nothing has been measured yet."""
     folder = run.path / "lenses"
     earlier = []

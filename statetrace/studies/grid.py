@@ -78,8 +78,8 @@ class StudySettings:
         for name, least in (("early", 1), ("together", 1), ("retries", 0)):
             value = getattr(self, name)
             whole = type(value) is int and value >= least
-            need(whole, f"{name} {value!r} must be a whole number from {least} up")
-        need(type(self.train_on) is bool, f"train_on {self.train_on!r} is neither true nor false")
+            need(whole, f"{name} {value!r} must be a whole number, {least} or more")
+        need(type(self.train_on) is bool, f"train_on {self.train_on!r} must be true or false")
         need(
             self.verdict in VERDICTS,
             f"verdict {self.verdict!r} is unknown; use one of {', '.join(VERDICTS)}",

@@ -16,7 +16,7 @@ OnMessage = Callable[[str], None]
 
 
 def no_message(message: str) -> None:
-    """For callers who do not read messages."""
+    """Ignore messages."""
 
 
 def prepare_study(
@@ -47,7 +47,7 @@ def run_study(
         jobs: runs at once; by default as many as cores or GPUs allow.
         gpus_per_run: share of a GPU per run.
         address: of an existing Ray cluster.
-        watch: is called with the states of all cells, again and again.
+        watch: called repeatedly with the states of all cells.
     """
     pool = make_pool(engine, study, jobs, gpus_per_run, address)
     return supervise(study, pool, watch, on_message)

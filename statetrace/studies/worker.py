@@ -48,7 +48,7 @@ def work(
 
     Args:
         only: names of the cells to process; all by default.
-        on_message: is called when a cell begins and ends.
+        on_message: called when a cell begins and ends.
     """
     cells = study.plan.cells if only is None else tuple(study.cell(name) for name in only)
     ended = 0

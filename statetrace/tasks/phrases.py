@@ -61,7 +61,7 @@ def movement(label: str, notation: str) -> Movement:
 
 
 def sentence(label: str, notation: str, wording: int = 0) -> str:
-    """The movement that a label stands for, in one of `WORDINGS` wordings."""
+    """The movement that a label denotes, in one of `WORDINGS` wordings."""
     text = _describe(movement(label, notation), wording)
     return f"{text[0].upper()}{text[1:]}."
 

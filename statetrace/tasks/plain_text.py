@@ -1,6 +1,6 @@
 """Sentences as plain text, for a model with its own tokenizer, sentences and answer tokens.
 
-Purpose: to analyse a checkpoint that someone else trained on the task as text. In a batch,
+Purpose: to analyze a checkpoint that someone else trained on the task as text. In a batch,
 sentences are still padded to one length, so that lenses find action t where they expect it; the
 padding is hidden from the model, which then reads plain text (lenses/parts/hidden_padding.py). The
 first sentence of a text may have other tokens than the same sentence later, because no space

@@ -51,7 +51,7 @@ class Sequences:
         """The first `length` actions of each, without rows that become equal to an earlier one."""
         if length > self.length:
             raise StatetraceError(
-                f"length {length} is too long: these sequences have {self.length} actions"
+                f"length {length} is too long; these sequences have {self.length} actions"
             )
         if length == self.length:
             return self
@@ -157,7 +157,7 @@ def unique_actions(
 ) -> np.ndarray:
     """The actions of `unique_sequences`, [n, length]."""
     if length < 1:
-        raise StatetraceError(f"length {length} is too short: a sequence has at least one action")
+        raise StatetraceError(f"length {length} is too short; use 1 or more")
     if n < 1:
         raise StatetraceError(f"{n} sequences are too few; use at least 1")
     alphabet = np.asarray(range(group.order) if actions is None else actions)

@@ -1,4 +1,4 @@
-"""Which token stands for which group element, and for the start of a sequence."""
+"""The tokens of group elements and of the start of a sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run needs before its first step: data, objectives, model, precision, determinism."""
+"""Preparation of a run: data, objectives, model, precision, determinism."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:
 
 
 def precision(recipe: Recipe, device: torch.device) -> torch.dtype:
-    """The type that matrix products are computed in."""
+    """The dtype of matrix products."""
     name = recipe.training.precision
     if name == "auto":
         name = "bfloat16" if device.type == "cuda" else "float32"
@@ -151,8 +151,8 @@ def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any
         return nullcontext()
     if device.type == "cpu":
         raise StatetraceError(
-            "precision 'bfloat16' can end the process with an illegal instruction on a CPU; "
-            "use float32 there"
+            "precision 'bfloat16' is not supported on a CPU, where it may crash with an illegal "
+            "instruction; use float32"
         )
     return torch.autocast(device.type, dtype=torch.bfloat16)
 

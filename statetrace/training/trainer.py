@@ -167,8 +167,8 @@ class Trainer:
         self._unread.append((index + 1, value))
 
     def read_losses(self) -> float:
-        """The latest training loss. Reading waits for the GPU, so it is done only now and then; all
-        losses since the last call are checked, and a non-finite one ends the run."""
+        """The latest training loss. Reading waits for the GPU, so it is done only occasionally;
+        all losses since the last call are checked, and a non-finite one ends the run."""
         losses = torch.stack([value for _, value in self._unread])
         if self.plan.world.size > 1:
             torch.distributed.all_reduce(losses)

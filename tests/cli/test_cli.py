@@ -161,7 +161,7 @@ def test_an_empty_out_is_not_the_current_directory(run, tmp_path, monkeypatch, w
 
 def test_help_loses_no_word():
     shown = CliRunner().invoke(app, ["analyze", "--help"], env={"COLUMNS": "200"})
-    assert "for text <start>, if there is one" in " ".join(shown.output.replace("│", " ").split())
+    assert "for text, <start>, if there is one" in " ".join(shown.output.replace("│", " ").split())
 
 
 def test_an_error_is_printed_without_a_traceback(tmp_path):

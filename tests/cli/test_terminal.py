@@ -48,7 +48,7 @@ def test_a_long_sentence_is_broken_between_words(tmp_path):
     said = [line for line in lines(shown) if "━" not in line]  # what is drawn while it waits
     assert max(map(len, said)) <= COLUMNS
     sentence = " ".join(" ".join(said).split())
-    assert "error: unknown model 'bert': use one of distilgpt2, gpt2, gpt2-medium," in sentence
+    assert "error: unknown model 'bert'; use one of distilgpt2, gpt2, gpt2-medium," in sentence
     assert len([line for line in said if line]) > 3
 
 

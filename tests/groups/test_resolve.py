@@ -58,7 +58,7 @@ def test_stored_groups(q8: Group, tmp_path: Path) -> None:
     store_group(tmp_path, q8)
     assert stored_group(tmp_path, "gone.json") == q8
     assert stored_group(tmp_path, "S3") == group("S3")
-    with pytest.raises(StatetraceError, match="another group"):
+    with pytest.raises(StatetraceError, match="a different group"):
         store_group(tmp_path, Group.from_permutations(["213"], "other"))
     assert group_name(q8) == "Q8"
     with pytest.raises(StatetraceError, match="another name"):

@@ -148,8 +148,8 @@ def test_the_table_is_tidy():
 REFUSED = {
     "label": (("213,999", "213,132"), "'999'"),
     "index": ((np.array([[0, 6]]), "213,132"), "number 6"),
-    "lengths": (("213,132", "213"), "1 sequences of 2 actions and corrupted 1 of 1"),
-    "pairs": ((["213,132", "132,213"], "213,132"), "2 sequences of 2 .* 1 of 2"),
+    "lengths": (("213,132", "213"), "1 x 2 actions and corrupted 1 x 1"),
+    "pairs": ((["213,132", "132,213"], "213,132"), "2 x 2 .* 1 x 2"),
     "ragged": ((["213,132", "132,213,213"], "213,132"), "sequences of 2 and 3 actions"),
     "none": (([], []), "clean has sequences of no actions"),
     "empty": (("", ""), "0 actions"),

@@ -178,7 +178,7 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, words, about):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--paraphrases", 2], "paraphrases 2 is for form 'text'"),
+        (["--paraphrases", 2], "paraphrases 2 has no effect with form 'tokens'"),
         (["--form", "speech"], "form 'speech' is unknown; use one of tokens, text"),
         (["--form", "text", "--phrases", "gone.json"], "phrases 'gone.json' cannot be read"),
         (

@@ -201,7 +201,7 @@ def test_the_tidy_table_has_every_number_once(paper):
     ("words", "complaint"),
     [
         ({"length": 1}, "length 1"),
-        ({"pairs": 0}, "0 pairs"),
+        ({"pairs": 0}, "pairs 0"),
         ({"layers": -2}, "-2 layers"),
         ({"algorithm": "sequential", "length": 700}, "699 layers"),
         ({"group": "S1"}, "S1"),

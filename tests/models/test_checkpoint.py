@@ -146,7 +146,7 @@ def test_spoiled_folders_are_refused(folder, load):
         ({"model_type": "no-such-model"}, "no-such-model"),
         ({"model_type": "t5"}, "cannot be read"),
         ({"n_layer": 5}, r"24 tensors are missing.*transformer\.h\.3"),
-        ({"n_embd": 96}, r"\d+ tensors are missing or have another shape, such as 'transformer"),
+        ({"n_embd": 96}, r"\d+ tensors are missing or have .* shape, such as 'transformer"),
         ({"n_layer": "many"}, "cannot be read"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "quantized"),
     ],
@@ -180,7 +180,7 @@ def test_a_hub_that_fails_says_how(monkeypatch):
     refuse(
         lambda source: load_pretrained(source, 7, seed=0),
         "someone/model",
-        r"'someone/model' is not a local folder.*\(name or service not known\): without a network",
+        r"'someone/model' is not a local folder.*\(name or service not known\); without a network",
     )
 
 

@@ -25,7 +25,7 @@ REFUSED = [
     ({"name": "gpt2", "dropout": float("nan")}, "dropout = nan"),
     ({"name": "gpt2", "dropout": "0.1"}, r"dropout = '0\.1'"),
     ({"name": "gpt2", "pretrained": ""}, "pretrained = ''"),
-    ({"name": "gpt3", "pretrained": "a/b"}, "unknown model 'gpt3': leave it out.*'a/b'"),
+    ({"name": "gpt3", "pretrained": "a/b"}, "unknown model 'gpt3'; leave it out.*'a/b'"),
     ({"name": "gpt2", "pretrained": "a/b", "width": 64}, "width = 64.*pretrained = 'a/b'"),
     ({"name": "gpt2", "pretrained": "a/b", "layers": 2, "heads": 2}, "layers = 2, heads = 2"),
 ]

@@ -53,7 +53,7 @@ def test_a_run_on_a_group_of_your_own_can_be_moved(tmp_path):
     assert st.load(file.run.path).group == q8
     st.train(out=tmp_path / "from file", resume=True)  # the run has the table
     st.Group.from_permutations(["213"], "two").save(tmp_path / "q8.json")
-    with pytest.raises(StatetraceError, match="another group"):
+    with pytest.raises(StatetraceError, match="a different group"):
         st.train(out=tmp_path / "from file", resume=True)
 
 

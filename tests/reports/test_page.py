@@ -105,7 +105,7 @@ def test_results_at_shorter_lengths_are_shown(run, tmp_path):
         file.unlink()
     results = newest(tmp_path / "run")
     assert (results.shorter_length, results.step) == (4, 900)  # not that of an older checkpoint
-    assert results.about.endswith("on S3, length 6 (analysed up to length 4)")
+    assert results.about.endswith("on S3, length 6 (analyzed up to length 4)")
     assert results.need("patching").lens == "patching"
     assert Predicted.of(results).length == results.length_of("patching") == 4
     assert Predicted.of(results, "probing").length == 6

@@ -42,7 +42,7 @@ def numbers(answers, claim, label, small=False):
 
 
 def values(answers, claim, label, small=False):
-    """Of models analysed one by one; those of studies come after them."""
+    """Of models analyzed one by one; those of studies come after them."""
     outcome = numbers(answers, claim, label, small)
     return [round(number.value, 4) for number in outcome][: ONE_BY_ONE.get(label[:2], 3)]
 

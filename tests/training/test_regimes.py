@@ -186,7 +186,7 @@ def test_a_run_with_an_auxiliary_loss_resumes_exactly(tmp_path):
     ("stage", "complaint"),
     [
         ({"auxiliary": "parity", "auxiliary_layer": 3}, "auxiliary_layer 3 .* 2 layers"),
-        ({"auxiliary": "parity,mood"}, "auxiliary 'parity,mood' cannot be read"),
+        ({"auxiliary": "parity,mood"}, "auxiliary 'parity,mood' is not valid"),
         ({"auxiliary": "Z3"}, "no quotient 'Z3'"),
         ({"auxiliary_layer": 1}, "auxiliary_layer 1 has no effect"),
         ({"objective": "control", "auxiliary": "parity"}, "auxiliary has no effect .* 'control'"),

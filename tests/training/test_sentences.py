@@ -175,7 +175,7 @@ def test_earlier_stages_are_written_as_text_too(first, tmp_path):
         ({"form": "text", "group": "Z6"}, "Z6 cannot be written as text"),
         (
             {"form": "text", "tokenizer": "/nowhere"},
-            r"there is no folder '/nowhere': give one with tokenizer\.json, or",
+            r"there is no folder '/nowhere'; give one with tokenizer\.json, or",
         ),
         (
             {"form": "text", "tokenizer": "nowhere"},

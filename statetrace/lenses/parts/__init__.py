@@ -1,1 +1,1 @@
-"""What the lenses are made of: probes, trees, prisms, pairs, intervals."""
+"""Building blocks of the lenses: probes, trees, prisms, pairs, intervals."""

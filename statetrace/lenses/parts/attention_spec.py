@@ -16,17 +16,17 @@ class AttentionSpec:
     first: int = setting(5, "Shortest prefix that counts in the score of a head.")
     last: int | None = setting(
         None,
-        "Length of the sequences (default the task's length; the paper: 80 for S3, 50 for S5).",
+        "Length of the sequences (default: the task's length; the paper: 80 for S3, 50 for S5).",
     )
     quotient: str = setting(
-        "parity", "Heads are scored by their attention to actions outside its kernel (parity: odd)."
+        "parity", "Quotient; a head's score is its attention to actions outside the kernel (odd)."
     )
     confidence: float = setting(0.95, "Level of the confidence interval in the score.")
     margin: float = setting(
-        0.95, "Factor of the half-width of the interval, as in the paper; 1 for the plain interval."
+        0.95, "Factor on the half-width of the interval, as in the paper; 1 for the full interval."
     )
     relabelings: int = setting(
-        5, "Random choices of other actions as the odd ones, for the score by chance."
+        5, "Random sets of actions labelled as odd, for the score by chance."
     )
     top: int = setting(3, "Heads in the summary, with their attention maps on one example.")
     ablation_sizes: tuple[int, ...] = setting(
@@ -35,10 +35,10 @@ class AttentionSpec:
     ablation_examples: int = setting(256, "Sequences for the ablations.")
     controls: int = setting(3, "Random sets of other heads to compare each ablation with.")
     weight: float = setting(0.95, "Attention tree: smallest weight of an edge.")
-    top_target: int = setting(3, "Attention tree: edges are among this many strongest per query.")
-    top_source: int = setting(10, "Attention tree: edges are among this many strongest per key.")
+    top_target: int = setting(3, "Attention tree: lowest rank of an edge among those of its query.")
+    top_source: int = setting(10, "Attention tree: lowest rank of an edge among those of its key.")
     tree_examples: int | None = setting(
-        None, "Sequences whose trees are measured (default all examples)."
+        None, "Sequences whose trees are measured (default: all examples)."
     )
     tree_saved: int = setting(3, "Trees saved for figures.")
     seed: int = setting(0, "Random seed of sequences, relabelings and controls.")

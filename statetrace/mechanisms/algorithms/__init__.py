@@ -51,12 +51,12 @@ def algorithm(name: str, group: Group, quotient: Quotient | str | None = None) -
     program = _PROGRAMS[name] if name in _PROGRAMS else plugins.find("algorithm", name)
     if program is None:
         raise StatetraceError(
-            f"there is no algorithm {name!r}: use one of {', '.join(algorithm_names())}"
+            f"there is no algorithm {name!r}; use one of {', '.join(algorithm_names())}"
         )
     if quotient is not None:
         called = quotient if isinstance(quotient, str) else quotient.name
         raise StatetraceError(
-            f"the {name} algorithm takes no quotient, but {called!r} was given: "
+            f"the {name} algorithm takes no quotient, but {called!r} was given; "
             "leave it out, or use parity-associative"
         )
     build: Callable[[Group], Program] = plugins.guarded("algorithm", name, program.of)

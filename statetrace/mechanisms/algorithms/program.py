@@ -88,7 +88,7 @@ class Program(ABC):
         actions = np.asarray(actions)
         if actions.ndim != 2 or actions.shape[1] < 1:
             raise StatetraceError(
-                f"actions of shape {actions.shape} are not sequences: use [sequences, length], "
+                f"actions of shape {actions.shape} are not sequences; use [sequences, length], "
                 "with at least one action each"
             )
         if actions.size and not 0 <= actions.min() <= actions.max() < self.group.order:
@@ -143,5 +143,5 @@ class Table:
 
 def check_layers(layers: int) -> int:
     if layers < 0:
-        raise StatetraceError(f"{layers} layers are too few: use 0 (the embedding alone) or more")
+        raise StatetraceError(f"{layers} layers are too few; use 0 (the embedding alone) or more")
     return layers

@@ -81,4 +81,4 @@ def _parity(group: Group) -> Quotient:
         if names
         else "it has no quotient to count instead, so use associative"
     )
-    raise StatetraceError(f"{group.name} has no parity for parity-associative: {instead}")
+    raise StatetraceError(f"{group.name} has no parity for parity-associative; {instead}")

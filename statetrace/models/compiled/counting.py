@@ -35,7 +35,7 @@ def count_block(
         return _average(draft, name, values, modulus)
     if not draft.offset:
         raise StatetraceError(
-            "counter 'selective' attends to the start marker, and there is none: use counter "
+            "counter 'selective' attends to the start marker, and there is none; use counter "
             "'average'"
         )
     kinds = sorted({value for _, value in values if value})

@@ -67,7 +67,7 @@ def _check_parity(spec: CompileSpec, group: Group) -> None:
         others = "sequential, parallel or" if group.is_solvable() else "sequential or"
         raise StatetraceError(
             f"{group.name} has no parity distinct from its state, so there is no "
-            f"{spec.algorithm} algorithm for it: use {others} associative"
+            f"{spec.algorithm} algorithm for it; use {others} associative"
         )
 
 

@@ -51,8 +51,8 @@ def check_plugin(name: str, thing: Any) -> Family:
         raise StatetraceError(f"it is {type(thing).__name__!r}, not a Family")
     if thing.name != name or name not in thing.sizes:
         raise StatetraceError(
-            f"its name is {thing.name!r} and its sizes are {', '.join(thing.sizes)}: the name "
-            f"should be {name!r}, and one of the sizes"
+            f"its name is {thing.name!r} and its sizes are {', '.join(thing.sizes)}; the name "
+            f"must be {name!r} and must be one of the sizes"
         )
     for family in FAMILIES:
         shared = [size for size in thing.sizes if size in family.sizes]

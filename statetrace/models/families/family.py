@@ -84,5 +84,5 @@ class Family:
             bos_token_id=None,
             eos_token_id=None,
             pad_token_id=None,
-            use_cache=False,  # sequences are read whole; a cache would be a copy for nothing
+            use_cache=False,  # sequences are read whole, so a cache has no use
         )

@@ -58,8 +58,8 @@ class GenericAnatomy(Anatomy):
         weights = getattr(output, "attentions", None)
         if not weights or any(layer is None for layer in weights):
             raise StatetraceError(
-                f"{self.model.config.model_type!r} models do not show their attention weights: "
-                "use a model whose every block has softmax attention."
+                f"{self.model.config.model_type!r} models do not return their attention weights; "
+                "use a model whose every block has softmax attention"
             )
         return torch.stack(tuple(weights))
 
@@ -115,7 +115,7 @@ def _projection(attention: nn.Module) -> nn.Module | None:
 def _not_found(model: Any, what: str) -> StatetraceError:
     kind = model.config.model_type
     return StatetraceError(
-        f"the parts of a {kind!r} model cannot be found ({what}): register a family of your own "
+        f"the parts of a {kind!r} model cannot be found ({what}); register a family of your own "
         "with an Anatomy that names its blocks, embedding and unembedding "
-        "(docs/how-to/own-family.md)."
+        "(docs/how-to/own-family.md)"
     )

@@ -156,7 +156,7 @@ def attention_tree(results: RunResults, example: str | None = None) -> Chart:
 
 
 def tree_layers(result: LensResult) -> int:
-    """Layers whose attention was analysed."""
+    """Layers whose attention was analyzed."""
     return int(result.arrays["scores"].shape[0]) if "scores" in result.arrays else 0
 
 

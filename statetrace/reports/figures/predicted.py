@@ -1,6 +1,6 @@
 """The predictions of each algorithm at the group and length of a run, as charts.
 
-Cost: some tenths of a second per group and length, computed once. Caveat: predictions have as many
+Cost: a few tenths of a second per group and length, computed once. Caveat: predictions have as many
 layers as the algorithm needs, which is rarely the number of layers of the model.
 """
 
@@ -35,7 +35,7 @@ class Predicted:
 
     @staticmethod
     def of(results: RunResults, lens: str = "patching") -> Predicted:
-        """At the length at which a lens analysed the model."""
+        """At the length at which a lens analyzed the model."""
         return _predicted(results.group, results.length_of(lens))
 
     def names(self) -> list[str]:

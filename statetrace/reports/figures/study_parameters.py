@@ -18,7 +18,7 @@ TITLE = "Mechanism by model size"
 ABOUT = (
     "Share of runs that learned each mechanism against the number of parameters, with 95% "
     "intervals, for each family and regime. In the paper architecture and initialisation matter, "
-    "size hardly does."
+    "but size hardly does."
 )
 Row = dict[str, Any]
 

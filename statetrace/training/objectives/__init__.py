@@ -35,9 +35,9 @@ __all__ = [
 @dataclass(frozen=True)
 class ObjectiveKind:
     """Attributes:
-    build: makes the objective of a stage.
+    build: creates the objective of a stage.
     settings: the settings of a stage that belong to this objective.
-    vocabulary: what tokens stand for; successive stages with the same share embedding and head.
+    vocabulary: what the tokens mean; successive stages with the same one share embedding and head.
     """
 
     build: Callable[[TrainingPlan, Stage], Objective]

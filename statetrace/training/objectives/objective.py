@@ -1,4 +1,4 @@
-"""What one stage trains: where its batches come from, its loss, and how it is evaluated."""
+"""The objective of a stage: its batches, its loss, and its evaluation."""
 
 from __future__ import annotations
 

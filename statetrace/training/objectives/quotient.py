@@ -41,7 +41,7 @@ def quotient(plan: TrainingPlan, stage: Stage) -> Objective:
 
 
 class Cosets:
-    """Which tokens stand for states of the same coset.
+    """Which tokens represent states of the same coset.
 
     Attributes:
         same_coset: [order, vocab], True where a token stands for a state with the same image as

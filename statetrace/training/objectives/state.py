@@ -31,7 +31,7 @@ def _auxiliary(task: WordProblem, settings: StageSettings) -> AuxiliaryTask | No
     name, *rest = (part.strip() for part in settings.auxiliary.split(","))
     if rest not in ([], [ACTION]):
         raise StatetraceError(
-            f"auxiliary '{settings.auxiliary}' cannot be read; use the name of a quotient, such as "
+            f"auxiliary '{settings.auxiliary}' is not valid; use the name of a quotient, such as "
             f"parity, alone or with the action: 'parity,{ACTION}'"
         )
     (quotient,) = task.quotients((name,))

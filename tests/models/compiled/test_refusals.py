@@ -30,9 +30,9 @@ SPECS = [
 
 GROUPS = [
     ({"group": "A5", "algorithm": "parity-associative"},
-     "A5 has no parity distinct from its state.*: use sequential or associative"),
+     "A5 has no parity distinct from its state.*; use sequential or associative"),
     ({"group": "A4", "algorithm": "parity-associative"},
-     "A4 has no parity distinct.*: use sequential, parallel or associative"),
+     "A4 has no parity distinct.*; use sequential, parallel or associative"),
     ({"group": "S2", "algorithm": "parity-associative"}, "S2 has no parity distinct"),
     ({"group": "A5", "algorithm": "parity-only"}, "A5 has no parity.*no parity-only algorithm"),
     ({"group": "S5", "algorithm": "parallel"}, "S5 is not solvable.*perfect subgroup of 60"),

@@ -1,0 +1,47 @@
+"""`statetrace lenses`: the lenses and their settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from statetrace.cli.console import note, out
+
+
+def lenses(
+    name: Annotated[str | None, typer.Argument(help="A lens, to list its settings.")] = None,
+) -> None:
+    """List the lenses, or the settings of one.
+
+    A setting is given to `statetrace analyze` as --set LENS.SETTING=VALUE, and to model.analyze in
+    Python as a keyword.
+    """
+    from statetrace.config.checks import known
+    from statetrace.lenses.registry import LENSES
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    if name is None:
+        for lens in LENSES:
+            settings = ", ".join(field.name for field in dataclasses.fields(LENSES[lens].spec))
+            table.add_row(Text(lens, style="bold"), Text(settings))
+        out.print(table)
+        note("next: statetrace lenses NAME explains the settings of one lens")
+        return
+    known(name, LENSES, "lens")
+    for field in dataclasses.fields(LENSES[name].spec):
+        help_text = field.metadata.get("help", "")
+        table.add_row(Text(field.name, style="bold"), _shown(field.default), Text(help_text))
+    out.print(table)
+    note(f"next: statetrace analyze RUN --only {name} --set {name}.SETTING=VALUE")
+
+
+def _shown(default: Any) -> Text:
+    if isinstance(default, list | tuple):
+        return Text(", ".join(str(getattr(part, "name", part)) for part in default) or "none")
+    if default is dataclasses.MISSING:
+        return Text("required")
+    return Text("none" if default is None else str(default))
