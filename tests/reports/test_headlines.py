@@ -35,7 +35,7 @@ def patching(restored):
 
 def test_patching_reports_the_restoring_prefix_by_layer():
     sentence = headline(patching({"all": [1, 2, 4], "opposite parity": [1, 4, None]}))
-    assert sentence.endswith("all 1 2 4; opposite parity 1 4 -")
+    assert sentence.endswith("all pairs 1 2 4; opposite parity 1 4 -")
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,6 @@ def test_attention_reports_the_mean_ablation_and_the_highest_possible_score():
         for method, lost in drops.items()
     ]
     assert headline(LensResult("attention", {}, {"measure": []}, summary=summary)) == (
-        "best parity head (layer 2, head 1): score 97% of at most 200% (chance 42%); "
+        "best parity head (layer 2, head 1): score 0.97 (chance 0.42, at most 2.00); "
         "mean-ablating it costs 9 points of parity accuracy (a random head: 4)"
     )

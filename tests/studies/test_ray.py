@@ -73,7 +73,7 @@ def test_a_lost_node_and_a_shared_gpu(tmp_path, monkeypatch):
     ("about", "words"),
     [
         (("dask", None, None, None), "engine 'dask' is unknown; use one of local, ray"),
-        (("local", 0, None, None), "jobs 0 is too few"),
+        (("local", 0, None, None), "jobs 0 is too small"),
         (("local", None, 1.5, None), "gpus_per_run 1.5 is not a share"),
         (("local", None, None, "auto"), "address 'auto' is for --engine ray"),
     ],
