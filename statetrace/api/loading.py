@@ -108,6 +108,14 @@ def _external(
     from statetrace.lenses.loading import load_external
     from statetrace.models.checkpoint import locate
 
+    cells = sorted((Path(source) / "cells").glob("*"))
+    if (Path(source) / "study.json").is_file() and cells:
+        raise StatetraceError(f"'{source}' is a study; load one of its runs, such as '{cells[0]}'")
+    if not Path(source).exists() and not {"group", "length"} <= set(reading):
+        raise StatetraceError(
+            f"there is no folder '{source}'; for a model id of the Hugging Face hub also give group "
+            "and length"
+        )
     _need_task(source, reading)
     folder = locate(source)
     external = _described(reading, folder)

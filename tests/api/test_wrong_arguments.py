@@ -42,6 +42,15 @@ def test_load(settings: dict[str, Any], quoted: str) -> None:
         st.load(FOLDER, **({"group": "S3", "length": 14} | settings))
 
 
+def test_a_folder_that_is_missing_or_a_study(tmp_path: Path) -> None:
+    with pytest.raises(st.StatetraceError, match="there is no folder 'runs/none'"):
+        st.load("runs/none")
+    (tmp_path / "cells" / "gpt2_seed-0").mkdir(parents=True)
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(st.StatetraceError, match=r"is a study; .*gpt2_seed-0"):
+        st.load(tmp_path)
+
+
 def test_integers_of_numpy_are_accepted_and_saved(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"length": np.int64(8), "tokens": np.arange(6)}
     model = st.load(FOLDER, group="S3", start_marker=False, out=tmp_path / "run", **settings)
