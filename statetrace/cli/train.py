@@ -95,11 +95,9 @@ def _show_cost(recipe: Recipe) -> None:
     if cost.step_seconds is None:
         table.add_row("time", "not measured: the model is too large for this machine's memory")
     else:
-        total = cost.step_seconds * cost.steps
-        table.add_row(
-            "time",
-            f"{_duration(total)} on this machine, at {1000 * cost.step_seconds:.3g} ms a step",
-        )
+        total, step = cost.step_seconds * cost.steps, cost.step_seconds
+        each = f"{1000 * step:.3g} ms" if step < 1 else f"{step:.3g} s"
+        table.add_row("time", f"{_duration(total)} on this machine, at {each} a step")
     out.print(table)
 
 
@@ -126,7 +124,9 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     if seconds < 7200:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    if seconds < 72 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:,.0f} days"
 
 
 class TrainingProgress(Callback):

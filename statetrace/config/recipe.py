@@ -103,7 +103,7 @@ class Recipe:
         for head, values in tables:
             lines.append(head)
             for key, value in values.items():
-                lines.append(f"# {key}: open" if value is None else f"{key} = {_toml(value)}")
+                lines.append(f"# {key}: not set" if value is None else f"{key} = {_toml(value)}")
             lines.append("")
         return "\n".join(lines)
 
