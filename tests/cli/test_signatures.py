@@ -103,7 +103,7 @@ def test_another_quotient(here):
         (["--length", "1"], "length 1"),
         (["--length", "-3"], "length -3"),
         (["--length", "9999"], "length 9999"),
-        (["--pairs", "0"], "0 pairs"),
+        (["--pairs", "0"], "pairs 0"),
         (["--seed", "-1"], "-1"),
         (["--quotient", "colour"], "colour"),
         (["--out", "picture.bmp"], "picture.bmp"),

@@ -235,7 +235,7 @@ def test_a_model_without_attention_has_no_heads(recurrent_model):
     reader = anatomy(recurrent_model)
     assert len(reader.blocks) == 3
     assert reader.heads is reader.head_width is reader.attention is reader.max_length is None
-    with pytest.raises(StatetraceError, match="models do not show"):
+    with pytest.raises(StatetraceError, match="do not return their attention"):
         reader.attention_weights(tokens(1, 4))
 
 

@@ -71,7 +71,7 @@ def test_where_there_is_no_attention_it_is_said_in_a_sentence(trained):
     result = attention(subject.model, subject.task)
     assert bool(result.rows()) != recurrent
     if recurrent:
-        assert "'mamba' models have no attention" in result.notes[0]
+        assert "'mamba' models do not have attention" in result.notes[0]
         heads = PatchingSpec(grids=(GridSpec(rows="head"),), pairs=4)
         with pytest.raises(StatetraceError, match="no 'head' was found in this 'mamba' model"):
             patching(subject.model, subject.task, heads)
