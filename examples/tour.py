@@ -2,7 +2,7 @@
 # # From a group to a verdict
 #
 # A language model reads actions that rearrange a few objects and predicts their order after each
-# one. How does it do that? This tour examines a small trained model, in ten cells and about half a
+# one. How does it do that? This tour examines a small trained model, in ten cells and about a
 # minute on one core. It runs as a script (`python examples/tour.py`) and as a notebook
 # (`jupytext --to notebook examples/tour.py`), which displays the figures.
 

@@ -13,6 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from statetrace.cli import app
+from statetrace.cli.train import _duration
 from tests.studies.conftest import study_file
 from tests.training.conftest import TOY, flags
 
@@ -95,6 +96,13 @@ def test_dry_run_prints_recipe_and_cost_and_writes_nothing(tmp_path):
     assert "58,464 (25,408 in the blocks)" in done.stdout
     assert "ms a step" in done.stdout
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(90, "90 s"), (7200, "2.0 h"), (31_000_000, "359 days")]
+)
+def test_durations_have_a_fitting_unit(seconds, expected):
+    assert _duration(seconds) == expected
 
 
 def test_dry_run_of_a_model_larger_than_this_machine():
