@@ -102,7 +102,7 @@ def compile(  # the builtin is not used here
     if out is not None:
         folder = as_path("out", out)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise StatetraceError(f"'{out}' already exists; choose another --out")
+            raise StatetraceError(f"'{out}' already exists; choose another folder")
         return TrackedModel(save_compiled(model, spec, folder), name=str(out))
     return TrackedModel(LoadedModel(model, task_of(spec)), name=f"compiled {algorithm}")
 
