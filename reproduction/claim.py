@@ -52,7 +52,7 @@ REFUTING = 3
 
 @dataclass(frozen=True)
 class Check:
-    """One measurement behind a claim; see the module's example."""
+    """One measurement that supports a claim; see the module's example."""
 
     label: str
     measure: str

@@ -122,7 +122,7 @@ SHAPES = [  # heads, width, rotated, joint
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_attention(shape, length, share):
     if DEVICE == "cuda" and length > LONGEST_IN_FLOAT32:
-        pytest.skip("takes minutes to compile in float32, and the program does not ask for it")
+        pytest.skip("takes minutes to compile in float32, and the fused step does not use it")
     heads, width, rotated, joint = shape
     batch = 2 if length < 64 else 1
     layout = heads_of(batch, length, heads, width, rotated, joint, share)
