@@ -19,6 +19,7 @@ from reproduction.tables import Missing
 Array = np.ndarray
 HALF = 0.5
 PARITIES = ("same parity", "opposite parity")
+PREFIX = "prefix-substitution-resid"
 
 
 def grid(
@@ -195,3 +196,28 @@ def single_actions(model: LensModel, late: bool, column: str = "mean") -> Number
     layers = range(-(-3 * last // 4), last) if late else range(1)
     count = sum(int((np.abs(cells[layer, :-1]) >= HALF).sum()) for layer in layers)
     return share(count, len(layers) * (cells.shape[1] - 1), "cells")
+
+
+@each("patching")
+def patched_parity(model: LensModel, when: str) -> Number:
+    """The probability that the answer has the expected parity where a prefix is restored in pairs
+    of opposite parity: the clean one in layers `before` parity is settled, embedding aside, the
+    corrupted one in that layer and `after` it."""
+    opposite = grid(model, "prefix", "opposite parity")[0]
+    settled = fronts(opposite).index(opposite.shape[1])
+    layers = range(1, settled) if when == "before" else range(settled, len(opposite))
+    if not layers:
+        raise Missing(f"'{model.folder}' settles parity in layer {settled}")
+    arrays, parity = model.lens("patching").arrays, model.group.parity
+    if f"{PREFIX}.logits" not in arrays:
+        raise Missing(f"'{model.folder}' has no logits of patched answers")
+    clean, corrupted = (parity[arrays[f"{run}_state"]] for run in ("clean", "corrupted"))
+    pairs = np.flatnonzero(clean != corrupted)
+    logits = arrays[f"{PREFIX}.logits"][list(layers), :-1][:, :, pairs].astype(float)
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    odd = (weights * parity).sum(-1) / weights.sum(-1)  # [layers, positions, pairs]
+    expected = (clean if when == "before" else corrupted)[pairs]
+    by_pair = np.where(expected == 1, odd, 1 - odd).mean((0, 1))
+    value, off = float(by_pair.mean()), float(Z * by_pair.std(ddof=1) / len(pairs) ** 0.5)
+    detail = f"layers {layers[0]} to {layers[-1]}"
+    return Number(value, len(pairs), "pairs", value - off, min(1.0, value + off), detail=detail)
