@@ -54,7 +54,7 @@ def reach(model: LensModel) -> Number:
         (summary["cutoff"]["state"][key] or summary["longest"] + 1) / summary["training_length"]
         for key in ("first_below", "low", "high")
     )
-    return Number(at, model.about("generalization")["spec"]["sequences"], "sequences", low, high)
+    return Number(at, model.lens("generalization").spec["sequences"], "sequences", low, high)
 
 
 @each("generalization")
@@ -78,5 +78,5 @@ def cutoff_gap(model: LensModel) -> Number:
     )
     ends = [parity[0] - state[0], parity[1] - state[2], parity[2] - state[1]]
     value, low, high = (end / state[0] for end in ends)
-    return Number(value, model.about("generalization")["spec"]["sequences"], "sequences", low, high,
+    return Number(value, model.lens("generalization").spec["sequences"], "sequences", low, high,
                   "share", f"state {state[0]}, parity {parity[0]}")  # fmt: skip

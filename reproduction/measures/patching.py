@@ -29,19 +29,11 @@ def grid(
     if split == "balanced":
         (same, n), (opposite, m) = (grid(model, where, part, column) for part in PARITIES)
         return (same + opposite) / 2, n + m
-    rows = [
-        row
-        for row in model.table("patching")
-        if (row["where"], row["split"], row["metric"]) == (where, split, "nld")
-    ]
-    if not rows or not rows[0]["n"]:
+    chosen = {"where": where, "split": split, "metric": "nld"}
+    counts = model.lens("patching").grid("n", **chosen)
+    if not counts.size or not counts[0, 0]:
         raise Missing(f"'{model.folder}' has no {where} map of {split} pairs")
-    shape = (max(row["layer"] for row in rows) + 1, max(row["position"] for row in rows) + 1)
-    cells = np.full(shape, np.nan)
-    for row in rows:
-        value = row.get(column)
-        cells[row["layer"], row["position"]] = np.nan if value is None else value
-    return cells, int(rows[0]["n"])
+    return model.lens("patching").grid(column, **chosen), int(counts[0, 0])
 
 
 def errors(model: LensModel, where: str, split: str) -> Array:
@@ -167,9 +159,9 @@ def added_layers(model: LensModel, split: str) -> Number:
 
 
 @each("patching")
-def suffix_bend(model: LensModel, column: str = "mean") -> Number:
+def suffix_bend(model: LensModel) -> Number:
     """How the suffix that can be deleted grows with depth, as in `front_bend`."""
-    cells, n = grid(model, "suffix", "all", column)
+    cells, n = grid(model, "suffix", "all")
     counts = []
     for row in np.abs(cells):
         noticed = row[::-1] >= HALF
@@ -179,19 +171,19 @@ def suffix_bend(model: LensModel, column: str = "mean") -> Number:
 
 
 @each("patching")
-def thinning_layers(model: LensModel, column: str = "mean") -> Number:
+def thinning_layers(model: LensModel) -> Number:
     """Layers in which single actions still matter, and fewer of them than one layer before."""
-    cells, n = grid(model, "window", "all", column)
+    cells, n = grid(model, "window", "all")
     counts = (np.abs(cells[:, :-1]) >= HALF).sum(1)
     value = int(((counts[1:] > 0) & (np.diff(counts) < 0)).sum())
     return Number(value, n, "pairs", unit="layers", detail=" ".join(map(str, counts)))
 
 
 @each("patching")
-def single_actions(model: LensModel, late: bool, column: str = "mean") -> Number:
+def single_actions(model: LensModel, late: bool) -> Number:
     """Of single actions except the last, the share whose deletion changes the answer: at the
     embedding, or `late`, in the deepest quarter of the layers except the last."""
-    cells, _ = grid(model, "window", "all", column)
+    cells, _ = grid(model, "window", "all")
     last = len(cells) - 1
     layers = range(-(-3 * last // 4), last) if late else range(1)
     count = sum(int((np.abs(cells[layer, :-1]) >= HALF).sum()) for layer in layers)
