@@ -1,7 +1,7 @@
 """results/models.parquet: one row per model over all studies, and the manifest of checksums.
 
-Rows come from study folders, results/calibration and run folders of single models. results/README.md
-explains the columns.
+Rows come from study folders, results/calibration and run folders of single models;
+results/README.md explains the columns.
 
 Cost: a second. Caveat: `verdict` of a single model is the one its folder is named after.
 """
@@ -225,15 +225,17 @@ def write_models(root: Path, rows: list[Row]) -> Path:
     return file
 
 
+GENERATED = ("MANIFEST.sha256", "README.md", "models.parquet", "report.html", "accuracy.*")
+"""Files of results/ that are written from the others, or by commands that show them."""
+
+
 def manifest(root: Path) -> str:
-    """A SHA-256 line for every file of results/, models.parquet aside, which is rebuilt from them;
-    the format that `sha256sum --check` reads."""
+    """A SHA-256 line for every file of results/ that is not GENERATED, in the format that
+    `sha256sum --check` reads."""
     folder = root / "results"
-    skipped = {"MANIFEST.sha256", "README.md", "models.parquet"}
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    lines = [
+    return "".join(
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder).as_posix()}\n"
         for path in files
-        if path.relative_to(folder).as_posix() not in skipped
-    ]
-    return "".join(lines)
+        if not any(path.match(name) for name in GENERATED) and path.parent.name != "figures"
+    )

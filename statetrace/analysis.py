@@ -23,6 +23,7 @@ from statetrace.lenses.fingerprint import differ, weights_of
 from statetrace.lenses.result import WHOLE, LensResult
 from statetrace.mechanisms.compatibility import incompatibility
 from statetrace.mechanisms.cutoff_verdict import cutoff_verdict
+from statetrace.mechanisms.evidence import NEEDED as _NEEDED
 from statetrace.mechanisms.mastery import LEARNED, enough, solved_length
 from statetrace.mechanisms.verdict import Verdict, verdict
 from statetrace.runs import Run, write_json
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from statetrace.lenses.loading import LoadedModel
 
 USED_BY_VERDICT = ("generalization", "probing", "patching", "depth", "attention", "dynamics")
+
+NEEDED = frozenset(_NEEDED)
+"""Lenses without which there is no verdict."""
 
 ABLE = "able"
 """As a length: the longest one that the model solves."""
@@ -165,6 +169,13 @@ class Analyzer:
         return self.loaded.task.length if self.run is None else int(self.run.task["length"])
 
     @property
+    def has_weights(self) -> bool:
+        """Whether lenses can be computed; an exported run may have results only."""
+        if self.run is None or self.run.external or self.run.checkpoints():
+            return True
+        return not (self.run.path / "lenses").is_dir()  # one that was never trained has neither
+
+    @property
     def has_log(self) -> bool:
         """Whether there is a training log, which the dynamics lens reads."""
         return self.run is not None and not self.run.external
@@ -187,6 +198,8 @@ class Analyzer:
             recompute: compute again even if a result with the same settings is stored.
         """
         names = list(lenses)
+        if not self.has_weights:
+            return self._kept_results(names, settings or {}, at_length)
         specs = {name: self._spec(name, (settings or {}).get(name, {})) for name in names}
         if self.loaded.threads is not None:
             import torch
@@ -246,6 +259,31 @@ class Analyzer:
             settings.setdefault("run", str(self.run.path))
             settings.setdefault("until", self._asked_step)
         return make_spec(lens, settings)
+
+    def _kept_results(
+        self, names: Sequence[str], settings: Mapping[str, Any], at_length: int | str | None
+    ) -> Analysis:
+        """The results of a run without weights, at full length or at the longest shorter one."""
+        assert self.run is not None
+        assert self.store.folder is not None
+        shorter = (path.name.removeprefix("length-") for path in self.store.folder.glob("length-*"))
+        lengths = sorted((int(n) for n in shorter if n.isdecimal()), reverse=True)
+        tried: list[int | None] = [None, *lengths]
+        if isinstance(at_length, int):
+            tried = [None if at_length == self.length else at_length]
+        analysis = Analysis(self.length)
+        for name in names:
+            kept = ((n, self.store.get(name, n)) for n in ([None] if name in WHOLE else tried))
+            length, result = next(((n, r) for n, r in kept if r is not None), (None, None))
+            if result is None or settings.get(name):
+                changed = " with these settings" if settings.get(name) else ""
+                analysis.failures[name] = (
+                    f"'{self.run.path}' has no weights, so {name} cannot be computed{changed}"
+                )
+                continue
+            analysis.results[name] = result
+            analysis.length = analysis.length if name in WHOLE else length or self.length
+        return analysis
 
     def _run_lenses(
         self,
@@ -318,9 +356,13 @@ class Analyzer:
     def _evidence(self, on_progress: OnProgress) -> tuple[dict[str, LensResult], str | None]:
         """Results by lens, and the fingerprint of the weights that they describe."""
         stored = self._stored(USED_BY_VERDICT, self._newest_step())
-        if enough(stored.usable) and "dynamics" not in stored.unusable:  # the model is not needed
+        sufficient = enough(stored.usable) and "dynamics" not in stored.unusable
+        if sufficient or not (self.has_weights or NEEDED - stored.usable.keys()):
             self._report_ignored(stored)
-            return stored.usable, stored.weights
+            patching = stored.usable.get("patching")
+            if patching is not None and "probability" not in patching.columns["metric"]:
+                self.on_message("the patching result has no probabilities; NLD is used instead")
+            return stored.usable, stored.weights  # the model is not needed
         from statetrace.mechanisms.collect_evidence import collect_evidence
 
         loaded = self.loaded
@@ -341,6 +383,9 @@ class Analyzer:
         if self._asked_step is not None or not self.has_log:
             return self._asked_step
         assert self.run is not None
+        if not self.has_weights:
+            general = self.store.get("generalization")
+            return None if general is None else general.subject.get("step")
         return max((step for step, _ in self.run.checkpoints()), default=None)
 
     def _stored(self, lenses: Sequence[str], step: int | None) -> _Stored:

@@ -70,10 +70,10 @@ def last_variance(model: LensModel, linear: bool) -> Number:
 def plane(model: LensModel) -> Number:
     """Of points of the last layer along three principal components, the share on the side of their
     parity of the best plane (logistic regression)."""
-    arrays = model.lens("geometry").arrays
-    if "pca_points" not in arrays or arrays["layers"][-1] != model.summary("geometry")["last_layer"]:
+    arrays, parity = model.lens("geometry").arrays, model.group.parity
+    if "pca_points" not in arrays or parity is None:
         raise Missing(f"'{model.folder}' has no points of the last layer")
-    odd = model.group.parity[arrays["point_states"]] == 1
+    odd = parity[arrays["point_states"]] == 1
     points = arrays["pca_points"][-1].astype(float)
     x = np.c_[(points - points.mean(0)) / points.std(0), np.ones(len(points))]
     weights = np.zeros(x.shape[1])

@@ -201,7 +201,7 @@ def patched_parity(model: LensModel, when: str) -> Number:
     if not layers:
         raise Missing(f"'{model.folder}' settles parity in layer {settled}")
     arrays, parity = model.lens("patching").arrays, model.group.parity
-    if f"{PREFIX}.logits" not in arrays:
+    if f"{PREFIX}.logits" not in arrays or parity is None:
         raise Missing(f"'{model.folder}' has no logits of patched answers")
     clean, corrupted = (parity[arrays[f"{run}_state"]] for run in ("clean", "corrupted"))
     pairs = np.flatnonzero(clean != corrupted)

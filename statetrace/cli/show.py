@@ -24,8 +24,9 @@ def show(
     from statetrace.reports.accuracy import AccuracyTable
 
     measured = AccuracyTable.of(Run.existing(run))
+    steps = f", after {measured.steps[-1]:,} steps" if measured.steps else ""
     out.print(
-        f"Accuracy on held-out sequences: {measured.title}, after {measured.steps[-1]:,} steps",
+        f"Accuracy on held-out sequences: {measured.title}{steps}",
         style="italic",
         markup=False,
     )

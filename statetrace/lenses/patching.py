@@ -111,9 +111,7 @@ def patching(
         raise StatetraceError(f"{task.group.name} has no quotient to balance pairs by")
     balance = quotients[0] if spec.balanced else None
     pairs = draw_pairs(task, spec.pairs, length, spec.corrupt_at, spec.seed, balance)
-    patched = patched_answers(
-        model, task, pairs, spec.grids, spec.by, progress, logits=spec.logits
-    )
+    patched = patched_answers(model, task, pairs, spec.grids, spec.by, progress, logits=spec.logits)
     answers, valid = patched.answers, patched.comparable
     splits = pairs.splits(quotients)
     splits = {name: members[valid] for name, members in splits.items()}

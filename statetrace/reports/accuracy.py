@@ -23,7 +23,7 @@ class AccuracyTable:
     Attributes:
         title: the model and its task.
         training_length: the length it was trained on.
-        steps: of the evaluations; the last one is the trained model.
+        steps: of the evaluations; the last one is the trained model. Empty without a log.
         over_training: "state", "parity", ... -> mean accuracy over lengths at each evaluation.
         by_length: the same keys -> accuracy of the trained model at lengths 1, 2, ...
         chance: the same keys -> accuracy of guessing.
@@ -38,27 +38,27 @@ class AccuracyTable:
 
     @staticmethod
     def of(run: Run) -> AccuracyTable:
-        """From metrics.jsonl; beyond the training length from the generalization lens, if it was
-        run."""
-        recipe = run.recipe
-        evaluations = run.evaluations()
-        if not evaluations:
+        """From metrics.jsonl; beyond the training length, and without a log, from the
+        generalization lens, if it was run."""
+        evaluations = [] if run.external else run.evaluations()
+        task_group, length = run.group, int(run.task["length"])
+        step = evaluations[-1]["step"] if evaluations else None
+        measured = _measured(run, step)
+        if not evaluations and not measured:
             raise StatetraceError(f"'{run.path}' has no evaluations in its log")
-        task_group = run.group
-        length = recipe["task"]["length"]
-        names = list(evaluations[-1]["accuracy_by_length"])
+        last = evaluations[-1]["accuracy_by_length"] if evaluations else measured
+        beyond = {what: values[length:] for what, values in measured.items()} if evaluations else {}
         orders = {
             what: task_group.order if what == "state" else task_group.quotient(what).image.order
-            for what in names
+            for what in last
         }
-        beyond = _beyond(run, length, evaluations[-1]["step"])
-        last = evaluations[-1]["accuracy_by_length"]
+        name = run.info.get("zoo") if run.external else run.recipe["model"]["name"]
         return AccuracyTable(
-            title=f"{recipe['model']['name']} on {task_group.name}, trained on length {length}",
+            title=f"{name or 'model'} on {task_group.name}, trained on length {length}",
             training_length=length,
             steps=[record["step"] for record in evaluations],
-            over_training={w: [record["accuracy"][w] for record in evaluations] for w in names},
-            by_length={what: last[what] + beyond.get(what, []) for what in names},
+            over_training={w: [r["accuracy"][w] for r in evaluations] for w in last},
+            by_length={what: last[what] + beyond.get(what, []) for what in last},
             chance={what: 1 / order for what, order in orders.items()},
         )
 
@@ -100,7 +100,7 @@ class AccuracyTable:
             ),
             Panel("training step", "accuracy", tuple(curves), trained, y_range=(0, 1.04), tall=1.3),
         )
-        return Chart("accuracy", self.title, panels)
+        return Chart("accuracy", self.title, panels if self.steps else panels[:1])
 
     def _curves(self, x: list[int], curves: dict[str, list[float]]) -> list[Mark]:
         marks: list[Mark] = []
@@ -113,9 +113,9 @@ class AccuracyTable:
         return marks
 
 
-def _beyond(run: Run, length: int, step: int) -> dict[str, list[float]]:
-    """The accuracy that the generalization lens measured beyond `length`, if it analyzed that
-    step."""
+def _measured(run: Run, step: int | None) -> dict[str, list[float]]:
+    """The accuracy that the generalization lens measured at each length, if it analyzed that step
+    (None: any)."""
     folder = run.path / "lenses"
     if not (folder / "generalization.json").is_file():
         return {}
@@ -123,7 +123,6 @@ def _beyond(run: Run, length: int, step: int) -> dict[str, list[float]]:
 
     result = LensResult.load(folder, "generalization")
     accuracy: dict[str, list[float]] = {}
-    for row in result.rows() if result.subject.get("step") == step else ():
-        if row["length"] > length:
-            accuracy.setdefault(row["what"], []).append(row["accuracy"])
+    for row in result.rows() if step in (None, result.subject.get("step")) else ():
+        accuracy.setdefault(row["what"], []).append(row["accuracy"])
     return accuracy
