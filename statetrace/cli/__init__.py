@@ -25,6 +25,7 @@ from statetrace.cli import (
     verdict,
 )
 from statetrace.cli.console import complain, note
+from statetrace.cli.help import short_help
 from statetrace.errors import StatetraceError
 from statetrace.plugins import PluginWarning
 
@@ -52,7 +53,7 @@ def _app(
         raise typer.Exit
 
 
-app.command("train")(train.train)
+app.command("train", cls=short_help(*train.COMMON))(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("lenses")(lenses.lenses)
 app.command("verdict")(verdict.verdict)

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from statetrace.config.external import ReadingOptions
+from statetrace.config.presets import LAPTOP
 from statetrace.config.recipe import OPTIONS, SECTIONS
 
 NOTATION = (
@@ -23,7 +24,7 @@ NOTATION = (
 PANELS = {
     "task": "Task",
     "model": "Model",
-    "training": "Training (defaults: the paper's)",
+    "training": "Training",
     "evaluation": "Evaluation",
     "checkpoint": "Checkpoints",
 }
@@ -93,7 +94,7 @@ def _parameter(
         declared = f"--{flag}" if flag.startswith("no-") else f"--{flag}/--no-{flag}"
     else:
         declared = f"--{flag}"
-        text += "" if setting.default is None else f" (default: {setting.default})"
+        text += _defaults(option, setting.default)
     annotation: Any = typer.Option(
         declared,
         help=text,
@@ -108,6 +109,14 @@ def _parameter(
         default=None,
         annotation=typing.Annotated[kind | None, annotation],
     )
+
+
+def _defaults(option: str, paper: Any) -> str:
+    """The default of a setting, or those of both presets where they differ."""
+    if option in LAPTOP and LAPTOP[option] != paper:
+        published = "" if paper is None else f"; paper: {paper}"
+        return f" (laptop: {LAPTOP[option]}{published})"
+    return "" if paper is None else f" (default: {paper})"
 
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
