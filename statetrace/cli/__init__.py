@@ -17,6 +17,7 @@ from statetrace.cli import (
     demo,
     explore,
     figures,
+    glossary,
     lenses,
     recipes,
     report,
@@ -58,6 +59,7 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("lenses")(lenses.lenses)
+app.command("glossary")(glossary.glossary)
 app.command("verdict")(verdict.verdict)
 app.command("compile")(compile.compile_)
 app.command("explore")(explore.explore)
