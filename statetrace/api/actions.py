@@ -38,7 +38,7 @@ def train(
     """Train a model and return it: `st.train(group="S3", length=12)` takes minutes on a laptop.
 
     Args:
-        recipe: a TOML file or a Recipe.
+        recipe: a TOML file, a name such as "demo", or a Recipe.
         out: the run folder; without one, a temporary folder that lives as long as the model.
         resume: continue the run in `out`, bit for bit, if it has one. A larger `steps` prolongs it.
         preset: without a recipe, where other settings come from: "laptop" (small models that learn
@@ -214,7 +214,7 @@ def study(
     same call continues.
 
     Args:
-        file: a study (TOML), such as recipes/studies/toy.toml.
+        file: a study: a TOML file or a name, such as "studies/toy".
         out: the study folder.
         engine: where runs are trained, "local" processes or "ray".
         jobs: runs at once; by default as many as cores or GPUs allow.

@@ -45,7 +45,7 @@ LEARNED = 0.98
 def train(
     *,
     recipe: Annotated[
-        Path | None, typer.Argument(help="A recipe (TOML), such as recipes/paper/s3-gpt2.toml.")
+        Path | None, typer.Argument(help="A recipe: a TOML file or a name, such as paper/s3-gpt2.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -82,8 +82,8 @@ def train(
     `statetrace train --group S3 --length 12` trains a small model that learns on a laptop. Settings
     come from the RECIPE, if given, else from the preset; options override both. Checkpoints in
     Hugging Face format and accuracy by length (metrics.jsonl) are written to the run folder. A
-    recipe may have several stages, such as a topic model before the task; recipes/regimes has
-    examples.
+    recipe may have several stages, such as a topic model before the task; `statetrace recipes`
+    lists examples.
 
     Several processes: torchrun --nproc-per-node 2 -m statetrace train ...
     """
@@ -133,14 +133,17 @@ def _show_result(run: Run) -> None:
             note(f"learned: {last:.1%} of the states are correct at length {length}")
         else:
             reach = next(n for n, share in enumerate(accuracy) if share < LEARNED)
-            steps = 2 * run.recipe["training"]["steps"]
+            recipe = run.recipe
+            steps = ["--steps", 2 * recipe["training"]["steps"]]
+            prolong = (
+                [] if recipe.get("stage") else [["train", "--out", run.path, "--resume", *steps]]
+            )
             warn(
                 f"not learned: {last:.1%} of the states are correct at length {length}, and "
                 f"{LEARNED:.0%} only up to length {reach}"
             )
             next_steps(
-                ["train", "--out", run.path, "--resume", "--steps", steps],
-                "or start again with another --seed or a shorter --length",
+                *prolong, "start again with another --seed, more --steps or a shorter --length"
             )
             return
     next_steps(["verdict", run.path], ["report", run.path], ["explore", run.path])
