@@ -28,9 +28,9 @@ LAPTOP: dict[str, Any] = {
     "init_std": 0.06,
     "steps": "by group and length",
     "batch": 128,
-    "learning_rate": 1e-3,
+    "learning_rate": 3e-3,
     "schedule": "trapezoid",
-    "warmup": 100,
+    "warmup": "a quarter of the steps",
     "grow": 0.4,
     "weight_decay": 0.1,
     "beta2": 0.99,
@@ -56,10 +56,10 @@ def preset_recipe(
     task = given.task
     length = settings.get("length", LAPTOP["length"])
     order = (states or group(task.group, task.notation)).order
-    steps = settings.get("steps", 500 + 150 * length + 100 * order)
+    steps = settings.get("steps", 500 + 150 * length + 140 * order)
     sized = {
         "steps": steps,
-        "warmup": min(LAPTOP["warmup"], steps // 10),
+        "warmup": steps // 4,
         "layers": max(4, math.ceil(math.log2(length))),
     }
     return Recipe().override(LAPTOP | sized | dict(settings))
