@@ -30,9 +30,9 @@ PANELS = {
 }
 
 
-def path_named(name: str) -> Path:
-    """The argument of --out; an empty one, from an unset variable, is refused."""
-    if not name.strip():
+def path_named(name: str | Path) -> Path:
+    """The argument of --out, or its default; an empty one, from an unset variable, is refused."""
+    if not str(name).strip():
         raise typer.BadParameter(f"{name!r} is not a path; use '.' for the current directory")
     return Path(name)
 
@@ -94,7 +94,8 @@ def _parameter(
         declared = f"--{flag}" if flag.startswith("no-") else f"--{flag}/--no-{flag}"
     else:
         declared = f"--{flag}"
-        text += _defaults(option, setting.default)
+        laptop = LAPTOP.get(option) if section in SECTIONS.values() else None
+        text += _defaults(setting.default, laptop)
     annotation: Any = typer.Option(
         declared,
         help=text,
@@ -111,12 +112,11 @@ def _parameter(
     )
 
 
-def _defaults(option: str, paper: Any) -> str:
+def _defaults(paper: Any, laptop: Any) -> str:
     """The default of a setting, or those of both presets where they differ."""
-    if option in LAPTOP and LAPTOP[option] != paper:
-        published = "" if paper is None else f"; paper: {paper}"
-        return f" (laptop: {LAPTOP[option]}{published})"
-    return "" if paper is None else f" (default: {paper})"
+    if laptop is None or laptop == paper:
+        return "" if paper is None else f" (default: {paper})"
+    return f" (laptop: {laptop})" if paper is None else f" (laptop: {laptop}; paper: {paper})"
 
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}

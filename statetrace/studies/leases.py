@@ -30,13 +30,13 @@ from typing import Any
 
 from statetrace.runs import write_json
 
-PROC = Path("/proc")
-
 BEAT = 10.0
 """Seconds between heartbeats."""
 
 STALE = 120.0
 """Seconds without a heartbeat after which an owner on another machine counts as dead."""
+
+PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ def _record(owner: Owner, released: bool) -> dict[str, Any]:
 @cache
 def _machine() -> str:
     """Identifies this boot of this machine and the namespace of its process ids."""
-    boot, namespace = PROC / "sys/kernel/random/boot_id", PROC / "self/ns/pid"
+    boot = PROC / "sys" / "kernel" / "random" / "boot_id"
+    namespace = PROC / "self" / "ns" / "pid"
     parts = [socket.gethostname()]
     parts += [boot.read_text().strip()] if boot.exists() else []
     parts += [os.readlink(namespace)] if namespace.exists() else []
@@ -183,8 +184,8 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process started, in clock ticks; None where it is gone or a zombie."""
-    if not PROC.exists():
+    """When a process started, in clock ticks or as a date; None where it is gone or a zombie."""
+    if not (PROC / "self").exists():
         return _started_by_ps(pid)
     try:
         stat = (PROC / str(pid) / "stat").read_text()

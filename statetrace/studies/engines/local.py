@@ -93,9 +93,9 @@ class LocalPool:
 
 def cores() -> int:
     """Cores that this process may use; a container or a batch system may limit them."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    if not hasattr(os, "sched_getaffinity"):  # macOS
+        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def default_jobs(cores: int, gpus: int, gpus_per_run: float | None) -> int:
