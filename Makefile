@@ -8,7 +8,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # Installed by its path rather than an import hook, so that type checkers and editors find it
 EDITABLE := $(PIP) --config-settings editable_mode=compat -e
 
-.PHONY: demo test lint venv bench bench-gpu calibration reproduce-report clean
+.PHONY: demo check fast-tests test lint venv bench bench-gpu calibration reproduce-report clean
 
 demo: $(READY)
 	$(BIN)/statetrace train recipes/demo.toml --out runs/demo --resume
@@ -18,9 +18,16 @@ demo: $(READY)
 	$(BIN)/statetrace report runs/demo
 	$(BIN)/statetrace verdict runs/demo
 
+# For the one who edits: everything but the tests that take long (tests/slow.py)
+check: $(READY)
+	$(MAKE) --no-print-directory -j 2 lint fast-tests
+
+fast-tests: $(READY)
+	$(BIN)/pytest -n 2 --dist worksteal -m 'not slow and not browser'
+
 # GPU kernels are tested with Triton's interpreter, which nothing else needs
 test: lint $(KERNELS)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .
