@@ -1,7 +1,6 @@
 """Which tests `make check` leaves out: those of slow.txt, and those marked `slow` where they wait.
 
-`pytest --record-slow` runs tests and writes the list anew, for the files of which it ran any: a
-test is slow if it takes more than LIMIT seconds of processor time, with all its parameters, the
+`pytest --record-slow` runs tests and corrects the list as far as it ran them: a test is slow if it takes more than LIMIT seconds of processor time, with all its parameters, the
 fixtures that it was the first to need, and the commands that it ran. Other work on the machine
 hardly changes that number.
 """
@@ -27,6 +26,7 @@ def name(item):
     return item.nodeid.split("[")[0]
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(items):
     slow = set(LIST.read_text().split())
     for item in items:
@@ -55,8 +55,7 @@ class Recorder:
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput["seconds"] = dict(self.seconds)
             return
-        ran = {test.split("::")[0] for test in self.seconds}
-        kept = {test for test in LIST.read_text().split() if test.split("::")[0] not in ran}
+        kept = set(LIST.read_text().split()) - self.seconds.keys()
         slow = {test for test, seconds in self.seconds.items() if seconds > LIMIT}
         LIST.write_text("".join(f"{test}\n" for test in sorted(kept | slow)))
         total, most = sum(self.seconds.values()), self.seconds.most_common(100)
