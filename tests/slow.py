@@ -1,8 +1,8 @@
 """Which tests `make check` leaves out: those of slow.txt, and those marked `slow` where they wait.
 
-`pytest --record-slow` runs tests and corrects the list as far as it ran them: a test is slow if it takes more than LIMIT seconds of processor time, with all its parameters, the
-fixtures that it was the first to need, and the commands that it ran. Other work on the machine
-hardly changes that number.
+`pytest --record-slow` runs tests and corrects the list as far as it ran them: a test is slow if it
+takes more than LIMIT seconds of processor time, with all its parameters, the fixtures that it was
+the first to need, and the commands that it ran. Other work on the machine hardly changes that.
 """
 
 import os
