@@ -15,12 +15,12 @@ always; so is everything with STATETRACE_FORK=0 in its environment, in tests mar
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import inspect
 import json
 import os
-import pkgutil
 import runpy
 import select
 import signal
@@ -42,8 +42,9 @@ LIBRARIES = (
     "torch.distributed.run", "torch.distributed.fsdp", "transformers.models.gpt2.modeling_gpt2",
     "transformers.models.gpt_neox.modeling_gpt_neox", "pandas", "pyarrow.dataset",
     "pyarrow.parquet", "matplotlib.pyplot", "plotly.io", "pydantic", "rich.progress",
-    "typer.rich_utils", "uvicorn", "statetrace",
+    "typer.rich_utils", "uvicorn",
 )  # fmt: skip
+LEFT_OUT = ("statetrace.cli", "statetrace.__main__", "statetrace.training.fused.kernels")
 INT, END = struct.Struct("i"), struct.Struct("id")
 processor_time = 0.0
 """Seconds that forked processes of this one have used."""
@@ -175,11 +176,12 @@ def preload() -> None:
     if "torch" in sys.modules:
         return
     subprocess.Popen = Popen
-    for name in LIBRARIES:
-        importlib.import_module(name)
-    for module in pkgutil.walk_packages(sys.modules["statetrace"].__path__, "statetrace."):
-        if not module.name.startswith(("statetrace.cli", "statetrace.__main__")):
-            importlib.import_module(module.name)
+    files = sorted((ROOT / "statetrace").rglob("*.py"))
+    modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+    for name in (*LIBRARIES, *modules):
+        if not name.startswith(LEFT_OUT):
+            with contextlib.suppress(ImportError):  # of what is not installed
+                importlib.import_module(name.removesuffix(".__init__"))
     gc.freeze()  # a collection in a child would copy what it looks at
 
 
