@@ -27,7 +27,7 @@ def statetrace(*words: object, **env: str) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         env=os.environ | {"COLUMNS": "80"} | env,
-        timeout=300,
+        timeout=600,
     )
 
 
@@ -104,6 +104,7 @@ def test_show_draws_what_the_table_says(run):
         assert (np.abs(picture.astype(int) - colour).sum(-1) < 10).sum() > 200
 
 
+@pytest.mark.new_interpreter
 def test_a_recipe_with_overrides(tmp_path):
     recipe = tmp_path / "r.toml"
     recipe.write_text(
@@ -203,6 +204,7 @@ def test_help_loses_no_word():
     assert "for text, <start>, if there is one" in " ".join(shown.output.replace("│", " ").split())
 
 
+@pytest.mark.new_interpreter
 def test_an_error_is_printed_without_a_traceback(tmp_path):
     done = statetrace("train", "--out", tmp_path / "x", "--group", "Q7")
     assert done.returncode == 1
@@ -276,7 +278,7 @@ def test_ctrl_c_leaves_a_checkpoint_to_resume_from(tmp_path):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "--resume continues from" in said
     assert list((folder / "checkpoints").iterdir())
