@@ -14,10 +14,12 @@ from statetrace.cli import (
     analyze,
     compile,
     data,
+    demo,
     explore,
     figures,
     glossary,
     lenses,
+    recipes,
     report,
     show,
     signatures,
@@ -26,6 +28,7 @@ from statetrace.cli import (
     verdict,
 )
 from statetrace.cli.console import complain, note
+from statetrace.cli.help import short_help
 from statetrace.errors import StatetraceError
 from statetrace.plugins import PluginWarning
 
@@ -53,7 +56,8 @@ def _app(
         raise typer.Exit
 
 
-app.command("train")(train.train)
+app.command("demo")(demo.demo)
+app.command("train", cls=short_help(*train.COMMON))(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("lenses")(lenses.lenses)
 app.command("glossary")(glossary.glossary)
@@ -63,6 +67,7 @@ app.command("explore")(explore.explore)
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("figures")(figures.figures)
+app.command("recipes")(recipes.recipes)
 app.command("data")(data.data)
 app.command("signatures")(signatures.signatures)
 app.add_typer(study.app, name="study")
