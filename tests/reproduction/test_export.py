@@ -63,7 +63,7 @@ def test_a_run_with_lens_results_names_no_path(tmp_path):
     model = st.load("zoo:s3-rotary", out=run)
     model.analyze(["patching", "generalization"], at_length=6, pairs=20, sequences=50)
     out = tmp_path / "results" / "zoo" / "s3-new-parity-associative"
-    subprocess.run([*COMMAND, run, "--out", out], check=True, timeout=120)
+    subprocess.run([*COMMAND, run, "--out", out], check=True, timeout=600)
     texts = [file.read_text() for file in out.rglob("*.json")]
     assert not any(str(tmp_path) in text for text in texts)
     copied = LensModel(Tables(tmp_path), "zoo/s3-new-parity-associative")
@@ -74,7 +74,7 @@ def test_a_run_with_lens_results_names_no_path(tmp_path):
 def test_what_cannot_be_exported(tmp_path):
     done = subprocess.run(
         [*COMMAND, tmp_path / "nothing", "--out", tmp_path / "out"],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 1
     assert "nothing" in done.stderr
