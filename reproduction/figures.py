@@ -88,7 +88,7 @@ def figure_2(selection: Selection) -> Chart:
         panels += _patched(model, name)
         for split in ("same parity", "opposite parity"):
             panels += _patched(model, split, split)
-    return _chart("figure-2", "Restored prefixes (mean NLD)", panels, 3)
+    return _chart("figure-2", "Restored prefixes (mean NLD; left: all pairs, as drawn)", panels, 3)
 
 
 def figure_8(selection: Selection) -> Chart:

@@ -10,11 +10,15 @@ set -euo pipefail
 PYTHON=${PYTHON:-.venv/bin/python}
 RUNS=${RUNS:-runs} RESULTS=${RESULTS:-results}
 MINUTES=${MINUTES:-25} AT=able TRAIN="" ROWS="probing.train=10000 probing.test=99000" PAIRS=200
+FOLDER=recipes/studies
 STUDIES="tiny tiny-regimes tiny-control tiny-pythia tiny-orders tiny-split tiny-split-regimes small small-regimes"
 if [ -n "${TOY:-}" ]; then
     RUNS=${TOY_FOLDER:-/tmp/statetrace-toy}/runs RESULTS=${TOY_FOLDER:-/tmp/statetrace-toy}/results
     TRAIN="--layers 2 --width 16 --heads 2 --length 6 --batch 32 --evaluate-sequences 100 --device cpu --learning-rate 3e-3 --steps 200"
-    ROWS="probing.train=400 probing.test=500 probing.subsets=2" PAIRS=20 AT=4 STUDIES=toy
+    ROWS="probing.train=400 probing.test=500 probing.subsets=2" PAIRS=20 AT=4 STUDIES=toy FOLDER=$RUNS
+    mkdir -p "$RUNS"
+    sed 's/^steps = 2000/steps = 100/; s/^warmup = 100/warmup = 10/; s/^seeds = 3/seeds = 1/; s/^early = 1000/early = 50/; s/ steps = 300/ steps = 50/' \
+        recipes/studies/toy.toml > "$RUNS/toy.toml"
 fi
 tool() { "$PYTHON" -m statetrace "$@"; }
 set_all() { for each in "$@"; do printf -- '--set %s ' "$each"; done; }
@@ -36,7 +40,7 @@ paper() {
 
 small() {
     for study in $STUDIES; do
-        tool study "recipes/studies/$study.toml" --out "$RUNS/$study"
+        tool study "$FOLDER/$study.toml" --out "$RUNS/$study"
         "$PYTHON" -m reproduction.export "$RUNS/$study" --out "$RESULTS/$study"
     done
 }

@@ -67,7 +67,7 @@ class LensModel:
         return self.results.step
 
     @cached_property
-    def analysed_length(self) -> int | None:
+    def analyzed_length(self) -> int | None:
         """The length of the analyzed sequences; shorter than in training while a model learns."""
         for lens in ("patching", "geometry", "attention"):
             length = self.summary(lens).get("length") if self.has(lens) else None

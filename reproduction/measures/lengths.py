@@ -1,4 +1,4 @@
-"""Generalisation by length (section 4.4): cutoffs at 98%, accuracy beyond the training length."""
+"""Generalization by length (section 4.4): cutoffs at 98%, accuracy beyond the training length."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cutoffs(models: list[Row], equal: bool, within: bool = True) -> Number:
 
 
 def finished(model: LensModel) -> Row:
-    """The generalisation summary of a model that learned the task up to its training length."""
+    """The generalization summary of a model that learned the task up to its training length."""
     summary = model.summary("generalization")
     end = summary["cutoff"]["state"]["first_below"] or summary["longest"] + 1
     if end < FINISHED * summary["training_length"]:

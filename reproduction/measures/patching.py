@@ -25,7 +25,7 @@ PREFIX = "prefix-substitution-resid"
 def grid(
     model: LensModel, where: str, split: str = "all", column: str = "mean"
 ) -> tuple[Array, int]:
-    """A map of the normalised logit difference [layers, positions], and its number of pairs."""
+    """A map of the normalized logit difference [layers, positions], and its number of pairs."""
     if split == "balanced":
         (same, n), (opposite, m) = (grid(model, where, part, column) for part in PARITIES)
         return (same + opposite) / 2, n + m
@@ -136,7 +136,7 @@ def deviation(model: LensModel, split: str) -> Number:
 def added_layers(model: LensModel, split: str) -> Number:
     """By how many layers the answer moves deeper from the shortest length to the one that needs
     most, among analyzed lengths."""
-    longest = model.analysed_length or np.inf
+    longest = model.analyzed_length or np.inf
     rows = [
         row
         for row in model.table("depth")

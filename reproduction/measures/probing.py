@@ -37,7 +37,7 @@ def curve(
 
 
 def _rows(model: LensModel, target: str, position: str, metric: str) -> list[Row]:
-    longest = model.analysed_length or np.inf
+    longest = model.analyzed_length or np.inf
     rows = [
         row
         for row in model.table("probing")

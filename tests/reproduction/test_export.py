@@ -67,7 +67,7 @@ def test_a_run_with_lens_results_names_no_path(tmp_path):
     texts = [file.read_text() for file in out.rglob("*.json")]
     assert not any(str(tmp_path) in text for text in texts)
     copied = LensModel(Tables(tmp_path), "zoo/s3-new-parity-associative")
-    assert patching.grid(copied, "prefix")[0].shape[1] == copied.analysed_length == 6
+    assert patching.grid(copied, "prefix")[0].shape[1] == copied.analyzed_length == 6
     assert st.load(out).model.config == model.model.config  # the bundled weights
 
 
