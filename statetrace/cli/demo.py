@@ -32,7 +32,7 @@ def demo(
             raise typer.Exit(status)
 
     run("train", "demo", "--out", out, "--resume")
-    run("analyze", out)
+    run("analyze", out, "--thorough")
     run("show", out)
     api.load(out).verdict()  # written before the report, which shows it; printed last
     run("report", out)
