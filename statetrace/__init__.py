@@ -42,8 +42,8 @@ __all__ = [
     "train",
 ]
 
-# Read when torch is imported: threads that wait for each other sleep, which on a busy machine leaves
-# the cores to those they wait for
+# Read when torch is imported: threads that wait for each other sleep, and so leave the cores of a
+# busy machine to those they wait for
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOME = {"Group": "groups", "group": "groups", "register": "plugins"}
