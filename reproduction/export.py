@@ -20,6 +20,7 @@ import shutil
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
+from statetrace.lenses.store import UNFINISHED
 from statetrace.runs import CHECKSUMS, Run, digest, source_commit, write_json
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.table import write_tables
@@ -60,7 +61,12 @@ def export_study(path: Path, out: Path) -> list[Path]:
 
 
 def _copy(path: Path, out: Path, patterns: tuple[str, ...]) -> list[Path]:
-    files = [file for pattern in patterns for file in sorted(path.glob(pattern)) if file.is_file()]
+    files = [
+        file
+        for pattern in patterns
+        for file in sorted(path.glob(pattern))
+        if file.is_file() and UNFINISHED not in file.parts
+    ]
     written = []
     for file in files:
         target = out / file.relative_to(path)

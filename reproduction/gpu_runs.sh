@@ -29,11 +29,11 @@ paper() {
     timeout --signal=INT "${MINUTES}m" "$PYTHON" -m statetrace train recipes/paper/s3-pythia-160m.toml --seed 5 \
         --checkpoint-every 10000 --keep 1 --out "$run" --resume $TRAIN || [ -d "$run/checkpoints" ]
     # the lenses at the longest length that the model solves, pairs half and half, with per-pair values
-    tool analyze "$run" --at-length $AT $(set_all patching.balanced=true patching.pairs=$PAIRS)
+    tool analyze "$run" --thorough --at-length $AT $(set_all patching.balanced=true patching.pairs=$PAIRS)
     tool verdict "$run"
     "$PYTHON" -m reproduction.export "$run" --out "$name"
     # the released protocol: all positions, 1,000 rows per subset, tested on 99,000; logits of all states
-    tool analyze "$run" --at-length $AT --only patching,probing $(set_all patching.balanced=true patching.logits=true \
+    tool analyze "$run" --thorough --at-length $AT --only patching,probing $(set_all patching.balanced=true patching.logits=true \
         patching.grids=prefix-substitution-resid patching.pairs=$PAIRS probing.positions=all probing.controls= $ROWS)
     "$PYTHON" -m reproduction.export "$run" --out "$name-released"
 }
