@@ -232,7 +232,7 @@ STUDY: tuple[StudyEntry, ...] = (
         study_stages.ABOUT,
         study_stages.study_lengths,
         study_stages.grows,
-        {"Where accuracy falls below 98%": study_stages.length_table},
+        {"Cutoffs at the evaluation after each stage": study_stages.length_table},
     ),
 )
 
