@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from statetrace.inspection import Patch, Session, View, look, make_session
+from statetrace.inspection.timeline import with_timeline
 from statetrace.lenses.result import Progress, no_progress
 
 __all__ = ["Patch", "Session", "View", "look", "open_model"]
@@ -34,4 +35,7 @@ def open_model(
     model = load(str(name), step=step, device=device, on_message=tell)
     arguments = {"device": (device, "auto"), "step": (step, None)}
     options = {key: value for key, (value, default) in arguments.items() if value != default}
-    return make_session(model.loaded, str(name), options, seed, progress)
+    session = make_session(model.loaded, str(name), options, seed, progress)
+    assert model.run is not None
+    several = len(model.run.checkpoints()) > 1
+    return with_timeline(session, model.run, model.loaded, seed) if several else session

@@ -15,15 +15,20 @@ from statetrace.reports.run_results import RunResults
 READ = {"any length": "any", "whole length": "last"}
 METRICS = {"accuracy": "accuracy", "probability": "probability"}
 MARKS = {"state": "circle", "parity": "square"}
+CONTROL_STYLES = {
+    "untrained": ("untrained model", "third", "dash"),
+    "shuffled": ("shuffled labels", "fourth", "dot"),
+}
+"""Control -> label, color, dash; marks tell the targets apart."""
 CONTROLS = {"the model": "none", "an untrained model": "untrained", "shuffled labels": "shuffled"}
 
 LAYERS = "probes"
 LAYERS_TITLE = "Probes by layer"
 LAYERS_ABOUT = (
-    "Held-out accuracy of linear probes of the state and of its parity at the last token. Bands: "
-    "one standard deviation over disjoint training sets. Wide pale curves: the prediction of the "
-    "chosen algorithm, stretched to the depth of this model. Parity that is decodable before the "
-    "state indicates a parity-associative model."
+    "Held-out accuracy of probes for the state and for its parity at the last token. Bands: one "
+    "standard deviation over disjoint training sets. Dashed and dotted: controls, if measured. "
+    "Wide pale curves: the prediction of the chosen algorithm, stretched to the depth of this "
+    "model. Parity that can be decoded before the state indicates a parity-associative model."
 )
 LENGTHS = "probes-by-length"
 LENGTHS_TITLE = "Probes by length"
@@ -77,12 +82,11 @@ def probes(
                 high=numbers(measured["mean"] + measured["std"]),
             )
         )
-        for control, dash in (("untrained", "dash"), ("shuffled", "dot")):
-            other = _series(rows, target, control)
-            if len(other["mean"]):
-                name = f"{target}, {control}"
-                x = list(range(len(other["mean"])))
-                marks.append(Line(name, x, numbers(other["mean"]), "grey", dash, mark=None))
+        for control, (name, hue, dash) in CONTROL_STYLES.items():
+            other = numbers(_series(rows, target, control)["mean"])
+            if other:
+                x, mark = list(range(len(other))), MARKS.get(target, "diamond")
+                marks.append(Line(f"{target}, {name}", x, other, hue, dash, mark))
     panel = Panel("layer", measure, tuple(marks), y_range=(0, 1.04), whole="x")
     return Chart(LAYERS, f"Probes on sequences of {sequences_of}", (panel,), LAYERS_ABOUT)
 
