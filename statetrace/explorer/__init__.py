@@ -36,6 +36,6 @@ def open_model(
     arguments = {"device": (device, "auto"), "step": (step, None)}
     options = {key: value for key, (value, default) in arguments.items() if value != default}
     session = make_session(model.loaded, str(name), options, seed, progress)
-    assert model.run is not None
-    several = len(model.run.checkpoints()) > 1
-    return with_timeline(session, model.run, model.loaded, seed) if several else session
+    if model.run is None or len(model.run.checkpoints()) < 2:
+        return session
+    return with_timeline(session, model.run, model.loaded, seed)

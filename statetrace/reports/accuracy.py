@@ -10,10 +10,16 @@ from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.cutoffs import THRESHOLD
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.mastery import by_length
-from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Mark, Panel, ReferenceLine
+from statetrace.reports.figures.chart import (
+    Band,
+    Chart,
+    Line,
+    Mark,
+    Panel,
+    ReferenceLine,
+    target_styles,
+)
 from statetrace.runs import Run
-
-_COLOURS = ("state", "parity", *TURNS)
 
 
 @dataclass(frozen=True)
@@ -103,10 +109,8 @@ class AccuracyTable:
 
     def _curves(self, x: list[int], curves: dict[str, list[float]]) -> list[Mark]:
         marks: list[Mark] = []
-        for number, (what, values) in enumerate(curves.items()):
-            colour = _COLOURS[number % len(_COLOURS)]
-            symbol = ("circle", "square", "diamond")[number % 3]
-            marks.append(Line(what, x, values, colour, mark=symbol))
+        for what, (colour, symbol) in target_styles(curves).items():
+            marks.append(Line(what, x, curves[what], colour, mark=symbol))
             chance = self.chance[what]
             marks.append(ReferenceLine("y", chance, f"{what} by chance", colour, "dot"))
         return marks

@@ -17,7 +17,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 function setTheme(name) {
   root.dataset.theme = name;
   $("theme").textContent = name === "dark" ? "Light" : "Dark";
-  $("theme").setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colours`);
+  $("theme").setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colors`);
   parts?.forEach((part) => part.data && part.draw());
 }
 setTheme(system.matches ? "dark" : "light");

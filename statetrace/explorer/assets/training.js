@@ -12,7 +12,7 @@ export class Training {
     const last = this.checkpoints.length - 1;
     this.slider = make("input", { type: "range", min: "0", max: String(last), step: "1", "aria-label": "checkpoint",
       oninput: () => { this.playing = false; this.go(false); }, onchange: () => this.go(true) });
-    this.button = make("button", { type: "button", "aria-label": "play the training", onclick: () => this.play() }, "▶ Train");
+    this.button = make("button", { type: "button", "aria-label": "play the training", onclick: () => this.play() }, "▶ Training");
     this.label = make("output", {});
     this.box = make("div", { class: "training", role: "group", "aria-label": "checkpoints of the run" },
       this.button, this.slider, this.label);
@@ -45,6 +45,6 @@ export class Training {
       await Promise.all([this.go(at === last), new Promise((done) => setTimeout(done, PAUSE))]);
     }
     this.playing = false;
-    this.button.textContent = "▶ Train";
+    this.button.textContent = "▶ Training";
   }
 }

@@ -27,7 +27,7 @@
   function setTheme(name) {
     root.dataset.theme = name;
     button.textContent = name === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colours`);
+    button.setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colors`);
   }
   setTheme(dark.matches ? "dark" : "light");
 

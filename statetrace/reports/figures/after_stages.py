@@ -18,7 +18,15 @@ import numpy as np
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.cutoffs import NEVER, THRESHOLD, first_below
 from statetrace.mechanisms.mastery import by_length
-from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Panel, ReferenceLine, numbers
+from statetrace.reports.figures.chart import (
+    Band,
+    Chart,
+    Line,
+    Panel,
+    ReferenceLine,
+    numbers,
+    target_styles,
+)
 from statetrace.reports.run_results import RunResults, stage_length, stage_names
 from statetrace.runs import Run
 
@@ -99,20 +107,14 @@ def stages(results: RunResults) -> Chart:
 
 def _after(stage: StageEnd) -> Panel:
     marks: list[Any] = beyond(stage.length, len(next(iter(stage.accuracy.values()))))
-    colours = iter(TURNS * 9)
-    for what, shares in stage.accuracy.items():
-        colour, mark = style(what, colours)
+    for what, (colour, mark) in target_styles(stage.accuracy).items():
+        shares = stage.accuracy[what]
         x = list(range(1, len(shares) + 1))
         marks.append(Line(what, x, numbers(shares), colour, mark=mark))
         end = stage.cutoff(what)
         if end is not None:
             marks.append(ReferenceLine("x", end, "", colour, "dot"))
     return length_panel(marks, f"after {stage.name}", len(x))
-
-
-def style(what: str, colours: Any) -> tuple[str, str]:
-    known = {"state": ("state", "circle"), "parity": ("parity", "square")}
-    return known[what] if what in known else (next(colours), "diamond")
 
 
 def beyond(trained: int, longest: int) -> list[Any]:
@@ -144,11 +146,9 @@ def _steps(run: Run) -> Panel:
             begins.append(offset)
         at.append(offset + record["step"])
     drawn = np.unique(np.linspace(0, len(at) - 1, MOST_POINTS).round().astype(int))
-    colours = iter(TURNS * 9)
     marks: list[Any] = []
-    for what in records[0]["accuracy"]:
+    for what, (colour, _) in target_styles(records[0]["accuracy"]).items():
         shares = [records[i]["accuracy"][what] for i in drawn]
-        colour = style(what, colours)[0]
         marks.append(Line(what, [at[i] for i in drawn], numbers(shares), colour, mark=None))
     marks += [ReferenceLine("x", start, str(n)) for n, start in enumerate(begins, start=1) if n > 1]
     return Panel("step", "mean accuracy", tuple(marks), "over all stages",

@@ -17,16 +17,15 @@ MAPS = "attention-maps"
 MAPS_TITLE = "Parity heads"
 MAPS_ABOUT = (
     "Attention of the best-scoring heads on one example: rows are queries, columns are keys. "
-    "Triangles mark odd actions (those outside the kernel of the quotient). A parity head attends "
-    "to odd actions and to little else. The brightest colour stands for the strongest 3% of the "
-    "weights. The paper's formula lets scores slightly exceed 1."
+    "Triangles mark odd actions (those outside the kernel of the quotient). The brightest color "
+    "stands for the strongest 3% of the weights. The paper's formula lets scores slightly exceed 1."
 )
 TREE = "attention-tree"
 TREE_TITLE = "Attention tree"
 TREE_ABOUT = (
-    "The strongest attention edges (weight above 0.95, among the strongest of both of their ends) "
-    "along which actions reach the last answer. Windows that double with every layer form a tree. "
-    "An empty figure means that attention is not sharp, not that no information flows."
+    "Edges have a weight above 0.95 and are among the strongest at both of their ends. Windows "
+    "that double with every layer form a tree. An empty figure means that attention is not sharp, "
+    "not that no information flows."
 )
 
 BRIGHT = 0.97

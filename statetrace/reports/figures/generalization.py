@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from statetrace.mechanisms.mastery import cutoffs
-from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Panel, ReferenceLine, numbers
+from statetrace.reports.figures.chart import (
+    Band,
+    Chart,
+    Line,
+    Panel,
+    ReferenceLine,
+    numbers,
+    target_styles,
+)
 from statetrace.reports.run_results import RunResults
 
 NAME = "generalization"
@@ -18,7 +26,6 @@ ABOUT = (
 ROOM = 0.36
 """Share of the axis that the label of a cutoff takes on a phone. It goes to the left of the cutoff
 if it fits there, because curves fall to the right."""
-MARKS = {"state": "circle", "parity": "square"}
 
 
 def generalization(results: RunResults) -> Chart:
@@ -29,18 +36,16 @@ def generalization(results: RunResults) -> Chart:
     if longest > trained:
         marks.append(Band(trained + 0.5, longest + 0.5, "beyond the training length"))
     marks.append(ReferenceLine("y", float(summary["threshold"]), "", dash="dot"))
-    colours = iter(TURNS * 9)
     ends = []
-    for what in dict.fromkeys(row["what"] for row in rows):
+    for what, (colour, mark) in target_styles(row["what"] for row in rows).items():
         series = [row for row in rows if row["what"] == what]
-        colour = what if what in MARKS else next(colours)
         marks.append(
             Line(
                 what,
                 [row["length"] for row in series],
                 numbers(row["accuracy"] for row in series),
                 colour,
-                mark=MARKS.get(what, "diamond"),
+                mark=mark,
                 low=numbers(row["low"] for row in series),
                 high=numbers(row["high"] for row in series),
             )
