@@ -14,10 +14,12 @@ from statetrace.cli import (
     analyze,
     compile,
     data,
+    demo,
     explore,
     figures,
     glossary,
     lenses,
+    recipes,
     report,
     show,
     signatures,
@@ -26,12 +28,12 @@ from statetrace.cli import (
     verdict,
 )
 from statetrace.cli.console import complain, note
+from statetrace.cli.help import short_help
 from statetrace.errors import StatetraceError
 from statetrace.plugins import PluginWarning
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -53,7 +55,8 @@ def _app(
         raise typer.Exit
 
 
-app.command("train")(train.train)
+app.command("demo")(demo.demo)
+app.command("train", cls=short_help(*train.COMMON))(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("lenses")(lenses.lenses)
 app.command("glossary")(glossary.glossary)
@@ -63,6 +66,7 @@ app.command("explore")(explore.explore)
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("figures")(figures.figures)
+app.command("recipes")(recipes.recipes)
 app.command("data")(data.data)
 app.command("signatures")(signatures.signatures)
 app.add_typer(study.app, name="study")

@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
 import threading
 import uuid
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ BEAT = 10.0
 
 STALE = 120.0
 """Seconds without a heartbeat after which an owner on another machine counts as dead."""
+
+PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -172,8 +175,8 @@ def _record(owner: Owner, released: bool) -> dict[str, Any]:
 @cache
 def _machine() -> str:
     """Identifies this boot of this machine and the namespace of its process ids."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    namespace = Path("/proc/self/ns/pid")
+    boot = PROC / "sys" / "kernel" / "random" / "boot_id"
+    namespace = PROC / "self" / "ns" / "pid"
     parts = [socket.gethostname()]
     parts += [boot.read_text().strip()] if boot.exists() else []
     parts += [os.readlink(namespace)] if namespace.exists() else []
@@ -181,13 +184,23 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process started, in clock ticks; None where it is gone or a zombie."""
+    """When a process started, in clock ticks or as a date; None where it is gone or a zombie."""
+    if not (PROC / "self").exists():
+        return _started_by_ps(pid)
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()  # a name may contain anything, brackets too
     return None if fields[0] in "ZX" else fields[19]
+
+
+def _started_by_ps(pid: int) -> str | None:
+    """The same to the second, where there is no /proc, as on macOS."""
+    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    environment = os.environ | {"LC_ALL": "C", "TZ": "UTC"}
+    shown = subprocess.run(command, capture_output=True, text=True, env=environment).stdout.split()
+    return None if not shown or shown[0][0] in "ZX" else " ".join(shown[1:])
 
 
 def _clock(folder: Path) -> float:
