@@ -130,7 +130,8 @@ def _show_result(run: Run) -> None:
         accuracy = evaluations[-1]["accuracy_by_length"]["state"]
         length, last = len(accuracy), accuracy[-1]
         if last >= LEARNED:
-            note(f"learned: {last:.1%} of the states are correct at length {length}")
+            when = f"after {evaluations[-1]['step']:,} steps"
+            note(f"learned: {last:.1%} of the states are correct at length {length}, {when}")
         else:
             reach = next(n for n, share in enumerate(accuracy) if share < LEARNED)
             recipe = run.recipe
@@ -208,6 +209,7 @@ class TrainingProgress(Callback):
             TimeRemainingColumn(),
             console=err,
             disable=not err.is_terminal,
+            transient=True,
         )
         self._bar = self._progress.add_task("preparing", total=None, numbers="")
         self._label, self._stage = "training", 0

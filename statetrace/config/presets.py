@@ -23,15 +23,15 @@ LAPTOP: dict[str, Any] = {
     "length": 12,
     "layers": "4, or log2(length)",
     "width": 64,
-    "heads": 4,
+    "heads": 8,
     "dropout": 0.0,
     "init_std": 0.06,
     "steps": "by group and length",
     "batch": 128,
     "learning_rate": 3e-3,
     "schedule": "trapezoid",
-    "warmup": "a quarter of the steps",
-    "grow": 0.4,
+    "warmup": "an eighth of the steps",
+    "grow": 0.7,
     "weight_decay": 0.1,
     "beta2": 0.99,
     "stop_learned": 0.99,
@@ -56,10 +56,10 @@ def preset_recipe(
     task = given.task
     length = settings.get("length", LAPTOP["length"])
     order = (states or group(task.group, task.notation)).order
-    steps = settings.get("steps", 500 + 150 * length + 140 * order)
+    steps = settings.get("steps", 150 * length + 150 * order)
     sized = {
         "steps": steps,
-        "warmup": steps // 4,
+        "warmup": steps // 8,
         "layers": max(4, math.ceil(math.log2(length))),
     }
     return Recipe().override(LAPTOP | sized | dict(settings))
