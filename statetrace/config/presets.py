@@ -56,7 +56,7 @@ def preset_recipe(
     task = given.task
     length = settings.get("length", LAPTOP["length"])
     order = (states or group(task.group, task.notation)).order
-    steps = settings.get("steps", 150 * length + 150 * order)
+    steps = settings.get("steps", 900 + 150 * length + 150 * order)
     sized = {
         "steps": steps,
         "warmup": steps // 8,

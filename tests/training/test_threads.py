@@ -41,7 +41,7 @@ def four_threads(monkeypatch):
 )
 def test_the_fastest_is_used(four_threads, times, best):
     trial = FakeTrial(times)
-    use_threads(toy(), None, trial)
+    use_threads(toy(), None, lambda: trial)
     assert torch.get_num_threads() == best
     assert trial.tried == [4, 2, 1]
 
@@ -53,7 +53,7 @@ def test_a_given_or_recorded_number_is_not_measured(four_threads, monkeypatch):
     assert torch.get_num_threads() == 2
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     trial = FakeTrial({})
-    use_threads(toy(), None, trial)
+    use_threads(toy(), None, lambda: trial)
     assert trial.tried == []
 
 
