@@ -16,6 +16,7 @@ from statetrace.groups import Group
 from statetrace.models import parameter_count
 from statetrace.models.device import free_bytes, pick_device
 from statetrace.models.from_recipe import keeps_vocabulary, make_task, max_length, model_spec
+from statetrace.models.threads import fastest_threads
 from statetrace.runs import Run
 from statetrace.tasks.word_problem import WordProblem
 from statetrace.training.optimizer import current_length
@@ -33,11 +34,8 @@ TRIAL_STEPS = 3
 TRIAL_FLOPS = 2e11
 """Operations of one trial step: a second or two on a laptop's CPU."""
 
-TRIAL_SECONDS = 8.0
-"""Time for finding the best number of threads; the next smaller one is not tried after that."""
-
-GAIN = 0.9
-"""More threads are used only if a step then takes at most this share of its time."""
+THREADS_FLOPS = 2e10
+"""The same where several numbers of threads are tried."""
 
 EVALUATION = 1 / 3
 """Time of evaluating a sequence, as a share of a training step's."""
@@ -119,11 +117,11 @@ def estimate(recipe: Recipe, states: Group | None = None, threads: int | None = 
     device = pick_device(recipe.training.device)
     fits = counted.total * BYTES_PER_PARAMETER < free_bytes(device) / 3
 
-    def trial(stage: Stage) -> Trial:
-        return Trial(recipe, stage, task, device, counted.total)
+    def trial(stage: Stage, flops: float = TRIAL_FLOPS) -> Trial:
+        return Trial(recipe, stage, task, device, flops / counted.total)
 
     if fits:
-        use_threads(recipe, threads, lambda: trial(recipe.stages[-1]))
+        use_threads(recipe, threads, lambda: trial(recipe.stages[-1], THREADS_FLOPS))
     stages = tuple(
         StageCost(
             stage, task.vocabulary.tokens(stage.length), trial(stage).seconds() if fits else None
@@ -134,13 +132,13 @@ def estimate(recipe: Recipe, states: Group | None = None, threads: int | None = 
 
 
 class Trial:
-    """Steps of a stage on as many sequences of its batch as a few seconds allow. Writes nothing."""
+    """Steps of a stage on part of its batch, of `most` operations per parameter. Writes nothing."""
 
     def __init__(
-        self, recipe: Recipe, stage: Stage, task: WordProblem, device: torch.device, parameters: int
+        self, recipe: Recipe, stage: Stage, task: WordProblem, device: torch.device, most: float
     ) -> None:
-        each = 6.0 * parameters * task.vocabulary.tokens(stage.length)
-        batch = max(1, min(stage.training.batch, int(TRIAL_FLOPS / each)))
+        each = 6.0 * task.vocabulary.tokens(stage.length)
+        batch = max(1, min(stage.training.batch, int(most / each)))
         changes = {
             "compile": False,
             "program": None,
@@ -156,34 +154,26 @@ class Trial:
         self._scale = stage.training.batch / batch
         self._steps = 0
 
+    def step(self) -> None:
+        self._trainer.step(self._steps)
+        self._trainer.read_losses()
+        self._steps += 1
+
     def seconds(self) -> float:
         """Of one step: the best of a few after one to warm up, scaled to the whole batch."""
         times = []
         for _ in range(1 + TRIAL_STEPS):
             began = time.perf_counter()
-            self._trainer.step(self._steps)
-            self._trainer.read_losses()
-            self._steps += 1
+            self.step()
             times.append(time.perf_counter() - began)
         return min(times[1:]) * self._scale
 
 
 def use_threads(recipe: Recipe, threads: int | None, make_trial: Callable[[], Trial]) -> None:
     """Use the number of CPU threads of the recipe, else `threads`, else the fastest in a trial.
-    OMP_NUM_THREADS is respected, and several processes share the cores without a trial."""
-    threads = recipe.training.threads or threads
+    OMP_NUM_THREADS is respected."""
+    threads, device = recipe.training.threads or threads, pick_device(recipe.training.device)
+    if threads is None and device.type == "cpu" and "OMP_NUM_THREADS" not in os.environ:
+        threads, _ = fastest_threads(make_trial().step, device)
     if threads is not None:
         torch.set_num_threads(threads)
-        return
-    alone = int(os.environ.get("WORLD_SIZE", 1)) == 1 and "OMP_NUM_THREADS" not in os.environ
-    if not alone or pick_device(recipe.training.device).type != "cpu":
-        return
-    trial, number, began = make_trial(), torch.get_num_threads(), time.perf_counter()
-    best, fastest = number, trial.seconds()
-    while number > 1 and time.perf_counter() - began < TRIAL_SECONDS:
-        number = (number + 1) // 2
-        torch.set_num_threads(number)
-        seconds = trial.seconds()
-        if seconds * GAIN < fastest:  # fewer threads are the better choice where it hardly matters
-            best, fastest = number, min(seconds, fastest)
-    torch.set_num_threads(best)
