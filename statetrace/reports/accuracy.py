@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
-from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Mark, Panel, ReferenceLine
+from statetrace.lenses.parts.cutoffs import THRESHOLD
+from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.mastery import by_length
+from statetrace.reports.figures.chart import (
+    Band,
+    Chart,
+    Line,
+    Mark,
+    Panel,
+    ReferenceLine,
+    target_styles,
+)
 from statetrace.runs import Run
-
-CUTOFF = 0.98
-"""The paper's threshold above which a model masters a length."""
-
-_COLOURS = ("state", "parity", *TURNS)
 
 
 @dataclass(frozen=True)
@@ -38,27 +44,27 @@ class AccuracyTable:
 
     @staticmethod
     def of(run: Run) -> AccuracyTable:
-        """From metrics.jsonl; beyond the training length, and without a log, from the
-        generalization lens, if it was run."""
+        """From the generalization lens if it analyzed the trained model, else from the last
+        evaluation in metrics.jsonl."""
         evaluations = [] if run.external else run.evaluations()
         task_group, length = run.group, int(run.task["length"])
-        step = evaluations[-1]["step"] if evaluations else None
-        measured = _measured(run, step)
-        if not evaluations and not measured:
+        logged = evaluations[-1] if evaluations else {"step": None, "accuracy_by_length": {}}
+        measured = _measured(run, logged["step"])
+        names = list(logged["accuracy_by_length"] or measured)
+        if not names:
             raise StatetraceError(f"'{run.path}' has no evaluations in its log")
-        last = evaluations[-1]["accuracy_by_length"] if evaluations else measured
-        beyond = {what: values[length:] for what, values in measured.items()} if evaluations else {}
         orders = {
             what: task_group.order if what == "state" else task_group.quotient(what).image.order
-            for what in last
+            for what in names
         }
+        last = logged["accuracy_by_length"] | measured
         name = run.info.get("zoo") if run.external else run.recipe["model"]["name"]
         return AccuracyTable(
             title=f"{name or 'model'} on {task_group.name}, trained on length {length}",
             training_length=length,
             steps=[record["step"] for record in evaluations],
-            over_training={w: [r["accuracy"][w] for r in evaluations] for w in last},
-            by_length={what: last[what] + beyond.get(what, []) for what in last},
+            over_training={w: [r["accuracy"][w] for r in evaluations] for w in names},
+            by_length={what: last[what] for what in names},
             chance={what: 1 / order for what, order in orders.items()},
         )
 
@@ -85,7 +91,7 @@ class AccuracyTable:
         if lengths[-1] > self.training_length:
             end = lengths[-1] + 0.5
             marks.insert(0, Band(self.training_length + 0.5, end, "beyond the training length"))
-        marks.append(ReferenceLine("y", CUTOFF, "98%"))
+        marks.append(ReferenceLine("y", THRESHOLD, "98%"))
         trained = f"over training, mean of lengths 1-{self.training_length}"
         curves = self._curves(self.steps, self.over_training)
         panels = (
@@ -104,25 +110,19 @@ class AccuracyTable:
 
     def _curves(self, x: list[int], curves: dict[str, list[float]]) -> list[Mark]:
         marks: list[Mark] = []
-        for number, (what, values) in enumerate(curves.items()):
-            colour = _COLOURS[number % len(_COLOURS)]
-            symbol = ("circle", "square", "diamond")[number % 3]
-            marks.append(Line(what, x, values, colour, mark=symbol))
+        for what, (colour, symbol) in target_styles(curves).items():
+            marks.append(Line(what, x, curves[what], colour, mark=symbol))
             chance = self.chance[what]
             marks.append(ReferenceLine("y", chance, f"{what} by chance", colour, "dot"))
         return marks
 
 
 def _measured(run: Run, step: int | None) -> dict[str, list[float]]:
-    """The accuracy that the generalization lens measured at each length, if it analyzed that step
-    (None: any)."""
+    """The accuracy that the generalization lens measured, if it analyzed that step (None: any)."""
     folder = run.path / "lenses"
     if not (folder / "generalization.json").is_file():
         return {}
-    from statetrace.lenses.result import LensResult
-
     result = LensResult.load(folder, "generalization")
-    accuracy: dict[str, list[float]] = {}
-    for row in result.rows() if step in (None, result.subject.get("step")) else ():
-        accuracy.setdefault(row["what"], []).append(row["accuracy"])
-    return accuracy
+    if step not in (None, result.subject.get("step")):
+        return {}
+    return {what: by_length(result, what).tolist() for what in result.summary["cutoff"]}

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.reports.figures.after_stages import staged, style
+from statetrace.reports.figures.after_stages import staged
 from statetrace.reports.figures.chart import (
-    TURNS,
+    TARGETS,
     Chart,
     Heat,
     Line,
@@ -17,6 +17,7 @@ from statetrace.reports.figures.chart import (
     ReferenceLine,
     grid,
     numbers,
+    target_styles,
 )
 from statetrace.reports.run_results import RunResults
 
@@ -34,10 +35,7 @@ MOST_POINTS = 200
 def _targets(results: RunResults) -> list[str]:
     arrays = results.need("dynamics").arrays
     names = [name[len("accuracy_") :] for name in arrays if name.startswith("accuracy_")]
-    return sorted(
-        names,
-        key=lambda name: ("state", "parity").index(name) if name in ("state", "parity") else 9,
-    )
+    return [*(name for name in TARGETS if name in names), *(n for n in names if n not in TARGETS)]
 
 
 def choices(results: RunResults) -> dict[str, list[str]]:
@@ -60,10 +58,8 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
         for number, start in enumerate(result.summary.get("phases", []), start=1)
         if number > 1
     ]
-    colours = iter(TURNS * 9)
     curves: list[Any] = []
-    for name in names:
-        colour = name if name in ("state", "parity") else next(colours)
+    for name, (colour, _) in target_styles(names).items():
         mean = result.arrays[f"accuracy_{name}"].mean(1)[drawn]
         curves.append(Line(name, steps.tolist(), numbers(mean), colour, mark=None))
     loss = Line("loss", steps.tolist(), numbers(result.arrays["loss"][drawn]), "ink", mark=None)
@@ -85,10 +81,8 @@ def learned_by_length(results: RunResults, threshold: float = 0.9) -> Chart:
         for row in results.need("dynamics").rows()
         if (row["measure"], row["threshold"]) == ("reached", threshold) and row["step"] is not None
     ]
-    colours = iter(TURNS * 9)
     lines = []
-    for what in dict.fromkeys(row["what"] for row in rows):
-        colour, mark = style(what, colours)
+    for what, (colour, mark) in target_styles(dict.fromkeys(row["what"] for row in rows)).items():
         x, y = ([row[key] for row in rows if row["what"] == what] for key in ("length", "step"))
         lines.append(Line(what, x, y, colour, mark=mark))
     if not lines:
