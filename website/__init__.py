@@ -1,0 +1,1 @@
+"""The documentation site: staging of the Markdown pages, generated reference, notebooks, pictures."""
