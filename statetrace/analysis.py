@@ -23,7 +23,7 @@ from statetrace.lenses.fingerprint import differ, weights_of
 from statetrace.lenses.result import WHOLE, LensResult
 from statetrace.mechanisms.compatibility import incompatibility
 from statetrace.mechanisms.cutoff_verdict import cutoff_verdict
-from statetrace.mechanisms.mastery import LEARNED, enough, mastered_length
+from statetrace.mechanisms.mastery import LEARNED, enough, solved_length
 from statetrace.mechanisms.verdict import Verdict, verdict
 from statetrace.runs import Run, write_json
 
@@ -307,7 +307,7 @@ class Analyzer:
             return at_length
         from statetrace.lenses.generalization import generalization
 
-        length = mastered_length(generalization(self.loaded.model, self.loaded.task))
+        length = solved_length(generalization(self.loaded.model, self.loaded.task))
         if length < min(LEARNED, self.length):
             step = "" if self._asked_step is None else f"step {self._asked_step}: "
             raise StatetraceError(f"{step}the model solves no more than {length} actions")
@@ -361,7 +361,7 @@ class Analyzer:
                 stored.unusable[lens] = reason
             else:
                 stored.usable[lens] = result
-                length = mastered_length(result) if lens == "generalization" else length
+                length = solved_length(result) if lens == "generalization" else length
         return stored
 
     def _report_ignored(self, stored: _Stored) -> None:

@@ -16,6 +16,7 @@ LAYERS = (
     ("groups",),
     ("runs",),
     ("config",),
+    ("glossary",),
     ("tasks",),
     ("models",),
     ("interventions", "training"),

@@ -16,6 +16,7 @@ from statetrace.cli import (
     data,
     explore,
     figures,
+    glossary,
     lenses,
     report,
     show,
@@ -55,6 +56,7 @@ def _app(
 app.command("train")(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("lenses")(lenses.lenses)
+app.command("glossary")(glossary.glossary)
 app.command("verdict")(verdict.verdict)
 app.command("compile")(compile.compile_)
 app.command("explore")(explore.explore)

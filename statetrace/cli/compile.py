@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statetrace.cli.console import note
+from statetrace.cli.console import next_steps
 from statetrace.cli.console import out as printed
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.config.options import path_named, with_fields
@@ -49,4 +49,4 @@ def compile_(
     if checked:
         which = "all" if exhaustive else "random"
         printed.print(f"accuracy {accuracy:.2%} on {checked:,} sequences ({which})")
-    note(f"next: statetrace verdict {out}")
+    next_steps(["verdict", out])

@@ -3,8 +3,9 @@ elsewhere a sentence stays on one line, so that it can be searched for."""
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -21,6 +22,16 @@ def complain(sentence: str) -> None:
 
 def note(sentence: str) -> None:
     err.print(Text(sentence, style="dim"))
+
+
+def next_steps(*steps: Sequence[object] | str) -> None:
+    """End a command with what to do next: words of statetrace commands, or sentences.
+
+    `next_steps(["verdict", folder], ["report", folder])` prints two commands that can be copied,
+    since a terminal wraps them without breaking the line.
+    """
+    lines = [s if isinstance(s, str) else shlex.join(["statetrace", *map(str, s)]) for s in steps]
+    err.print(Text("next: " + "\n      ".join(lines), style="dim"), soft_wrap=True)
 
 
 @contextmanager

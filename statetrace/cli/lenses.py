@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import note, out
+from statetrace.cli.console import next_steps, out
 
 
 def lenses(
@@ -29,14 +29,14 @@ def lenses(
             settings = ", ".join(field.name for field in dataclasses.fields(LENSES[lens].spec))
             table.add_row(Text(lens, style="bold"), Text(settings))
         out.print(table)
-        note("next: statetrace lenses NAME explains the settings of one lens")
+        next_steps("statetrace lenses NAME explains the settings of one lens")
         return
     known(name, LENSES, "lens")
     for field in dataclasses.fields(LENSES[name].spec):
         help_text = field.metadata.get("help", "")
         table.add_row(Text(field.name, style="bold"), _shown(field.default), Text(help_text))
     out.print(table)
-    note(f"next: statetrace analyze RUN --only {name} --set {name}.SETTING=VALUE")
+    next_steps(["analyze", "RUN", "--only", name, "--set", f"{name}.SETTING=VALUE"])
 
 
 def _shown(default: Any) -> Text:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from statetrace.groups import Quotient
 from statetrace.interventions import Site, evaluating
-from statetrace.lenses.parts.answers import check_fits, device_of, too_few, unlearned
+from statetrace.lenses.parts.answers import check_fits, device_of, low_accuracy, too_few
 from statetrace.lenses.parts.attention_ablation import Ablation, ablations, correct
 from statetrace.lenses.parts.attention_maps import fitting, maps_or_reason, read_maps
 from statetrace.lenses.parts.attention_spec import AttentionSpec
@@ -198,7 +198,7 @@ def _ablate(
     batch = min(512, fitting(each, device_of(model)))
     intact = correct(model, task, sequences, quotient, batch)
     accuracy = table.add_answers("none", None, intact)
-    problem = unlearned(accuracy["state"], task.group.order, f"up to length {sequences.length}")
+    problem = low_accuracy(accuracy["state"], task.group.order, f"up to length {sequences.length}")
     notes += [f"{problem}, so ablations can lose little"] if problem else []
     rng = np.random.default_rng([spec.seed, 2])
     results = ablations(

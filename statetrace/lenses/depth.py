@@ -24,7 +24,7 @@ from statetrace.config.checks import at_least, check_seed
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec
-from statetrace.lenses.parts.answers import check_fits, unlearned
+from statetrace.lenses.parts.answers import check_fits, low_accuracy
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.lenses.parts.lengths import usual_lengths
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
@@ -79,7 +79,7 @@ def depth(
             rows += _rows(restored[:, members & valid], length, split)
         progress((number + 1) / len(lengths))
     notes: list[str] = []
-    problem = unlearned(float(np.mean(correct)), task.group.order, "on these pairs")
+    problem = low_accuracy(float(np.mean(correct)), task.group.order, "on these pairs")
     if problem:
         notes.append(f"{problem}; the depths are not meaningful")
     if excluded:

@@ -20,7 +20,7 @@ import numpy as np
 from statetrace.config.checks import at_least, check_seed
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
-from statetrace.lenses.parts.answers import answers, check_fits, too_few, unlearned
+from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy, too_few
 from statetrace.lenses.parts.intervals import CONFIDENCE, wilson
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
@@ -84,7 +84,7 @@ def generalization(
         what: float(np.mean([sample.mean() for sample in samples[: task.length]]))
         for what, samples in correct.items()
     }
-    problem = unlearned(accuracy["state"], task.group.order, f"up to length {task.length}")
+    problem = low_accuracy(accuracy["state"], task.group.order, f"up to length {task.length}")
     notes += [problem] if problem else []
     columns = _table(lengths, correct, chance)
     cutoffs, arrays = _cutoffs(correct, spec)

@@ -51,7 +51,7 @@ from statetrace.groups import Quotient
 from statetrace.groups.characters import Component, characters
 from statetrace.interventions import evaluating
 from statetrace.lenses.parts.activations import residuals
-from statetrace.lenses.parts.answers import answers, check_fits, device_of, too_few, unlearned
+from statetrace.lenses.parts.answers import answers, check_fits, device_of, low_accuracy, too_few
 from statetrace.lenses.parts.geometry_rows import Rows
 from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, measure_layer
 from statetrace.lenses.parts.prism import pairings
@@ -115,7 +115,7 @@ def geometry(
         measured.append(measure_layer(points, layer, shared, rows))
         progress(_FORWARD + (1 - _FORWARD) * done / len(layers))
     accuracy = _accuracy(model, task, drawn)
-    problem = unlearned(accuracy, task.group.order, f"at length {length}")
+    problem = low_accuracy(accuracy, task.group.order, f"at length {length}")
     notes += [problem] if problem else []
     notes += _noise_notes(measured)
     return LensResult(

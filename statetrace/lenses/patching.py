@@ -27,7 +27,7 @@ from statetrace.config.checks import at_least, check_seed, one_of
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions import Grid, GridSpec
-from statetrace.lenses.parts.answers import check_fits, unlearned
+from statetrace.lenses.parts.answers import check_fits, low_accuracy
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.parts.patched_answers import patched_answers
@@ -197,7 +197,7 @@ def _notes(summary: dict[str, Any]) -> tuple[str, ...]:
             "answer, so NLD would be 0/0"
         )
     accuracy, chance = summary["accuracy"], summary["chance"]
-    problem = unlearned(accuracy, round(1 / chance), f"at length {length}")
+    problem = low_accuracy(accuracy, round(1 / chance), f"at length {length}")
     notes += [f"{problem}; train it longer, or use a shorter length"] if problem else []
     empty = [name for name, n in summary["pairs_by_split"].items() if n == 0]
     if empty:

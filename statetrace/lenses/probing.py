@@ -39,7 +39,7 @@ from statetrace.config.checks import at_least, check_seed, need, one_of
 from statetrace.config.settings import setting
 from statetrace.interventions.capture import evaluating
 from statetrace.lenses.parts import probes
-from statetrace.lenses.parts.answers import answers, check_fits, unlearned
+from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy
 from statetrace.lenses.parts.lengths import choose_lengths
 from statetrace.lenses.parts.probing_data import (
     Data,
@@ -238,7 +238,7 @@ def _notes(
 ) -> Iterator[str]:
     if spec.targets is None and all(target.name != "parity" for target in targets):
         yield f"{task.group.name} has no parity, so there are no parity probes"
-    problem = unlearned(accuracy["state"]["all"], task.group.order, "on held-out sequences")
+    problem = low_accuracy(accuracy["state"]["all"], task.group.order, "on held-out sequences")
     if problem:
         yield f"{problem}; the probes do not show a mechanism"
     for name in dict.fromkeys(row["target"] for row in rows if row["chance"] == 1):

@@ -14,7 +14,7 @@ from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.lenses.result import WHOLE, LensResult
 from statetrace.mechanisms.compatibility import SETTINGS, incompatibility
 from statetrace.mechanisms.evidence import NEEDED, first_quotient
-from statetrace.mechanisms.mastery import COLLECTED, LEARNED, mastered_length
+from statetrace.mechanisms.mastery import COLLECTED, LEARNED, solved_length
 from statetrace.tasks.word_problem import WordProblem
 
 
@@ -40,7 +40,7 @@ def collect_evidence(
 
     if "generalization" not in results:
         compute("generalization", task)
-    length = mastered_length(results["generalization"])
+    length = solved_length(results["generalization"])
     if length < min(LEARNED, task.length):
         return {lens: result for lens, result in results.items() if lens in WHOLE}
     if length != task.length:

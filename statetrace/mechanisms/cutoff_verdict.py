@@ -14,14 +14,14 @@ from typing import Any
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.distances import Array, parity_kept
 from statetrace.mechanisms.evidence import by_length
-from statetrace.mechanisms.mastery import LEARNED, mastered_length
+from statetrace.mechanisms.mastery import LEARNED, solved_length
 from statetrace.mechanisms.verdict import calibrated
 
 
 def read_cutoffs(general: LensResult) -> str:
     """associative, parity-associative, unlearned, or mixed where generalization is not enough."""
     trained = int(general.summary["training_length"])
-    if mastered_length(general) < min(LEARNED, trained):
+    if solved_length(general) < min(LEARNED, trained):
         return "unlearned"
     quotients = [name for name in general.summary["cutoff"] if name != "state"]
     if not quotients:

@@ -27,12 +27,12 @@ def enough(results: Mapping[str, LensResult]) -> bool:
     if "generalization" not in results:
         return False
     trained = int(results["generalization"].summary["training_length"])
-    if mastered_length(results["generalization"]) < min(LEARNED, trained):
+    if solved_length(results["generalization"]) < min(LEARNED, trained):
         return True
     return all(lens in results for lens in COLLECTED)
 
 
-def mastered_length(general: LensResult) -> int:
+def solved_length(general: LensResult) -> int:
     """The training length if most answers there are correct, else the longest length up to which
     98% are."""
     trained = int(general.summary["training_length"])

@@ -27,7 +27,7 @@ from statetrace.groups import Group
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances, registered
 from statetrace.mechanisms.evidence import Evidence
-from statetrace.mechanisms.mastery import LEARNED, mastered_length
+from statetrace.mechanisms.mastery import LEARNED, solved_length
 
 MECHANISMS = ("sequential", "parallel", "associative", "parity-associative")
 """The built-in algorithms; registered ones follow them."""
@@ -130,7 +130,7 @@ class Verdict:
 def verdict(results: Mapping[str, LensResult], group: Group) -> Verdict:
     """The verdict from lens results, such as `collect_evidence` computes."""
     general = results["generalization"]
-    if mastered_length(general) < min(LEARNED, int(general.summary["training_length"])):
+    if solved_length(general) < min(LEARNED, int(general.summary["training_length"])):
         return _unlearned(general, group)
     evidence = Evidence.of(results, group)
     measured = measure_distances(evidence, group)

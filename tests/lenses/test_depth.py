@@ -59,7 +59,7 @@ def test_a_group_without_parity_has_one_curve():
 def test_an_untrained_model_is_said_to_be_one():
     model = build(ModelSpec("gpt2", layers=2, width=16, heads=2), 7, 10, seed=0)
     result = depth(model, word_problem("S3", 5), DepthSpec(pairs=20))
-    assert any("has not learned the task" in note for note in result.notes)
+    assert any("low accuracy" in note for note in result.notes)
     assert set(result.columns) >= {"length", "layer", "split", "mean", "n"}
 
 

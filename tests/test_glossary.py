@@ -1,0 +1,30 @@
+"""The glossary covers what the package names, and refers only to terms that it has."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from statetrace.errors import StatetraceError
+from statetrace.glossary import define, find, terms
+from statetrace.lenses.result import NAMES
+from statetrace.mechanisms.algorithms import ALGORITHMS
+
+
+def test_every_algorithm_lens_and_verdict_is_defined():
+    assert all(define(name) for name in (*ALGORITHMS, *NAMES, "mixed", "unlearned", "confidence"))
+
+
+@pytest.mark.parametrize("term", terms().values(), ids=lambda term: term.name)
+def test_a_definition_is_one_sentence_and_its_references_exist(term):
+    assert not re.search(r"[.!?]( |$)", term.markdown)
+    for name in re.findall(r"\*([^*]+)\*", term.markdown + term.more):
+        assert find(name) is not term
+
+
+def test_terms_are_found_in_any_case_and_in_the_plural():
+    assert find("Parity  Heads") is terms()["parity head"]
+    assert find("nld") is terms()["NLD"]
+    with pytest.raises(StatetraceError, match="did you mean 'cutoff'"):
+        find("cutof")
