@@ -1,1 +1,1 @@
-"""The documentation site: staging of the Markdown pages, generated reference, notebooks, pictures."""
+"""The documentation site: pages, generated reference, notebooks and pictures."""

@@ -1,6 +1,6 @@
 """Notebooks: executed in a real kernel, stored with small outputs, shown as Markdown.
 
-    python -m website.notebooks docs/tutorials/*.ipynb     execute, and write outputs into the files
+python -m website.notebooks docs/tutorials/*.ipynb     execute, and write outputs into the files
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ def execute(file: Path) -> None:
     """Run all cells in a kernel of their own and store the outputs in the file."""
     from nbclient import NotebookClient
 
+    os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # this kernel has no widgets
     notebook = nbformat.read(file, as_version=4)
     NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     for cell in notebook.cells:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -93,7 +94,31 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
         yield f"| {' | '.join(row)} |"
 
 
+def glossary() -> Iterator[str]:
+    """Every term with its definition; terms in asterisks become links."""
+    from statetrace.glossary import terms
+
+    by_part = itertools.groupby(terms().values(), key=lambda term: term.part)
+    for part, entries in by_part:
+        yield f"\n## {part}\n"
+        for term in entries:
+            definition = re.sub(r"\*([^*]+)\*", _term_link, term.markdown)
+            more = re.sub(r"\*([^*]+)\*", _term_link, term.more)
+            yield f'<a id="{_anchor(term.name)}"></a>**{term.name}**: {definition}. {more}\n'
+
+
+def _term_link(match: re.Match[str]) -> str:
+    from statetrace.glossary import find
+
+    return f"[{match[1]}](#{_anchor(find(match[1]).name)})"
+
+
+def _anchor(name: str) -> str:
+    return "term-" + re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
 GENERATED = {
+    "glossary": glossary,
     "commands": commands,
     "recipe-keys": recipe_keys,
     "lens-settings": lens_settings,
