@@ -1,34 +1,35 @@
-# The two commands a newcomer types: `make demo` and `make test`.
+# `make` lists the targets. The two that a newcomer types are `make demo` and `make test`.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-KERNELS := $(VENV)/.kernels
+DEV := $(VENV)/.dev
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # Installed by its path rather than an import hook, so that type checkers and editors find it
 EDITABLE := $(PIP) --config-settings editable_mode=compat -e
 
-.PHONY: demo test lint venv bench bench-gpu calibration reproduce-report clean
+.DEFAULT_GOAL := help
+.PHONY: help venv dev demo test lint bench bench-gpu calibration reproduce-report clean
 
-demo: $(READY)
-	$(BIN)/statetrace train recipes/demo.toml --out runs/demo --resume
-	$(BIN)/statetrace analyze runs/demo
-	$(BIN)/statetrace show runs/demo
-	$(BIN)/statetrace verdict runs/demo --json > /dev/null
-	$(BIN)/statetrace report runs/demo
-	$(BIN)/statetrace verdict runs/demo
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# GPU kernels are tested with Triton's interpreter, which nothing else needs
-test: lint $(KERNELS)
+venv: $(READY) ## install statetrace and its explorer into .venv
+dev: $(DEV) ## also install what tests, linters and documentation need
+
+demo: $(READY) ## train a small model on the CPU and analyze it (5 minutes)
+	$(BIN)/statetrace demo
+
+test: lint $(DEV) ## run linters, type checks and all tests
 	$(BIN)/pytest -n 2
 
-lint: $(READY)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 # The libraries compared with are not dependencies of statetrace; they are installed only here
-bench: $(READY)
+bench: $(DEV) ## measure speed
 	$(EDITABLE) '.[bench]'
 	$(BIN)/python benchmarks/data_generation.py
 	$(BIN)/python benchmarks/patching.py
@@ -36,25 +37,22 @@ bench: $(READY)
 	$(BIN)/python benchmarks/stacked_seeds.py
 	$(BIN)/python benchmarks/explorer.py
 
-# Measures compiled models (once), fits the weights of the verdict and writes docs/calibration.md
-calibration: $(READY)
-	$(BIN)/python -m calibration --out results/calibration --processes 2 \
-		--trained results/calibration/trained.jsonl
-	mv results/calibration/weights.json statetrace/mechanisms/weights.json
-	mv results/calibration/calibration.md docs/calibration.md
-
-# REPRODUCTION.md and its pictures, from results/ alone
-reproduce-report: $(READY)
-	$(BIN)/python -m reproduction
-
 # STEPS='--out results/training-step/steps.json' saves the table for REPRODUCTION.md
-bench-gpu: $(READY)
+bench-gpu: $(DEV) ## measure speed on a GPU
 	$(EDITABLE) '.[bench]'
 	$(BIN)/python benchmarks/training_step.py $(STEPS)
 	$(BIN)/python benchmarks/stacked_seeds.py --device cuda
 	$(BIN)/python benchmarks/patching.py --gpu
 
-venv: $(READY)
+# Measures compiled models (once), fits the weights of the verdict and writes docs/calibration.md
+calibration: $(DEV) ## fit the weights of the verdict
+	$(BIN)/python -m calibration --out results/calibration --processes 2 \
+		--trained results/calibration/trained.jsonl
+	mv results/calibration/weights.json statetrace/mechanisms/weights.json
+	mv results/calibration/calibration.md docs/calibration.md
+
+reproduce-report: $(DEV) ## write REPRODUCTION.md and its pictures, from results/ alone
+	$(BIN)/python -m reproduction
 
 # torch is installed first and alone, so that no other package determines its build
 $(READY): pyproject.toml constraints.txt
@@ -62,12 +60,12 @@ $(READY): pyproject.toml constraints.txt
 		{ echo "statetrace needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
+	$(EDITABLE) '.[explorer]'
+	@touch $@
+
+$(DEV): $(READY)
 	$(EDITABLE) '.[dev]'
-	@touch $(READY)
+	@touch $@
 
-$(KERNELS): $(READY)
-	$(EDITABLE) '.[kernels]'
-	@touch $(KERNELS)
-
-clean:
-	rm -rf $(VENV) runs build *.egg-info
+clean: ## remove .venv, builds and caches; runs/ stays
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

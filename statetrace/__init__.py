@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from statetrace.groups import Group, group
     from statetrace.plugins import register
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Group",

@@ -33,7 +33,7 @@ def train(
     """Train a model and return it.
 
     Args:
-        recipe: a TOML file or a Recipe; by default the paper's settings.
+        recipe: a TOML file, a name such as "demo", or a Recipe; by default the paper's settings.
         out: the run folder; without one, a temporary folder that lives as long as the model.
         resume: continue the run in `out`, bit for bit, if it has one.
         callback: called at every step, evaluation and message (training/callback.py).
@@ -175,7 +175,7 @@ def study(
     same call continues.
 
     Args:
-        file: a study (TOML), such as recipes/studies/toy.toml.
+        file: a study: a TOML file or a name, such as "studies/toy".
         out: the study folder.
         engine: where runs are trained, "local" processes or "ray".
         jobs: runs at once; by default as many as cores or GPUs allow.

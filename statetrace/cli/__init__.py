@@ -14,10 +14,12 @@ from statetrace.cli import (
     analyze,
     compile,
     data,
+    demo,
     explore,
     figures,
     glossary,
     lenses,
+    recipes,
     report,
     show,
     signatures,
@@ -53,6 +55,7 @@ def _app(
         raise typer.Exit
 
 
+app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("lenses")(lenses.lenses)
@@ -63,6 +66,7 @@ app.command("explore")(explore.explore)
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("figures")(figures.figures)
+app.command("recipes")(recipes.recipes)
 app.command("data")(data.data)
 app.command("signatures")(signatures.signatures)
 app.add_typer(study.app, name="study")

@@ -56,7 +56,8 @@ def explore(
         )
     except ModuleNotFoundError as error:
         raise StatetraceError(
-            f"the explorer needs the package '{error.name}'; pip install starlette uvicorn"
+            f"the explorer needs the package {error.name}, which is not installed; "
+            "pip install 'statetrace[explorer]'"
         ) from None
     from statetrace.explorer import open_model
 

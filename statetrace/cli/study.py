@@ -34,8 +34,8 @@ class RunByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
     def _check_file(self, word: str) -> None:
-        """Refuse a misspelt command; files have a suffix or exist."""
-        if word.startswith("-") or Path(word).suffix or Path(word).exists():
+        """Refuse a misspelt command; files exist or have a suffix, bundled studies a slash."""
+        if word.startswith("-") or "/" in word or Path(word).suffix or Path(word).exists():
             return
         close = difflib.get_close_matches(word, self.commands, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(self.commands)}"
@@ -54,7 +54,7 @@ app = typer.Typer(
 @app.command("run")
 def run(
     file: Annotated[
-        Path, typer.Argument(help="A study (TOML), such as recipes/studies/seed-sweep.toml.")
+        Path, typer.Argument(help="A study: a TOML file or a name, such as studies/toy.")
     ],
     out: Annotated[
         Path,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def train(
     *,
     recipe: Annotated[
-        Path | None, typer.Argument(help="A recipe (TOML), such as recipes/paper/s3-gpt2.toml.")
+        Path | None, typer.Argument(help="A recipe: a TOML file or a name, such as paper/s3-gpt2.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run folder to write.", metavar="DIR", parser=path_named)
@@ -52,7 +52,7 @@ def train(
     Settings come from the RECIPE, if given, and from the options below, which override it. The
     defaults are the paper's. Checkpoints in Hugging Face format and accuracy by length
     (metrics.jsonl) are written to the run folder. A recipe may have several stages, such as a topic
-    model before the task; recipes/regimes has examples.
+    model before the task; `statetrace recipes` lists examples.
 
     Several processes: torchrun --nproc-per-node 2 -m statetrace train ...
     """

@@ -51,7 +51,7 @@ class Recipe:
         """From a TOML file, which may extend another."""
         tables = read_tables(path, "recipe")
         need(
-            not tables.keys() & {"base", "grid", "seeds"},
+            not is_study(tables),
             f"'{path}' is a study, not a recipe; use `statetrace study {path} --out STUDY`",
         )
         return Recipe.of(tables, f"recipe '{path}'")
@@ -140,6 +140,11 @@ OPTIONS: dict[str, tuple[str, str]] = {
     for f in dataclasses.fields(kind)
 }
 """Option name -> (section, field). Names are unique, so the command line needs no sections."""
+
+
+def is_study(tables: dict[str, Any]) -> bool:
+    """Whether these are the tables of a study rather than of a recipe."""
+    return bool(tables.keys() & {"base", "grid", "seeds"})
 
 
 def _stages(tables: Any, source: str) -> tuple[StageSettings, ...]:

@@ -1,4 +1,5 @@
-"""TOML files that extend one another: `extends = "s3-gpt2.toml"`, relative to the file.
+"""TOML files that extend one another: `extends = "s3-gpt2.toml"`, relative to the file, or a
+bundled one by its name: `extends = "paper/s3-gpt2"`.
 
 A file that extends another inherits all of its tables. Tables are merged key by key; anything else,
 lists such as [[stage]] included, replaces the inherited value. run.json and study.json record the
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.bundled import locate, suggestion
 from statetrace.errors import StatetraceError
 
 EXTENDS = "extends"
@@ -24,8 +26,8 @@ ResolvePaths = Callable[[Tables, Path], Tables]
 def read_tables(
     path: Path, what: str, resolve_paths: ResolvePaths = lambda tables, path: tables
 ) -> Tables:
-    """The tables of a `what` (recipe, study), including those it extends."""
-    return _read(path, what, resolve_paths, ())
+    """The tables of a `what` (recipe, study), a file or a bundled one, with those it extends."""
+    return _read(locate(path), what, resolve_paths, ())
 
 
 def _read(path: Path, what: str, resolve: ResolvePaths, extending: tuple[Path, ...]) -> Tables:
@@ -37,7 +39,7 @@ def _read(path: Path, what: str, resolve: ResolvePaths, extending: tuple[Path, .
     try:
         tables = resolve(tomllib.loads(path.read_text()), path)
     except FileNotFoundError:
-        raise StatetraceError(f"there is no {what} '{path}'{by}") from None
+        raise StatetraceError(f"there is no {what} '{path}'{by}; {suggestion(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise StatetraceError(f"{what} '{path}'{by} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
@@ -49,7 +51,7 @@ def _read(path: Path, what: str, resolve: ResolvePaths, extending: tuple[Path, .
         raise StatetraceError(
             f"{EXTENDS} {extended!r} in {what} '{path}' is not a path; give that of one {what}"
         )
-    return _merge(_read(path.parent / extended, what, resolve, (*extending, path)), tables)
+    return _merge(_read(locate(extended, path.parent), what, resolve, (*extending, path)), tables)
 
 
 def _merge(inherited: Tables, own: Tables) -> Tables:

@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.bundled import locate
 from statetrace.config.checks import known, need
 from statetrace.config.recipe import OPTIONS, SECTIONS, STAGE, Recipe
 from statetrace.config.toml_io import Tables, read_tables
@@ -162,13 +163,13 @@ def read_study(path: Path) -> StudyPlan:
 def _settled(tables: Tables, path: Path) -> Tables:
     """With paths of recipes relative to this file resolved, as another study may extend it."""
     if isinstance(tables.get("base"), str):
-        tables["base"] = str(path.parent / tables["base"])
+        tables["base"] = str(locate(tables["base"], path.parent))
     grid = tables.get("grid", {})
     for factors in grid if isinstance(grid, list) else [grid]:
         for levels in factors.values() if isinstance(factors, dict) else ():
             for level in levels.values() if isinstance(levels, dict) else ():
                 if isinstance(level, dict) and isinstance(level.get(STAGES), str):
-                    level[STAGES] = str(path.parent / level[STAGES])
+                    level[STAGES] = str(locate(level[STAGES], path.parent))
     return tables
 
 
