@@ -50,7 +50,8 @@ def fingerprint(notebook: Any) -> str:
 
 
 def execute(file: Path) -> None:
-    """Run all cells in a kernel of their own and store the outputs in the file."""
+    """Run all cells in a kernel of their own and store the outputs in the file, without the
+    progress bars that libraries write to stderr."""
     from nbclient import NotebookClient
 
     os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # this kernel has no widgets
@@ -59,7 +60,8 @@ def execute(file: Path) -> None:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.metadata.pop("execution", None)
-            cell.outputs = [_small(output) for output in cell.outputs]
+            shown = [output for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = [_small(output) for output in shown]
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},

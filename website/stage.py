@@ -22,10 +22,13 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "results/README.md": "results.md",
     "recipes/paper/README.md": "paper-recipes.md",
+    "docs/reproduction/README.md": "reproduction/rules.md",
 }
-"""Pages outside docs/, and their names on the site."""
+"""Pages that have another name on the site, most of them outside docs/."""
 
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
+IN_CHECKOUT = re.compile(r"\n?\(In a checkout[^)]*(?:\([^)]*\)[^)]*)*\)")
+"""A remark for readers of the checkout, which is untrue on the site."""
 FENCE = re.compile(r"^(```.*?^```[ ]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -54,6 +57,7 @@ def stage(folder: Path) -> None:
             shutil.copyfile(file, target)
             continue
         text = to_markdown(file, target) if file.suffix == ".ipynb" else file.read_text()
+        text = IN_CHECKOUT.sub("", text)
         target.write_text(_rewritten(fill(text), file, site))
 
 
