@@ -30,8 +30,24 @@ def next_steps(*steps: Sequence[object] | str) -> None:
     `next_steps(["verdict", folder], ["report", folder])` prints two commands that can be copied,
     since a terminal wraps them without breaking the line.
     """
+    if not _next_steps_shown:
+        return
     lines = [s if isinstance(s, str) else shlex.join(["statetrace", *map(str, s)]) for s in steps]
     err.print(Text("next: " + "\n      ".join(lines), style="dim"), soft_wrap=True)
+
+
+_next_steps_shown = True
+
+
+@contextmanager
+def without_next_steps() -> Iterator[None]:
+    """For a command that runs others, such as the demo."""
+    global _next_steps_shown
+    _next_steps_shown = False
+    try:
+        yield
+    finally:
+        _next_steps_shown = True
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from statetrace.cli.console import note
+from statetrace.cli.console import next_steps, note, without_next_steps
 from statetrace.config.options import path_named
 
 
@@ -26,14 +27,17 @@ def demo(
 
     def run(*words: object) -> None:
         command = list(map(str, words))
-        note(f"\n$ statetrace {' '.join(command)}")
-        status = context.find_root().command.main(command, standalone_mode=False)
+        note(f"\n$ {shlex.join(['statetrace', *command])}")
+        with without_next_steps():
+            status = context.find_root().command.main(command, standalone_mode=False)
         if status:
             raise typer.Exit(status)
 
     run("train", "demo", "--out", out, "--resume")
     run("analyze", out)
     run("show", out)
-    api.load(out).verdict()  # written before the report, which shows it; printed last
+    api.load(out).verdict()  # the report shows it, and it is printed last
     run("report", out)
+    note("")
+    next_steps(f"open {out / 'report.html'} in a browser", ["explore", out])
     run("verdict", out)

@@ -29,9 +29,9 @@ PANELS = {
 }
 
 
-def path_named(name: str) -> Path:
-    """The argument of --out; an empty one, from an unset variable, is refused."""
-    if not name.strip():
+def path_named(name: str | Path) -> Path:
+    """The argument of --out, or its default; an empty one, from an unset variable, is refused."""
+    if not str(name).strip():
         raise typer.BadParameter(f"{name!r} is not a path; use '.' for the current directory")
     return Path(name)
 

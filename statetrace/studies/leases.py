@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
 import threading
 import uuid
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ BEAT = 10.0
 
 STALE = 120.0
 """Seconds without a heartbeat after which an owner on another machine counts as dead."""
+
+PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
@@ -172,8 +175,8 @@ def _record(owner: Owner, released: bool) -> dict[str, Any]:
 @cache
 def _machine() -> str:
     """Identifies this boot of this machine and the namespace of its process ids."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    namespace = Path("/proc/self/ns/pid")
+    boot = PROC / "sys" / "kernel" / "random" / "boot_id"
+    namespace = PROC / "self" / "ns" / "pid"
     parts = [socket.gethostname()]
     parts += [boot.read_text().strip()] if boot.exists() else []
     parts += [os.readlink(namespace)] if namespace.exists() else []
@@ -181,9 +184,14 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process started, in clock ticks; None where it is gone or a zombie."""
+    """When a process started, in clock ticks or as a date; None where it is gone or a zombie."""
+    if not (PROC / "self").exists():  # macOS
+        command = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        state, _, date = answer.stdout.strip().partition(" ")
+        return None if state[:1] in ("", "Z", "X") else date.strip()
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()  # a name may contain anything, brackets too

@@ -1,5 +1,6 @@
 """Claims: one owner at a time, dead ones found out, latecomers fenced off."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -37,6 +38,17 @@ def test_the_lease_of_a_killed_process_is_taken_over(tmp_path):
     assert process.wait() == -9
     lease = take(tmp_path, "a")
     assert lease.before.pid == process.pid
+
+
+def test_without_proc_the_process_list_tells_who_lives(tmp_path, monkeypatch):
+    monkeypatch.setattr(leases, "PROC", tmp_path / "none")  # as on macOS
+    mine = leases.Owner.me()
+    assert mine.started
+    assert mine.lives()
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert not dataclasses.replace(mine, pid=child.pid).lives()
+    assert not dataclasses.replace(mine, started="another time").lives()
 
 
 @pytest.mark.parametrize(("age", "open_"), [(leases.STALE - 30, False), (leases.STALE + 30, True)])

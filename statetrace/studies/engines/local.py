@@ -93,6 +93,8 @@ class LocalPool:
 
 def cores() -> int:
     """Cores that this process may use; a container or a batch system may limit them."""
+    if not hasattr(os, "sched_getaffinity"):  # macOS
+        return os.cpu_count() or 1
     return len(os.sched_getaffinity(0))
 
 
