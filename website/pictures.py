@@ -118,7 +118,7 @@ def geometry() -> Chart:
 
 
 def dynamics() -> Chart:
-    demo = st.train("recipes/demo.toml", out=RESULTS / "demo", resume=True)
+    demo = st.train("demo", out=RESULTS / "demo", resume=True)
     return replace(demo.analyze("dynamics")["dynamics"].plot(), title="")
 
 

@@ -15,7 +15,8 @@ from statetrace.cli import app
 from website.stage import ROOT, pages
 
 FENCE = re.compile(
-    r"^(?:<!-- (?P<mark>[a-z]+)(?:: (?P<reason>[^\n]*))? -->\n)?```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
+    r"^(?:<!-- (?P<mark>[a-z]+)(?:: (?P<reason>[^\n]+))? -->\n)?"
+    r"```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
     re.MULTILINE | re.DOTALL,
 )
 INLINE = re.compile(r"`(statetrace [^`]+)`")

@@ -51,6 +51,8 @@ def models(tmp_path_factory):
 def desk(models, tmp_path, monkeypatch):
     """A folder in which a page's commands can be typed."""
     shutil.copytree(models, tmp_path, dirs_exist_ok=True)
+    for folder in ("recipes", "results"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
