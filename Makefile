@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 EDITABLE := $(PIP) --config-settings editable_mode=compat -e
 
 .DEFAULT_GOAL := help
-.PHONY: help venv dev demo docs test lint bench bench-gpu calibration reproduce-report clean
+.PHONY: help venv dev demo docs check fast-tests test lint bench bench-gpu calibration reproduce-report clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,8 +20,14 @@ dev: $(DEV) ## also install what tests, linters and documentation need
 demo: $(READY) ## train a small model on the CPU and analyze it (5 minutes)
 	$(BIN)/statetrace demo
 
+check: $(DEV) ## run linters, type checks and the fast tests (90 seconds)
+	$(MAKE) --no-print-directory -j 2 lint fast-tests
+
+fast-tests: $(DEV)
+	$(BIN)/pytest -n 2 --dist worksteal -m 'not slow and not browser'
+
 test: lint $(DEV) ## run linters, type checks and all tests
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(DEV)
 	$(BIN)/ruff check .

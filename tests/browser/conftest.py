@@ -11,7 +11,7 @@ import warnings
 import pytest
 
 from statetrace.reports.page import write_report
-from tests.browser.visiting import Visit
+from tests.browser.visiting import PATIENCE, Visit
 from tests.explorer.serving import serving
 from tests.inspection.cases import zoo
 from tests.reports.made import make
@@ -68,6 +68,7 @@ class Opened:
         self.context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=theme, accept_downloads=True
         )
+        self.context.set_default_timeout(PATIENCE)
         self.errors, self.asked, self.dialogs = [], [], []
         self.page = self.context.new_page()
         self.page.on("console", self._heard)
@@ -77,7 +78,7 @@ class Opened:
             "dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss())
         )
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector("html[data-ready=true]", timeout=30_000)
+        self.page.wait_for_selector("html[data-ready=true]")
 
     def _heard(self, message):
         if message.type == "error":
@@ -93,9 +94,7 @@ class Opened:
         self.page.wait_for_function(f"document.getElementById('{figure}').dataset.drawn >= 1")
         before = int(place.get_attribute("data-drawn"))
         act()
-        self.page.wait_for_function(
-            f"document.getElementById('{figure}').dataset.drawn > {before}", timeout=15_000
-        )
+        self.page.wait_for_function(f"document.getElementById('{figure}').dataset.drawn > {before}")
 
     def heat(self, figure, column=0):
         """The numbers in a heat map, as the plot has them."""

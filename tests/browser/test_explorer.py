@@ -108,7 +108,7 @@ def test_a_replay_walks_through_the_sequence(visit):
     page.wait_for_selector(".action.now")
     seen = page.locator("#stage-note").text_content()
     assert seen.startswith("action ")
-    page.wait_for_function("() => !document.querySelector('.action.now')", timeout=5000)
+    page.wait_for_function("() => !document.querySelector('.action.now')")
     assert "after 2 actions" in page.locator("#stage-note").text_content()
 
 

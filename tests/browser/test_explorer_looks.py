@@ -1,7 +1,5 @@
 """How the explorer looks: contrast, widths, wrong addresses, two models, models of other kinds."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ WIDTHS = (390, 768, 1440)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_has_contrast(browser, server, theme):
     found = Visit(browser, f"{server.url}#p=4-0-6&x=4.0", theme=theme)
-    found.page.wait_for_timeout(300)  # cells fade in
+    found.page.wait_for_function("document.getAnimations().length === 0")  # cells fade in
     ratios = found.page.evaluate(CONTRAST)
     assert len(ratios) > 200
     own = [r for r in ratios if len(r[1]) > 1]  # single signs are pictures, or letters on discs
@@ -67,9 +65,8 @@ def test_the_button_turns_the_lights_off(visit):
     cell = "getComputedStyle(document.querySelector('.cell')).backgroundColor"
     before = [page.evaluate(paper), page.evaluate(cell)]
     page.locator("#theme").click()
-    page.wait_for_timeout(250)
-    assert page.evaluate(paper) != before[0]
-    assert page.evaluate(cell) != before[1]
+    for colour, light in zip((paper, cell), before, strict=True):
+        page.wait_for_function(f"{colour} !== '{light}'")
 
 
 def test_a_wrong_address_is_told_in_words(browser, server):
@@ -157,9 +154,8 @@ def test_what_a_model_lacks_is_said(browser, kind, place, words):
         found.close()
 
 
-def test_a_minute_of_clicking_is_enough(browser, server):
+def test_one_key_is_enough(browser, server):
     """From opening the page to knowing that parity comes early, and that it is used."""
-    begin = time.monotonic()
     found = Visit(browser, server.url)
     page = found.page
     assert "Parity can be read from layer 4 on" in page.locator(".headline").text_content()
@@ -168,5 +164,4 @@ def test_a_minute_of_clicking_is_enough(browser, server):
     parity = found.cells("parity")[4]
     found.answered(lambda: (handle.focus(), page.keyboard.press("End")))
     assert found.cells("parity")[4] != parity
-    assert time.monotonic() - begin < 60
     found.close()

@@ -1,5 +1,8 @@
 """A person with a browser who visits the explorer."""
 
+PATIENCE = 300_000
+"""Milliseconds, for machines with other work to do."""
+
 
 class Visit:
     """A person with a browser of their own; hears everything the page complains about or asks."""
@@ -14,6 +17,7 @@ class Visit:
                 f"const quick = fetch; window.fetch = (...asked) => new Promise((done) =>"
                 f" setTimeout(done, {delay})).then(() => quick(...asked));"
             )
+        self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.errors, self.asked = [], []
         self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
@@ -23,7 +27,7 @@ class Visit:
 
     def open(self, url):
         self.page.goto(url)
-        self.page.wait_for_selector("html[data-ready=true]", timeout=30_000)
+        self.page.wait_for_selector("html[data-ready=true]")
 
     def answered(self, act, model=0):
         """Do something and wait until the model has answered it."""
@@ -34,7 +38,6 @@ class Visit:
             "([n, model]) => Number(document.querySelector(`[data-model='${model}']`)"
             ".dataset.answers) > n && !document.querySelector('[data-waiting]')",
             arg=[before, model],
-            timeout=15_000,
         )
 
     def cells(self, target, model=0):

@@ -19,7 +19,7 @@ class Served:
 
     def ask(self, path, body=None, method=None, token=TOKEN, **headers):
         """(status, headers, JSON or bytes); the path goes out exactly as it is given."""
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         start = f"/{token}" if token else ""
@@ -48,5 +48,5 @@ def serving(*models):
         yield Served(bound)
     finally:
         server.should_exit = True
-        thread.join(timeout=20)
+        thread.join(timeout=300)
         bound.close()

@@ -46,12 +46,12 @@ def test_it_serves_a_compiled_model_until_it_is_interrupted(compiled, tmp_path):
     ) as running:
         where = running.stdout.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{20,}/", where), where
-        with urllib.request.urlopen(where, timeout=20) as answer:
+        with urllib.request.urlopen(where, timeout=300) as answer:
             assert b"statetrace explorer" in answer.read()
-        with urllib.request.urlopen(where + "api/about", timeout=20) as answer:
+        with urllib.request.urlopen(where + "api/about", timeout=300) as answer:
             assert b'"group":"S4"' in answer.read()
         running.send_signal(signal.SIGINT)
-        rest, said = running.communicate(timeout=30)
+        rest, said = running.communicate(timeout=300)
     assert running.returncode == 0
     assert rest == ""
     assert said.strip() == "Ctrl-C stops it"

@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from statetrace.groups import Group, group
@@ -64,9 +63,6 @@ CASES = [
     ), False),
     Case("Q8", 8, 5, 6, (2, 2), (8, 2, 1), ("Z2.1", "Z2.2", "Z2.3", "Z2xZ2"), False),
 ]  # fmt: skip
-
-# An example may be the first to build a group of 5,040 elements, on a busy machine.
-patient = settings(deadline=None)
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 cases = st.sampled_from(CASES)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group
 from statetrace.groups.recognise import recognise
-from tests.groups.cases import patient, quaternions, small_names
+from tests.groups.cases import quaternions, small_names
 
 UNIT_I, UNIT_J = [[1j, 0], [0, -1j]], [[0, 1], [-1, 0]]
 LOOP = [[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]]
@@ -56,7 +56,6 @@ def test_quaternions() -> None:
     assert Group.from_matrices({"up": UNIT_I, "on": UNIT_J}).labels[4] == "up.on"
 
 
-@patient
 @given(small_names())
 def test_a_table_gives_the_group_back(name: str) -> None:
     known = group(name)
@@ -68,7 +67,6 @@ def test_a_table_gives_the_group_back(name: str) -> None:
     assert Group.from_table(labelled, name, known.labels).table.tolist() == known.table.tolist()
 
 
-@patient
 @given(small_names(), st.data())
 def test_one_wrong_entry_is_refused(name: str, data: st.DataObject) -> None:
     table = group(name).table.astype(int)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statetrace.groups import NOTATIONS, arrange, group
-from tests.groups.cases import notations, patient
+from tests.groups.cases import notations
 
 WORKED = [  # notation, actions, where they lead, what becomes of the letters
     ("moves", ["42315", "12534"], "32514", "DBAEC"),  # the paper, section 2.2 and Figure 1
@@ -32,7 +32,6 @@ def test_no_reading_gives_both(notation: str, actions: list[str], state: str, le
     assert g.labels[g.product(actions)] != state
 
 
-@patient
 @given(st.sampled_from(["S1", "S2", "S4", "S7", "A3", "A6"]), notations, st.data())
 def test_products_move_objects_like_their_factors(
     name: str, notation: str, data: st.DataObject
@@ -57,7 +56,6 @@ def test_inversion_is_an_isomorphism_between_notations(name: str) -> None:
         assert (moves.parity == receives.parity).all()
 
 
-@patient
 @given(st.integers(1, 7), st.data())
 def test_the_readings_undo_each_other(n: int, data: st.DataObject) -> None:
     label = "".join(data.draw(st.permutations("1234567"[:n])))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from statetrace.groups import Group, Quotient, group
 from statetrace.groups.recognise import recognise
-from tests.groups.cases import Case, cases, each_case, named, patient, small_names
+from tests.groups.cases import Case, cases, each_case, named, small_names
 
 
 def check(g: Group, quotient: Quotient) -> None:
@@ -42,7 +42,6 @@ def test_quotients_of_the_shared_table(case: Case) -> None:
     assert g.abelianization().image.is_abelian()
 
 
-@patient
 @given(small_names())
 def test_quotients_of_random_products(name: str) -> None:
     g = group(name)
@@ -53,7 +52,6 @@ def test_quotients_of_random_products(name: str) -> None:
         check(g, quotient)
 
 
-@patient
 @given(cases, st.data())
 def test_a_quotient_of_a_product_is_the_product_of_quotients(
     case: Case, data: st.DataObject

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from statetrace.groups import Group, group
-from tests.groups.cases import Case, cases, each_case, patient, small_names
+from tests.groups.cases import Case, cases, each_case, small_names
 
 
 def closure(g: Group, elements: set[int]) -> set[int]:
@@ -32,7 +32,6 @@ def test_conjugacy_classes(case: Case) -> None:
             assert set(conjugates.tolist()) == set(members)
 
 
-@patient
 @given(cases, st.data())
 def test_subgroup_against_brute_force(case: Case, data: st.DataObject) -> None:
     g = case.group
@@ -55,7 +54,6 @@ def test_normal_subgroups(case: Case) -> None:
         assert all(members >= set(c) or not members & set(c) for c in g.conjugacy_classes())
 
 
-@patient
 @given(small_names())
 def test_normal_subgroups_against_brute_force(name: str) -> None:
     """A union of classes is a normal subgroup when it is closed: try every union."""
@@ -81,7 +79,6 @@ def test_derived_series_and_abelianization(case: Case) -> None:
     assert len(g.commutator_subgroup()) * np.prod(case.abelian) == g.order
 
 
-@patient
 @given(small_names())
 def test_commutator_subgroup_against_brute_force(name: str) -> None:
     g = group(name)

@@ -25,7 +25,7 @@ def draw(group: str, n: int, length: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, named(group).order, size=(n, length))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.sampled_from(PROGRAMS), st.integers(1, 100), seeds)
 def test_the_last_layer_is_the_product(case, length, seed):
     name, group = case

@@ -56,10 +56,10 @@ def test_a_study(tmp_path):
 
 def test_the_command(tmp_path):
     study = undisturbed(tmp_path, seeds=1)
-    subprocess.run([*COMMAND, study.path, "--out", tmp_path / "out"], check=True, timeout=120)
+    subprocess.run([*COMMAND, study.path, "--out", tmp_path / "out"], check=True, timeout=600)
     assert (tmp_path / "out" / "results.csv").is_file()
     nothing = [*COMMAND, tmp_path / "nothing", "--out", tmp_path / "out"]
-    done = subprocess.run(nothing, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(nothing, capture_output=True, text=True, timeout=600)
     assert done.returncode == 1
     assert "nothing" in done.stderr
     assert "Traceback" not in done.stderr
@@ -72,9 +72,9 @@ def test_a_run_with_lens_results(tmp_path):
               "probing.train=200", "--set", "probing.test=100", "--set",
               "generalization.sequences=50", "--at-length", "6"]  # fmt: skip
     analyze = [sys.executable, "-m", "statetrace", "analyze", "zoo:s3-rotary", "--out", str(run)]
-    subprocess.run([*analyze, *lenses], check=True, timeout=300, capture_output=True)
+    subprocess.run([*analyze, *lenses], check=True, timeout=600, capture_output=True)
     out = tmp_path / "results" / "zoo" / "s3-new-parity-associative"
-    subprocess.run([*COMMAND, run, "--out", out, "--length", "6"], check=True, timeout=120)
+    subprocess.run([*COMMAND, run, "--out", out, "--length", "6"], check=True, timeout=600)
     assert str(tmp_path) not in "".join(file.read_text() for file in out.iterdir())
     model = LensModel(Tables(tmp_path), "zoo/s3-new-parity-associative")
     assert patching.grid(model, "prefix")[0].shape[1] == model.analysed_length == 6

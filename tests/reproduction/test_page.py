@@ -121,7 +121,7 @@ def test_every_number_has_its_run(tables):
 def test_the_command_reports_a_stale_page(project):
     done = subprocess.run(
         [sys.executable, "-m", "reproduction", "--root", str(project), "--check"],
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 1
     assert "REPRODUCTION.md" in done.stderr

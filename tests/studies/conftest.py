@@ -86,7 +86,7 @@ def contents(study: Study) -> dict[str, object]:
     return found
 
 
-def wait_for(condition, seconds=150.0):
+def wait_for(condition, seconds=600.0):
     """The first true value of `condition`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

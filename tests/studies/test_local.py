@@ -60,13 +60,13 @@ def test_two_drivers_one_of_them_killed_and_status_from_a_third_terminal(tmp_pat
         assert found is not True, [d.communicate()[0] for d in drivers if d.poll() is not None]
         status = begin("status", out)
         running = {one.cell.name for one in Survey(study).look() if one.state == "running"}
-        told, _ = status.communicate(timeout=120)
+        told, _ = status.communicate(timeout=600)
         assert status.returncode == 0, told
         assert running
         assert "of 4 cells have ended" in told
         assert all(f"seed-{n}" in told for n in range(4))
         drivers[0].kill()
-        words, _ = drivers[1].communicate(timeout=240)
+        words, _ = drivers[1].communicate(timeout=600)
         assert drivers[1].returncode == 0, words
     finally:
         for driver in drivers:

@@ -17,7 +17,7 @@ def distinct(sequences: Sequences) -> int:
 
 
 @given(st.sampled_from(GROUPS), st.integers(1, 12), st.integers(1, 400), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_are_distinct_and_states_are_products(name, length, n, seed):
     of = group(name)
     n = min(n, of.order**length)

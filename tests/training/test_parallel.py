@@ -31,7 +31,7 @@ def together(command, processes=2):
     """The command in several processes that know of each other."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     launcher += ["--nproc-per-node", str(processes)]
-    return subprocess.run([*launcher, *command], capture_output=True, text=True, timeout=300)
+    return subprocess.run([*launcher, *command], capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
@@ -85,6 +85,7 @@ assert not any("gloo" in name for name in threads()), threads()
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are read from /proc")
+@pytest.mark.new_interpreter
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_no_thread_of_the_group_outlives_training(tmp_path, parallel):
     """Such a thread may abort the process when the interpreter ends, after all work is done."""

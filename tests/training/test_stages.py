@@ -220,7 +220,7 @@ def test_two_processes_train_a_chain_like_one(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     command += ["--standalone", "-m", "statetrace", "train", tmp_path / "chain.toml"]
     done = subprocess.run(
-        [*map(str, command), "--out", str(two.path)], capture_output=True, text=True, timeout=300
+        [*map(str, command), "--out", str(two.path)], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     for kind in ("training", "objective", "evaluation"):
