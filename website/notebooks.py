@@ -37,7 +37,8 @@ def to_markdown(file: Path, target: Path) -> str:
                 parts.append(f"![]({picture.name})")
             elif "text/html" in data:
                 lines = data["text/html"].splitlines()
-                parts.append("".join(line.strip() for line in lines))
+                html = "".join(line.strip() for line in lines)
+                parts.append(f'<div class="table">{html}</div>')
             else:
                 parts.append(f"```{{.text .output}}\n{data['text/plain'].rstrip()}\n```")
     return "\n\n".join(parts) + "\n"

@@ -27,7 +27,7 @@ OUTSIDE = {
 """Pages that have another name on the site, most of them outside docs/."""
 
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^)\s]+)\)")
-IN_CHECKOUT = re.compile(r"\n?\(In a checkout[^)]*(?:\([^)]*\)[^)]*)*\)")
+IN_CHECKOUT = re.compile(r"\n?\(In a checkout.*?\)(?=\n\n)", re.DOTALL)
 """A remark for readers of the checkout, which is untrue on the site."""
 FENCE = re.compile(r"^(```.*?^```[ ]*$)", re.MULTILINE | re.DOTALL)
 
