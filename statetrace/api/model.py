@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statetrace.analysis import Analyzer, OnProgress, no_progress
+from statetrace.analysis import Analyzer, OnEstimate, OnProgress, no_progress
 from statetrace.api.results import Results
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
@@ -59,17 +59,24 @@ class TrackedModel(Analyzer):
         lenses: str | Iterable[str] | None = None,
         *,
         at_length: int | str | None = None,
+        thorough: bool = False,
         recompute: bool = False,
         on_progress: OnProgress = no_progress,
+        on_estimate: OnEstimate | None = None,
         **settings: Any,
     ) -> Results:
-        """Run lenses on the model; all that apply to it by default.
+        """Run lenses on the model; all that apply to it by default. After an interruption (Ctrl-C)
+        the same call continues.
 
         Args:
             lenses: names, such as ["patching", "probing"]; `statetrace analyze --help` lists them.
             at_length: actions per sequence, if fewer than in training; "able" for the longest
                 length that the model solves.
+            thorough: use the paper's settings, which take several times longer than the default
+                ones, those of a verdict.
             recompute: compute again even if a result with the same settings is stored.
+            on_progress: called with a lens and the share of it that is done.
+            on_estimate: called first, with the lenses to compute and the seconds they may take.
             settings: fields of the lenses' specs. `pairs=50` applies to every lens that has it,
                 `patching={"pairs": 50}` to one.
 
@@ -87,8 +94,10 @@ class TrackedModel(Analyzer):
             names,
             self._settings(names, settings),
             at_length,
+            thorough=thorough,
             recompute=recompute,
             on_progress=on_progress,
+            on_estimate=on_estimate,
         )
         if not analysis.results:
             raise StatetraceError(_joined(analysis.failures))

@@ -34,7 +34,7 @@ def demo(
             raise typer.Exit(status)
 
     run("train", "demo", "--out", out, "--resume")
-    run("analyze", out)
+    run("analyze", out, "--thorough")
     run("show", out)
     api.load(out).verdict()  # the report shows it, and it is printed last
     run("report", out)

@@ -29,6 +29,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from torch import Tensor
 from statetrace.config.checks import at_least, check_seed, need, one_of
 from statetrace.config.settings import setting
 from statetrace.interventions.capture import evaluating
+from statetrace.lenses.partial import part
 from statetrace.lenses.parts import probes
 from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy
 from statetrace.lenses.parts.lengths import choose_lengths
@@ -133,11 +135,12 @@ def probing(
     rows: list[dict[str, Any]] = []
     unfinished = 0
     for number, (control, source) in enumerate(sources.items()):
-        part = Part(progress, number / len(sources), (number + 1) / len(sources))
+        share = Part(progress, number / len(sources), (number + 1) / len(sources))
         full = [place for place in places if place.length == lengths[-1]]
         probed = places if control == "none" else full
-        for place, train_rows, test_rows in features(source, task, data, probed, part):
-            scores, failed = _probe(train_rows, test_rows, place, targets, data, spec, control)
+        for place, train_rows, test_rows in features(source, task, data, probed, share):
+            fit = partial(_probe, train_rows, test_rows, place, targets, data, spec, control)
+            scores, failed = part(f"{control}-{place.position}-{place.length}", fit)
             rows += scores
             unfinished += failed
 
@@ -173,8 +176,8 @@ def _probe(
         order = _shuffle(data, spec.seed).to(device)
         kinds += [("shuffled", target, label[order]) for _, target, label in kinds]
     labels = [label[: data.train] for _, _, label in kinds]
-    whole, parts = (
-        probes.fit(
+    fitted = {
+        subsets: probes.fit(
             train_rows,
             labels,
             [target.classes for _, target, _ in kinds],
@@ -183,8 +186,9 @@ def _probe(
             tolerance=spec.tolerance,
             max_iterations=spec.max_iterations,
         )
-        for subsets in (1, data.subsets)
-    )
+        for subsets in sorted({1, data.subsets})
+    }
+    whole, parts = fitted[1], fitted[data.subsets]
     rows = []
     for number, (name, target, label) in enumerate(kinds):
         true = label[data.train :]
@@ -197,7 +201,7 @@ def _probe(
             for layer, (value, std) in enumerate(zip(mean[:, 0].tolist(), deviations, strict=True)):
                 row = {"layer": layer, "control": name, "metric": metric, "mean": value, "std": std}
                 rows.append(about | row | {"n": data.test, "chance": chance})
-    unfinished = sum(int((~fitted.converged).sum()) for fitted in (whole, parts))
+    unfinished = sum(int((~each.converged).sum()) for each in fitted.values())
     return rows, unfinished
 
 
