@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import statetrace as st
 from statetrace import plugins
 from statetrace.cli import app
-from statetrace.config.bundled import locate
+from statetrace.config.bundled import bundled_names, locate
 from statetrace.config.recipe import Recipe
 from tests.docs.blocks import ROOT, blocks, inline, markdown, resolve
 
@@ -78,6 +78,8 @@ def test_code_says_what_it_is(page):
 def test_commands_in_the_text_exist(page):
     for words in inline(page):
         resolve([word.strip("[].") for word in words if not word.startswith("[")])
+    for name in re.findall(r"[` ]((?:paper|regimes|studies)/[\w-]+)`", page.read_text()):
+        assert name in bundled_names()
 
 
 @pytest.mark.parametrize("page", WITH["sh"], ids=name_of)

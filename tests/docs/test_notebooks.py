@@ -59,9 +59,7 @@ def test_outputs_are_committed_small_and_of_this_code(file, tmp_path):
 
 def test_train_and_look(tmp_path):
     names, shown = run("train-and-look", tmp_path)
-    assert names["mine"].analyze("generalization")["generalization"].summary["accuracy"][
-        "state"
-    ] == pytest.approx(1, abs=0.05)
+    assert names["mine"].run.metrics("evaluation")[-1]["accuracy"]["state"] > 0.9
     assert names["known"].mechanism == "associative"
     charts = [value.name for value in shown if isinstance(value, Chart)]
     assert charts == ["dynamics", "signatures", "generalization", "patching", "depth"]
