@@ -17,7 +17,7 @@ from website.stage import ROOT, stage
 def main() -> int:
     stage(ROOT / "build" / "docs")
     zensical = Path(sys.executable).with_name("zensical")
-    build = [zensical, "build", "--clean", "--strict"]
+    build = [str(zensical), "build", "--clean", "--strict"]
     outcome = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     log = outcome.stdout + outcome.stderr
     docstrings = [line for line in log.splitlines() if line.startswith("griffe:")]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import statetrace as st
 from statetrace.reports.figures.chart import Chart, Dots, Line, Panel
@@ -28,7 +29,7 @@ def _model(name: str) -> st.TrackedModel:
     return st.load(f"zoo:{MODELS[name]}", out=RESULTS / MODELS[name], device="cpu")
 
 
-def _both(lens: str, figure: str | None = None, panels: int = 1, **settings: object) -> Chart:
+def _both(lens: str, figure: str | None = None, panels: int = 1, **settings: Any) -> Chart:
     """The first panels of a figure, of the two models side by side."""
     shown: list[Panel] = []
     chart = None
@@ -112,7 +113,7 @@ def attention() -> Chart:
 
 
 def geometry() -> Chart:
-    settings = {"sequences": 2000, "permutations": 100}
+    settings: dict[str, Any] = {"sequences": 2000, "permutations": 100}
     chart = _model("parity-associative").analyze("geometry", **settings)["geometry"].plot()
     return replace(chart, title="")
 

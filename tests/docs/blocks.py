@@ -19,6 +19,7 @@ FENCE = re.compile(
     r"```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```",
     re.MULTILINE | re.DOTALL,
 )
+COMMANDS = get_command(app)
 INLINE = re.compile(r"`(statetrace [^`]+)`")
 
 
@@ -54,7 +55,7 @@ def inline(page: Path) -> list[list[str]]:
 def resolve(words: list[str]):
     """(command, its arguments) for words that begin with `statetrace`; fails for a command or an
     option that does not exist."""
-    command, rest = get_command(app), words[1:]
+    command, rest = COMMANDS, words[1:]
     while rest and hasattr(command, "commands"):
         name = rest[0]
         if name not in command.commands and "run" in command.commands:
