@@ -62,7 +62,7 @@ def test_train_and_look(tmp_path):
     assert names["mine"].run.metrics("evaluation")[-1]["accuracy"]["state"] > 0.9
     assert names["known"].mechanism == "associative"
     charts = [value.name for value in shown if isinstance(value, Chart)]
-    assert charts == ["dynamics", "signatures", "generalization", "patching", "depth"]
+    assert charts == ["training", "signatures", "generalization", "patching", "depth"]
 
 
 def test_charts_show_plotly_and_a_picture(monkeypatch):
