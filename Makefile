@@ -42,6 +42,7 @@ bench: $(DEV) ## measure speed
 	$(BIN)/python benchmarks/probing.py
 	$(BIN)/python benchmarks/stacked_seeds.py
 	$(BIN)/python benchmarks/explorer.py
+	$(BIN)/python benchmarks/load.py
 
 # STEPS='--out results/training-step/steps.json' saves the table for REPRODUCTION.md
 bench-gpu: $(DEV) ## measure speed on a GPU

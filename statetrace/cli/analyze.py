@@ -197,13 +197,23 @@ def _analyze(
 def _show(results: Results) -> None:
     table = Table(show_header=False, box=None, padding=(0, 1, 1, 0))
     for name in results:
-        table.add_row(Text(name, style="bold"), Text(results[name].headline))
+        headline = results[name].headline or "no numbers; the reason is below"
+        table.add_row(Text(name, style="bold"), Text(headline))
     out.print(table)
+    for folder in results.folders:
+        note(f"tables: {folder}")
     for name in results:
         for sentence in results[name].notes:
             warn(f"{name}: {sentence}")
-    for folder in results.folders:
-        note(f"tables: {folder}")
+    if "generalization" in results:
+        from statetrace.mechanisms.mastery import LEARNED, solved_length
+
+        solved = solved_length(results["generalization"])
+        if solved < min(LEARNED, results["generalization"].summary["training_length"]):
+            warn(
+                f"the model has not learned the task: its solved length is {solved}, so the other "
+                "lenses show no mechanism"
+            )
 
 
 def _as_json(results: Results) -> dict[str, Any]:

@@ -123,7 +123,7 @@ class Work:
 
 
 @contextmanager
-def working(doing: str = "starting") -> Iterator[Work]:
+def working(doing: str = "loading") -> Iterator[Work]:
     """Show that a command works, from its first moment on. Only this draws on the terminal until
     the work is done; results and `warn` come after it."""
     work = Work(doing)

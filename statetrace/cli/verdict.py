@@ -56,10 +56,13 @@ def verdict(
         out.print(json.dumps(judged, indent=2), markup=False)
         return
     _show(judged)
-    if fast or judged["mechanism"] == "unlearned":
-        next_steps(["verdict" if fast else "report", model.run.path])
+    folder = model.run.path
+    if judged["mechanism"] == "unlearned" and model.run.external:
+        next_steps("check how it is read (--tokens, --notation, --start-token), or train it longer")
+    elif fast:
+        next_steps(["verdict", folder])
     else:
-        next_steps(["report", model.run.path], ["explore", model.run.path])
+        next_steps(["report", folder], ["explore", folder])
 
 
 def _show(judged: dict[str, Any]) -> None:

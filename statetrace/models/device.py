@@ -29,9 +29,9 @@ def pick_device(name: str) -> torch.device:
     return torch.device("cuda", int(number or os.environ.get("LOCAL_RANK", "0")))
 
 
-def counting_dtype(device: torch.device) -> torch.dtype:
-    """For sums that need precision; Apple GPUs have no float64."""
-    return torch.float32 if device.type == "mps" else torch.float64
+def float64_device(device: torch.device) -> torch.device:
+    """Where float64 is computed: Apple GPUs do not have it."""
+    return torch.device("cpu") if device.type == "mps" else device
 
 
 def free_bytes(device: torch.device) -> int:

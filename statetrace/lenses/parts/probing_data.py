@@ -26,7 +26,7 @@ from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.hidden_padding import HiddenPadding
 from statetrace.lenses.parts.probes import standardise
 from statetrace.lenses.result import Progress
-from statetrace.models.device import free_bytes
+from statetrace.models.device import float64_device, free_bytes
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
@@ -48,7 +48,7 @@ class Data:
     """The sequences, training ones first.
 
     Attributes:
-        actions, states: [N, T] on the device of the model.
+        actions, states: [N, T] on the device of the model, or where float64 is computed.
         train: number of training sequences, a multiple of `subsets`.
     """
 
@@ -137,7 +137,7 @@ def choose_sequences(
         )
     rows = np.concatenate([rest, held_out])
     actions, states = (
-        torch.from_numpy(array[rows].astype(np.int64)).to(device_of(model))
+        torch.from_numpy(array[rows].astype(np.int64)).to(float64_device(device_of(model)))
         for array in (drawn.actions, drawn.states)
     )
     return Data(actions, states, len(rest), parts), notes
@@ -190,6 +190,7 @@ def features(
         running, fitting = Part(progress, begin, middle), Part(progress, middle, end)
         train = residuals(model, tokens[: data.train], at[: data.train], done=running)
         test = residuals(model, tokens[data.train :], at[data.train :])
+        train, test = train.to(tokens.device), test.to(tokens.device)
         for i, place in enumerate(batch):
             pair = [train[:, :, i], test[:, :, i]]
             if train.dtype.itemsize < 4:
