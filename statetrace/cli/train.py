@@ -19,6 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from statetrace.cli.completion import complete_recipe
 from statetrace.cli.console import duration, err, next_steps, note, out, warn
 from statetrace.cli.help import HelpAll
 from statetrace.config.options import path_named, with_settings
@@ -45,7 +46,11 @@ LEARNED = 0.98
 def train(
     *,
     recipe: Annotated[
-        Path | None, typer.Argument(help="A recipe: a TOML file or a name, such as paper/s3-gpt2.")
+        Path | None,
+        typer.Argument(
+            help="A recipe: a TOML file or a name, such as paper/s3-gpt2.",
+            autocompletion=complete_recipe,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
