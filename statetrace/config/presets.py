@@ -60,7 +60,7 @@ def preset_recipe(
     length = settings.get("length", LAPTOP["length"])
     order = (states or group(task.group, task.notation)).order
     small = order <= SMALL
-    steps = settings.get("steps", 500 + 500 * length + (0 if small else 50 * order))
+    steps = settings.get("steps", 500 + 500 * length + (1000 if order > 6 else 0))
     sized = {
         "steps": steps,
         "warmup": min(LAPTOP["warmup"], steps // 8),
