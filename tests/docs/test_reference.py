@@ -12,7 +12,7 @@ from statetrace.glossary import terms
 from statetrace.lenses.registry import BUILTIN
 from website.pictures import FOLDER, PICTURES, draw
 from website.reference import GENERATED, MARK, fill
-from website.stage import ROOT
+from website.stage import LINK, ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -56,6 +56,12 @@ def test_public_names():
     text = (REFERENCE / "python.md").read_text()
     missing = [n for n in st.__all__ if f"::: statetrace.{n}\n" not in text]
     assert missing == ["StatetraceError"]
+
+
+def test_links_of_the_readme():
+    for match in LINK.finditer((ROOT / "README.md").read_text()):
+        target = match["target"].partition("#")[0]
+        assert "://" in target or (ROOT / target).exists(), target
 
 
 def test_every_picture_has_a_function_and_a_page():
