@@ -48,7 +48,7 @@ def _app(
 
     A model reads actions (elements of a group, for instance permutations of three objects) and
     predicts the state after each one. statetrace trains such models and finds out which algorithm
-    they run.
+    they run. `statetrace glossary` defines the terms.
     """
     if version:
         typer.echo(f"statetrace {__version__}")

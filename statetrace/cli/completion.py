@@ -1,4 +1,4 @@
-"""What a shell completes: models, run folders and lenses. Needs no torch."""
+"""What a shell completes: models, run folders, recipes and lenses. Needs no torch."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ def complete_model(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str) -> list[str]:
     return [name for name in _runs(incomplete) if name.startswith(incomplete)]
+
+
+def complete_recipe(incomplete: str) -> list[str]:
+    from statetrace.config.bundled import bundled_names
+
+    return [name for name in bundled_names() if name.startswith(incomplete)]
 
 
 def complete_lens(incomplete: str) -> list[str]:

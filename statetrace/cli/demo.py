@@ -31,6 +31,7 @@ def demo(
         with without_next_steps():
             status = context.find_root().command.main(command, standalone_mode=False)
         if status:
+            note("the same command continues the demo")
             raise typer.Exit(status)
 
     run("train", "demo", "--out", out, "--resume")

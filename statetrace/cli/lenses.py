@@ -27,6 +27,7 @@ def lenses(
     Python as a keyword.
     """
     from statetrace.config.checks import known
+    from statetrace.glossary import define
     from statetrace.lenses.registry import LENSES
 
     if name is not None:
@@ -40,10 +41,13 @@ def lenses(
     if name is None:
         for lens in LENSES:
             settings = ", ".join(field.name for field in dataclasses.fields(LENSES[lens].spec))
-            table.add_row(Text(lens, style="bold"), Text(settings))
+            table.add_row(Text(lens, style="bold"), Text(define(lens)))
+            table.add_row("", Text(f"settings: {settings}", style="dim"))
         out.print(table)
         next_steps("statetrace lenses NAME explains the settings of one lens")
         return
+    if definition := define(name):
+        out.print(Text.assemble((name, "bold"), f": {definition}.\n"))
     for field in dataclasses.fields(LENSES[name].spec):
         help_text = field.metadata.get("help", "")
         table.add_row(Text(field.name, style="bold"), _shown(field.default), Text(help_text))

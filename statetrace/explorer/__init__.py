@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.inspection import Patch, Session, View, look, make_session
+from statetrace.inspection.timeline import with_timeline
 from statetrace.lenses.result import Progress, no_progress
 
 __all__ = ["Patch", "Session", "View", "look", "open_model"]
@@ -34,4 +35,7 @@ def open_model(
     arguments = {"device": (device, "auto"), "step": (step, None)}
     options = {key: value for key, (value, default) in arguments.items() if value != default}
     options |= {key: value for key, value in reading.items() if value not in (True, None)}
-    return make_session(model.loaded, str(name), options, seed, progress)
+    session = make_session(model.loaded, str(name), options, seed, progress)
+    if model.run is None or len(model.run.checkpoints()) < 2:
+        return session
+    return with_timeline(session, model.run, model.loaded, seed)

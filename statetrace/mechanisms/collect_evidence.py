@@ -14,7 +14,7 @@ from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.lenses.result import WHOLE, LensResult, no_progress
 from statetrace.mechanisms.compatibility import SETTINGS, incompatibility
 from statetrace.mechanisms.evidence import NEEDED, first_quotient
-from statetrace.mechanisms.mastery import COLLECTED, LEARNED, solved_length
+from statetrace.mechanisms.mastery import COLLECTED, has_learned, solved_length
 from statetrace.tasks.word_problem import WordProblem
 
 
@@ -43,9 +43,9 @@ def collect_evidence(
 
     if "generalization" not in results:
         compute("generalization", task)
-    length = solved_length(results["generalization"])
-    if length < min(LEARNED, task.length):
+    if not has_learned(results["generalization"]):
         return {lens: result for lens, result in results.items() if lens in WHOLE}
+    length = solved_length(results["generalization"])
     if length != task.length:
         task = task.at_length(length)
     results = {

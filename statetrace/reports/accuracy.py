@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
-from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Mark, Panel, ReferenceLine
+from statetrace.lenses.parts.cutoffs import THRESHOLD
+from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.mastery import by_length
+from statetrace.reports.figures.chart import (
+    Band,
+    Chart,
+    Line,
+    Mark,
+    Panel,
+    ReferenceLine,
+    target_styles,
+)
 from statetrace.runs import Run
-
-CUTOFF = 0.98
-"""The paper's threshold above which a model masters a length."""
-
-_COLOURS = ("state", "parity", *TURNS)
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,8 @@ class AccuracyTable:
 
     @staticmethod
     def of(run: Run) -> AccuracyTable:
-        """From metrics.jsonl; beyond the training length from the generalization lens, if it was
-        run."""
+        """From the generalization lens if it analyzed the trained model, else from the last
+        evaluation in metrics.jsonl."""
         recipe = run.recipe
         evaluations = run.evaluations()
         if not evaluations:
@@ -51,14 +57,13 @@ class AccuracyTable:
             what: task_group.order if what == "state" else task_group.quotient(what).image.order
             for what in names
         }
-        beyond = _beyond(run, length, evaluations[-1]["step"])
-        last = evaluations[-1]["accuracy_by_length"]
+        last = evaluations[-1]["accuracy_by_length"] | _measured(run, evaluations[-1]["step"])
         return AccuracyTable(
             title=f"{recipe['model']['name']} on {task_group.name}, trained on length {length}",
             training_length=length,
             steps=[record["step"] for record in evaluations],
             over_training={w: [record["accuracy"][w] for record in evaluations] for w in names},
-            by_length={what: last[what] + beyond.get(what, []) for what in names},
+            by_length={what: last[what] for what in names},
             chance={what: 1 / order for what, order in orders.items()},
         )
 
@@ -85,7 +90,7 @@ class AccuracyTable:
         if lengths[-1] > self.training_length:
             end = lengths[-1] + 0.5
             marks.insert(0, Band(self.training_length + 0.5, end, "beyond the training length"))
-        marks.append(ReferenceLine("y", CUTOFF, "98%"))
+        marks.append(ReferenceLine("y", THRESHOLD, "98%"))
         trained = f"over training, mean of lengths 1-{self.training_length}"
         curves = self._curves(self.steps, self.over_training)
         panels = (
@@ -104,26 +109,19 @@ class AccuracyTable:
 
     def _curves(self, x: list[int], curves: dict[str, list[float]]) -> list[Mark]:
         marks: list[Mark] = []
-        for number, (what, values) in enumerate(curves.items()):
-            colour = _COLOURS[number % len(_COLOURS)]
-            symbol = ("circle", "square", "diamond")[number % 3]
-            marks.append(Line(what, x, values, colour, mark=symbol))
+        for what, (colour, symbol) in target_styles(curves).items():
+            marks.append(Line(what, x, curves[what], colour, mark=symbol))
             chance = self.chance[what]
             marks.append(ReferenceLine("y", chance, f"{what} by chance", colour, "dot"))
         return marks
 
 
-def _beyond(run: Run, length: int, step: int) -> dict[str, list[float]]:
-    """The accuracy that the generalization lens measured beyond `length`, if it analyzed that
-    step."""
+def _measured(run: Run, step: int) -> dict[str, list[float]]:
+    """The accuracy that the generalization lens measured, if it analyzed that step."""
     folder = run.path / "lenses"
     if not (folder / "generalization.json").is_file():
         return {}
-    from statetrace.lenses.result import LensResult
-
     result = LensResult.load(folder, "generalization")
-    accuracy: dict[str, list[float]] = {}
-    for row in result.rows() if result.subject.get("step") == step else ():
-        if row["length"] > length:
-            accuracy.setdefault(row["what"], []).append(row["accuracy"])
-    return accuracy
+    if result.subject.get("step") != step:
+        return {}
+    return {what: by_length(result, what).tolist() for what in result.summary["cutoff"]}

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -38,6 +39,14 @@ COLOURS = {
 screens."""
 
 TURNS = ("third", "fourth", "fifth", "sixth")
+TARGETS = {"state": ("state", "circle"), "parity": ("parity", "square")}
+
+
+def target_styles(targets: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Color and mark of the state, of parity, and of other quotients in turn."""
+    turns = cycle(TURNS)
+    names = dict.fromkeys(targets)
+    return {name: TARGETS.get(name) or (next(turns), "diamond") for name in names}
 
 
 @dataclass(frozen=True)

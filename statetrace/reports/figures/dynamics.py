@@ -9,7 +9,7 @@ import numpy as np
 from statetrace.errors import StatetraceError
 from statetrace.reports.figures.after_stages import staged
 from statetrace.reports.figures.chart import (
-    TURNS,
+    TARGETS,
     Chart,
     Heat,
     Line,
@@ -17,6 +17,7 @@ from statetrace.reports.figures.chart import (
     ReferenceLine,
     grid,
     numbers,
+    target_styles,
 )
 from statetrace.reports.run_results import RunResults
 
@@ -34,10 +35,7 @@ MOST_POINTS = 200
 def _targets(results: RunResults) -> list[str]:
     arrays = results.need("dynamics").arrays
     names = [name[len("accuracy_") :] for name in arrays if name.startswith("accuracy_")]
-    return sorted(
-        names,
-        key=lambda name: ("state", "parity").index(name) if name in ("state", "parity") else 9,
-    )
+    return [*(name for name in TARGETS if name in names), *(n for n in names if n not in TARGETS)]
 
 
 def choices(results: RunResults) -> dict[str, list[str]]:
@@ -57,10 +55,8 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
         for number, start in enumerate(result.summary.get("phases", []), start=1)
         if number > 1
     ]
-    colours = iter(TURNS * 9)
     curves: list[Any] = []
-    for name in names:
-        colour = name if name in ("state", "parity") else next(colours)
+    for name, (colour, _) in target_styles(names).items():
         mean = result.arrays[f"accuracy_{name}"].mean(1)[drawn]
         curves.append(Line(name, steps.tolist(), numbers(mean), colour, mark=None))
     loss = Line("loss", steps.tolist(), numbers(result.arrays["loss"][drawn]), "ink", mark=None)
