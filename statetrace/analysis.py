@@ -26,6 +26,7 @@ from statetrace.lenses.partial import keeping
 from statetrace.lenses.result import LensResult
 from statetrace.lenses.store import Store
 from statetrace.mechanisms.cutoff_verdict import cutoff_verdict
+from statetrace.mechanisms.evidence import NEEDED
 from statetrace.mechanisms.mastery import COLLECTED, LEARNED, enough, solved_length
 from statetrace.mechanisms.stored import StoredResults, stored_results
 from statetrace.mechanisms.verdict import Verdict, verdict
@@ -127,6 +128,13 @@ class Analyzer:
         return self.loaded.task.length if self.run is None else int(self.run.task["length"])
 
     @property
+    def has_weights(self) -> bool:
+        """Whether lenses can be computed; an exported run may have results only."""
+        if self.run is None or self.run.external or self.run.checkpoints():
+            return True
+        return not (self.run.path / "lenses").is_dir()  # one that was never trained has neither
+
+    @property
     def has_log(self) -> bool:
         """Whether there is a training log, which the dynamics lens reads."""
         return self.run is not None and not self.run.external
@@ -159,6 +167,9 @@ class Analyzer:
             recompute: compute again even if a result with the same settings is stored.
         """
         from statetrace.lenses.registry import LENSES
+
+        if not self.has_weights:
+            return self._kept_results(lenses, settings or {}, at_length)
 
         jobs = [self._job(name, (settings or {}).get(name, {}), thorough) for name in lenses]
         analysis = Analysis(self.length)
@@ -220,6 +231,24 @@ class Analyzer:
             return _Job(lens, papers, frozenset({repr(papers)}))
         lighter = make_spec(lens, lighter_settings(lens, self.group) | log | dict(settings))
         return _Job(lens, lighter, frozenset({repr(papers), repr(lighter)}))
+
+    def _kept_results(
+        self, names: Iterable[str], settings: Mapping[str, Any], at_length: int | str | None
+    ) -> Analysis:
+        """The results of a run without weights, at the given length or the longest one kept."""
+        assert self.run is not None
+        analysis = Analysis(self.length)
+        for name in names:
+            length, result = self.store.longest(name, self.length, at_length)
+            if result is None or settings.get(name):
+                changed = " with these settings" if settings.get(name) else ""
+                analysis.failures[name] = (
+                    f"'{self.run.path}' has no weights, so {name} cannot be computed{changed}"
+                )
+                continue
+            analysis.results[name] = result
+            analysis.length = min(analysis.length, length)
+        return analysis
 
     def _run(
         self,
@@ -320,9 +349,13 @@ class Analyzer:
     ) -> tuple[dict[str, LensResult], str | None]:
         """Results by lens, and the fingerprint of the weights that they describe."""
         stored = self._stored(USED_BY_VERDICT, self._newest_step())
-        if enough(stored.usable) and "dynamics" not in stored.unusable:  # the model is not needed
+        sufficient = enough(stored.usable) and "dynamics" not in stored.unusable
+        if sufficient or not (self.has_weights or {*NEEDED} - stored.usable.keys()):
             self._report_ignored(stored)
-            return stored.usable, stored.weights
+            patching = stored.usable.get("patching")
+            if patching is not None and "probability" not in patching.columns["metric"]:
+                self.on_message("the patching result has no probabilities; NLD is used instead")
+            return stored.usable, stored.weights  # the model is not needed
         from statetrace.mechanisms.collect_evidence import collect_evidence
 
         loaded = self.loaded
@@ -354,6 +387,9 @@ class Analyzer:
         if self._asked_step is not None or not self.has_log:
             return self._asked_step
         assert self.run is not None
+        if not self.has_weights:
+            general = self.store.get("generalization")
+            return None if general is None else general.subject.get("step")
         return max((step for step, _ in self.run.checkpoints()), default=None)
 
     def _stored(self, lenses: Sequence[str], step: int | None) -> StoredResults:

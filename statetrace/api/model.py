@@ -80,13 +80,14 @@ class TrackedModel(Analyzer):
             settings: fields of the lenses' specs. `pairs=50` applies to every lens that has it,
                 `patching={"pairs": 50}` to one.
 
-        >>> import statetrace as st
-        >>> model = st.compile("associative", "S3", length=4)
-        >>> results = model.analyze("generalization", sequences=200)
-        >>> results["generalization"].summary["accuracy"]["state"]
-        1.0
-        >>> results["generalization"].to_pandas().columns[:3].tolist()
-        ['what', 'length', 'accuracy']
+        Examples:
+            >>> import statetrace as st
+            >>> model = st.compile("associative", "S3", length=4)
+            >>> results = model.analyze("generalization", sequences=200)
+            >>> results["generalization"].summary["accuracy"]["state"]
+            1.0
+            >>> results["generalization"].to_pandas().columns[:3].tolist()
+            ['what', 'length', 'accuracy']
         """
         names = self._lenses(lenses)
         analysis = super().analyze(
@@ -136,10 +137,11 @@ class TrackedModel(Analyzer):
             without: heads to ablate, (layer, head), layers from 1 and heads from 0.
             instead: what replaces their output, its "mean" or "zero".
 
-        >>> import statetrace as st
-        >>> model = st.compile("associative", "S3", length=4)
-        >>> next(iter(model.look("213,132").answer()))
-        '312'
+        Examples:
+            >>> import statetrace as st
+            >>> model = st.compile("associative", "S3", length=4)
+            >>> next(iter(model.look("213,132").answer()))
+            '312'
         """
         from statetrace.inspection import look
 
@@ -158,14 +160,16 @@ class TrackedModel(Analyzer):
         one, at every layer and position.
 
         Args:
-            clean, corrupted: one sequence each, or equally many: labels or element indices.
+            clean: one sequence or several, as labels or element indices.
+            corrupted: as many sequences as in `clean`.
             sites: which positions a patch covers: "prefix", "suffix" or "window", the name of a
                 grid such as "window3-substitution-head", or sites.
 
-        >>> import statetrace as st
-        >>> model = st.compile("associative", "S3", length=4)
-        >>> model.patch("213,132,231,312", "123,132,231,312").mean().round().tolist()
-        [[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
+        Examples:
+            >>> import statetrace as st
+            >>> model = st.compile("associative", "S3", length=4)
+            >>> model.patch("213,132,231,312", "123,132,231,312").mean().round().tolist()
+            [[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
         """
         from statetrace.api.patches import Patches
         from statetrace.inspection import patch

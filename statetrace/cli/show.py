@@ -38,8 +38,9 @@ def show(
     if as_json:
         out.print(json.dumps(_as_json(measured), indent=2), markup=False)
         return
+    steps = f", after {measured.steps[-1]:,} steps" if measured.steps else ""
     out.print(
-        f"Accuracy on held-out sequences: {measured.title}, after {measured.steps[-1]:,} steps",
+        f"Accuracy on held-out sequences: {measured.title}{steps}",
         style="italic",
         markup=False,
     )

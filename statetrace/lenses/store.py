@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.lenses.partial import Parts
-from statetrace.lenses.result import LensResult
+from statetrace.lenses.result import WHOLE, LensResult
 
 UNFINISHED = "unfinished"
 
@@ -36,6 +36,24 @@ class Store:
         if place is None:
             return self._memory.get((lens, length))
         return LensResult.load(place, lens) if (place / f"{lens}.json").is_file() else None
+
+    def longest(
+        self, lens: str, whole: int, at_length: int | str | None = None
+    ) -> tuple[int, LensResult | None]:
+        """The result at full length (`whole`), else at the longest shorter one; at one length if
+        that is a number, which lenses that cover all lengths ignore. With that length."""
+        folders = () if self.folder is None else self.folder.glob("length-*")
+        shorter = (path.name.removeprefix("length-") for path in folders)
+        lengths = [whole, *sorted((int(n) for n in shorter if n.isdecimal()), reverse=True)]
+        if lens in WHOLE:
+            lengths = [whole]
+        elif isinstance(at_length, int):
+            lengths = [at_length]
+        for length in lengths:
+            result = self.get(lens, None if length == whole else length)
+            if result is not None:
+                return length, result
+        return whole, None
 
     def whole_results(self) -> list[LensResult]:
         """Results in memory at the task's own length."""

@@ -118,7 +118,8 @@ def first_quotient(group: Group) -> Quotient | None:
 
 
 def _restored(patching: LensResult, quotient: str | None) -> dict[str, Array]:
-    site = {"where": "prefix", "what": "substitution", "kind": "resid", "metric": "probability"}
+    metric = "probability" if "probability" in patching.columns["metric"] else "nld"
+    site = {"where": "prefix", "what": "substitution", "kind": "resid", "metric": metric}
     splits = {"all": "all"} if quotient is None else splits_of(quotient)
     if not patching.grid(**site).size:
         raise StatetraceError(

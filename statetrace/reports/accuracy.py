@@ -29,7 +29,7 @@ class AccuracyTable:
     Attributes:
         title: the model and its task.
         training_length: the length it was trained on.
-        steps: of the evaluations; the last one is the trained model.
+        steps: of the evaluations; the last one is the trained model. Empty without a log.
         over_training: "state", "parity", ... -> mean accuracy over lengths at each evaluation.
         by_length: the same keys -> accuracy of the trained model at lengths 1, 2, ...
         chance: the same keys -> accuracy of guessing.
@@ -46,23 +46,24 @@ class AccuracyTable:
     def of(run: Run) -> AccuracyTable:
         """From the generalization lens if it analyzed the trained model, else from the last
         evaluation in metrics.jsonl."""
-        recipe = run.recipe
-        evaluations = run.evaluations()
-        if not evaluations:
+        evaluations = [] if run.external else run.evaluations()
+        task_group, length = run.group, int(run.task["length"])
+        logged = evaluations[-1] if evaluations else {"step": None, "accuracy_by_length": {}}
+        measured = _measured(run, logged["step"])
+        names = list(logged["accuracy_by_length"] or measured)
+        if not names:
             raise StatetraceError(f"'{run.path}' has no evaluations in its log")
-        task_group = run.group
-        length = recipe["task"]["length"]
-        names = list(evaluations[-1]["accuracy_by_length"])
         orders = {
             what: task_group.order if what == "state" else task_group.quotient(what).image.order
             for what in names
         }
-        last = evaluations[-1]["accuracy_by_length"] | _measured(run, evaluations[-1]["step"])
+        last = logged["accuracy_by_length"] | measured
+        name = run.info.get("zoo") if run.external else run.recipe["model"]["name"]
         return AccuracyTable(
-            title=f"{recipe['model']['name']} on {task_group.name}, trained on length {length}",
+            title=f"{name or 'model'} on {task_group.name}, trained on length {length}",
             training_length=length,
             steps=[record["step"] for record in evaluations],
-            over_training={w: [record["accuracy"][w] for record in evaluations] for w in names},
+            over_training={w: [r["accuracy"][w] for r in evaluations] for w in names},
             by_length={what: last[what] for what in names},
             chance={what: 1 / order for what, order in orders.items()},
         )
@@ -105,7 +106,7 @@ class AccuracyTable:
             ),
             Panel("training step", "accuracy", tuple(curves), trained, y_range=(0, 1.04), tall=1.3),
         )
-        return Chart("accuracy", self.title, panels)
+        return Chart("accuracy", self.title, panels if self.steps else panels[:1])
 
     def _curves(self, x: list[int], curves: dict[str, list[float]]) -> list[Mark]:
         marks: list[Mark] = []
@@ -116,12 +117,12 @@ class AccuracyTable:
         return marks
 
 
-def _measured(run: Run, step: int) -> dict[str, list[float]]:
-    """The accuracy that the generalization lens measured, if it analyzed that step."""
+def _measured(run: Run, step: int | None) -> dict[str, list[float]]:
+    """The accuracy that the generalization lens measured, if it analyzed that step (None: any)."""
     folder = run.path / "lenses"
     if not (folder / "generalization.json").is_file():
         return {}
     result = LensResult.load(folder, "generalization")
-    if result.subject.get("step") != step:
+    if step not in (None, result.subject.get("step")):
         return {}
     return {what: by_length(result, what).tolist() for what in result.summary["cutoff"]}

@@ -50,11 +50,13 @@ def _generalization(result: LensResult) -> str:
 
 def _probing(result: LensResult) -> str:
     curves = result.summary["curves"]["none"]
+    places = {"last": "at the last token", "any": "at any token", "all": "at all tokens"}
+    position = next(p for p in places if p in next(iter(curves.values()))["accuracy"])
     shown = [
-        f"{target} " + " ".join(f"{share:.0%}" for share in curve["accuracy"]["last"])
+        f"{target} " + " ".join(f"{share:.0%}" for share in curve["accuracy"][position])
         for target, curve in curves.items()
     ]
-    return "probe accuracy at the last token, by layer: " + "; ".join(shown)
+    return f"probe accuracy {places[position]}, by layer: " + "; ".join(shown)
 
 
 def _patching(result: LensResult) -> str:

@@ -33,7 +33,7 @@ class PatchedAnswers:
         answers: ŷ and ŷ' [2, P], elements.
         ld: of the clean and of the corrupted run [2, P].
         grids: their values [R, C, P, K] are log p(ŷ), log p(ŷ') and, where requested, the element
-            that the patched run answers.
+            that the patched run answers, or the logits of all elements.
     """
 
     answers: np.ndarray
@@ -61,11 +61,12 @@ def patched_answers(
     by: str = "action",
     progress: Progress = no_progress,
     elements: bool = False,
+    logits: bool = False,
 ) -> PatchedAnswers:
-    """Patch every pair in every cell of the grids; with `elements`, keep the answer of each
-    cell."""
+    """Patch every pair in every cell of the grids; with `elements`, keep the answer of each cell,
+    with `logits` those of all elements."""
     ids = torch.as_tensor(task.vocabulary.elements, device=device_of(model))
-    keep = partial(_keep, ids, elements)
+    keep = partial(_keep, ids, elements, logits)
     grids_done: list[Grid] = []
     for number, grid in enumerate(grids):
 
@@ -75,7 +76,7 @@ def patched_answers(
         patched = _patched(model, task, pairs, grid, keep, by, share)
         grids_done += patched.grids
     unpatched = torch.stack((patched.clean, patched.corrupted))  # [2, P, V]
-    log_p = _keep(ids.cpu(), False, unpatched, patched.clean, patched.corrupted).double()
+    log_p = _keep(ids.cpu(), False, False, unpatched, patched.clean, patched.corrupted).double()
     answers = unpatched[:, :, ids.cpu()].argmax(-1)
     ld = log_p[..., 0] - log_p[..., 1]
     return PatchedAnswers(answers.numpy(), ld.numpy(), tuple(grids_done))
@@ -116,13 +117,15 @@ def nld(what: str, patched: np.ndarray, clean: np.ndarray, corrupted: np.ndarray
     return (clean - patched) / clean
 
 
-def _keep(ids: Tensor, elements: bool, logits: Tensor, clean: Tensor, corrupted: Tensor) -> Tensor:
+def _keep(
+    ids: Tensor, elements: bool, all_logits: bool, logits: Tensor, clean: Tensor, corrupted: Tensor
+) -> Tensor:
     """Reduce logits [cells, p, V]: see `PatchedAnswers.grids`."""
     answers = torch.stack(
         [ids[run[:, ids].argmax(-1)] for run in (clean, corrupted)], dim=-1
     )  # token ids [p, 2]
     log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     kept = log_p.gather(-1, answers.expand(*logits.shape[:-1], 2))
-    if not elements:
-        return kept
-    return torch.cat((kept, logits[..., ids].argmax(-1, keepdim=True).to(kept.dtype)), dim=-1)
+    if elements:
+        kept = torch.cat((kept, logits[..., ids].argmax(-1, keepdim=True).to(kept.dtype)), dim=-1)
+    return torch.cat((kept, logits[..., ids].to(kept.dtype)), dim=-1) if all_logits else kept

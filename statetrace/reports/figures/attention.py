@@ -49,14 +49,15 @@ def attention_maps(results: RunResults) -> Chart:
     arrays = result.arrays
     length = arrays["top_maps"].shape[-1]
     label = results.group.labels
-    actions = [label[int(a)] for a in arrays["top_maps_actions"]]
+    actions = [label[int(a)] for a in arrays.get("top_maps_actions", ())] or ["?"] * length
     odd = np.flatnonzero(arrays["top_maps_odd"])
     name = result.summary["quotient"]
     marked = "odd actions" if name == "parity" else f"actions that change {name}"
     at = list(range(1, length + 1))
     causal = np.tril(np.ones((length, length), dtype=bool))
     strongest = max(0.05, float(np.quantile(arrays["top_maps"][:, causal], BRIGHT)))
-    ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if length <= NAMED else ()
+    named = length <= NAMED and "top_maps_actions" in arrays
+    ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if named else ()
     panels = []
     for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
         shown = np.where(causal, weights, np.nan)

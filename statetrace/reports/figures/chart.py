@@ -314,6 +314,12 @@ class Chart:
     def _repr_html_(self) -> str:
         return str(self.plotly()._repr_html_())
 
+    def _repr_png_(self) -> bytes:
+        """For code hosts, and pages that show a notebook without plotly."""
+        from statetrace.reports.figures import matplotlib_renderer
+
+        return matplotlib_renderer.png(self)
+
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return self.plotly()._repr_mimebundle_(**options)
 

@@ -39,12 +39,15 @@ def _targets(results: RunResults) -> list[str]:
 
 
 def choices(results: RunResults) -> dict[str, list[str]]:
-    return {"lengths for": _targets(results)}
+    targets = _targets(results)
+    return {"lengths for": targets} if targets else {}
 
 
 def training(results: RunResults, lengths_for: str = "state") -> Chart:
     result = results.need("dynamics")
     names = _targets(results)
+    if not names and result.columns.get("step"):
+        return learned_by_length(results)  # the curves were not kept
     if not names:
         raise StatetraceError(result.notes[0] if result.notes else "the log has no evaluations")
     steps = result.arrays["steps"]
@@ -69,3 +72,20 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
         Panel("step", "length", (by_length,), f"{lengths_for} by length{stage}", whole="y"),
     )
     return Chart(NAME, "Accuracy and loss over training", panels, ABOUT)
+
+
+def learned_by_length(results: RunResults, threshold: float = 0.9) -> Chart:
+    """The step at which each length was learned, from the table of the lens."""
+    rows = [
+        row
+        for row in results.need("dynamics").rows()
+        if (row["measure"], row["threshold"]) == ("reached", threshold) and row["step"] is not None
+    ]
+    lines = []
+    for what, (colour, mark) in target_styles(dict.fromkeys(row["what"] for row in rows)).items():
+        x, y = ([row[key] for row in rows if row["what"] == what] for key in ("length", "step"))
+        lines.append(Line(what, x, y, colour, mark=mark))
+    if not lines:
+        raise StatetraceError(f"no length reached an accuracy of {threshold:.0%}")
+    panel = Panel("length", "training step", tuple(lines), whole="xy")
+    return Chart(NAME, f"Steps until {threshold:.0%} are correct, by length", (panel,), ABOUT)

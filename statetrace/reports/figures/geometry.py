@@ -106,6 +106,8 @@ def _panel(results: RunResults, key: str, at: int, coloured_by: str) -> Panel:
     means = _spatial(result.arrays[f"{key}_means"][at])
     points = _spatial(result.arrays[f"{key}_points"][at])[:POINTS]
     states = result.arrays["point_states"][:POINTS]
+    saved = np.isfinite(points).all(1)
+    points, states = points[saved], states[saved]
     names = ("orthogonal 1", "orthogonal 2", "parity")
     if key == "decomposition":  # parity on the vertical axis, as in the paper
         means, points = means[:, [1, 2, 0]], points[:, [1, 2, 0]]

@@ -43,12 +43,13 @@ _AXES = {
 def choices(results: RunResults) -> dict[str, list[str]]:
     """Control -> options."""
     result = results.need("patching")
-    pairs = [f"pair {n + 1}" for n in range(min(PAIRS, int(result.summary["pairs"])))]
+    saved = "clean_state" in result.arrays
+    pairs = [f"pair {n + 1}" for n in range(min(PAIRS, int(result.summary["pairs"])) * saved)]
     return {
         "map": [_title(name) for name in result.spec["grid_names"]],
         "pairs": [name for name, n in result.summary["pairs_by_split"].items() if n],
         "show": ["mean", "deviation", *pairs],
-        "measure": list(METRICS),
+        "measure": [name for name, key in METRICS.items() if key in {*result.columns["metric"]}],
     }
 
 

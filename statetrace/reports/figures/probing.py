@@ -12,7 +12,7 @@ from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, num
 from statetrace.reports.figures.predicted import Predicted
 from statetrace.reports.run_results import RunResults
 
-READ = {"any length": "any", "whole length": "last"}
+READ = {"any length": "any", "whole length": "last", "every length": "all"}
 METRICS = {"accuracy": "accuracy", "probability": "probability"}
 CONTROL_STYLES = {
     "untrained": ("untrained model", "third", "dash"),
@@ -38,9 +38,9 @@ LENGTHS_ABOUT = (
 
 
 def layer_choices(results: RunResults) -> dict[str, list[str]]:
-    results.need("probing")
+    positions = set(results.need("probing").columns["position"])
     return {
-        "sequences of": list(READ),
+        "sequences of": [name for name, position in READ.items() if position in positions],
         "measure": list(METRICS),
         "predicted by": ["none", *Predicted.of(results, "probing").names()],
     }
@@ -48,12 +48,13 @@ def layer_choices(results: RunResults) -> dict[str, list[str]]:
 
 def probes(
     results: RunResults,
-    sequences_of: str = "any length",
+    sequences_of: str = "",
     measure: str = "accuracy",
     predicted_by: str = "none",
 ) -> Chart:
     """Probe curves over layers, with controls as thin lines and a prediction in pale."""
     result = results.need("probing")
+    sequences_of = sequences_of or layer_choices(results)["sequences of"][0]
     rows = [
         row
         for row in result.rows()
@@ -107,7 +108,7 @@ def _prediction(results: RunResults, algorithm: str, layers: int, sequences_of: 
     for target, by_length in signature.probes().items():
         if target == "parity hidden":
             continue
-        values = by_length.mean(1) if sequences_of == "any length" else by_length[:, -1]
+        values = by_length[:, -1] if sequences_of == "whole length" else by_length.mean(1)
         name = target.split()[0]
         lines.append(
             Line(f"{name}, predicted", numbers(x), numbers(values), name, mark=None, behind=True)
@@ -143,10 +144,12 @@ def probes_by_length(
 def scatter_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     """Table 1: accuracy and its standard deviation over disjoint training sets, by layer."""
     result = results.need("probing")
+    position = READ[layer_choices(results)["sequences of"][0]]
     rows = [
         row
         for row in result.rows()
-        if (row["position"], row["control"], row["metric"]) == ("any", "none", "accuracy")
+        if (row["position"], row["control"], row["metric"]) == (position, "none", "accuracy")
+        and row["length"] == result.summary["lengths"][-1]
     ]
     targets = list(dict.fromkeys(row["target"] for row in rows))
     spread = any(row["std"] is not None for row in rows)  # a single training set has none
