@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
 from statetrace.studies.worker import work
@@ -41,8 +43,8 @@ log_every = 1
 """
 
 
-SLOWER = {"steps": 120, "checkpoint_every": 20}
-"""For studies that are to be caught in the middle."""
+SLOWER = {"steps": 120, "checkpoint_every": 20, "rules": "retries = 20"}
+"""For studies that are to be caught in the middle; on a busy machine, several times."""
 
 
 def study_file(folder: Path, **about) -> Path:
@@ -71,6 +73,21 @@ def undisturbed(folder: Path, **about) -> Study:
     study = prepared(folder / "undisturbed", **about)
     work(study)
     return study
+
+
+@pytest.fixture(scope="session")
+def left_alone(tmp_path_factory) -> Study:
+    """Four cells of the slower study that nobody disturbed."""
+    return undisturbed(tmp_path_factory.mktemp("whole"), seeds=4, **SLOWER)
+
+
+def assert_unharmed(study: Study, left_alone: Study) -> None:
+    """Every cell of a study has ended as if it had been left alone."""
+    expected = contents(left_alone)
+    names = [cell.name for cell in study.plan.cells]
+    assert contents(study) == {
+        file: value for file, value in expected.items() if any(name in file for name in names)
+    }
 
 
 def contents(study: Study) -> dict[str, object]:

@@ -183,9 +183,10 @@ def test_dropout_masks_are_the_same_and_of_the_right_share():
     assert not torch.equal(ours[0], ours[1])
 
 
-def test_norms_of_gradients():
+def test_norms_of_gradients(monkeypatch):
     """Sizes that are not multiples of a block, one of them more than a round of programs."""
-    grads = [random(SEEDS, 40_000).half(), random(SEEDS, 7), random(SEEDS, 5000)]
+    monkeypatch.setattr("statetrace.training.fused.kernels.adam.PROGRAMS", 4)
+    grads = [random(SEEDS, 700).half(), random(SEEDS, 7), random(SEEDS, 150)]
     close(kernels.norms(grads, block=16), plain.norms(grads))
 
 
