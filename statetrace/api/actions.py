@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -21,25 +22,33 @@ if TYPE_CHECKING:
     from statetrace.studies.survey import CellState
     from statetrace.training.callback import Callback
 
+WORTH_MEASURING = 100
+"""Steps from which on it pays to find the best number of threads."""
+
 
 def train(
     recipe: str | Path | Recipe | None = None,
     *,
     out: str | Path | None = None,
     resume: bool = False,
+    preset: str | None = None,
     callback: Callback | None = None,
     **settings: Any,
 ) -> TrackedModel:
-    """Train a model and return it.
+    """Train a model and return it: `st.train(group="S3", length=12)` takes minutes on a laptop.
 
     Args:
-        recipe: a TOML file, a name such as "demo", or a Recipe; by default the paper's settings.
+        recipe: a TOML file, a name such as "demo", or a Recipe.
         out: the run folder; without one, a temporary folder that lives as long as the model.
-        resume: continue the run in `out`, bit for bit, if it has one.
+        resume: continue the run in `out`, bit for bit, if it has one. A larger `steps` prolongs it.
+        preset: without a recipe, where other settings come from: "laptop" (small models that learn
+            in minutes on a CPU; the default) or "paper" (the default if the settings name a model).
         callback: called at every step, evaluation and message (training/callback.py).
         settings: any option of `statetrace train`, such as group="S3", length=12, steps=500.
     """
-    from statetrace.training.loop import train as run_training
+    import torch
+
+    from statetrace.training import loop
 
     temporary = None
     if out is None:
@@ -50,23 +59,55 @@ def train(
     states = states if isinstance(states, Group) else None
     if states is not None:
         settings["group"] = group_name(states)
-    resolved = resolve_recipe(recipe, folder, resume, settings)
-    outcome = run_training(resolved, Run(folder), callback, resume, states)
+    resolved = resolve_recipe(recipe, folder, resume, settings, preset, states)
+    loop.check_folder(resolved, Run(folder), resume)
+    threads = torch.get_num_threads()
+    try:
+        _estimate(resolved, Run(folder), callback, states)
+        outcome = loop.train(resolved, Run(folder), callback, resume, states)
+    finally:
+        torch.set_num_threads(threads)
     model = TrackedModel(Run(folder), name=str(out), device=resolved.training.device)
     model.outcome, model._temporary = outcome, temporary
     return model
 
 
+def _estimate(recipe: Recipe, run: Run, callback: Callback | None, states: Group | None) -> None:
+    """Choose the number of CPU threads, and tell the callback what the run will cost."""
+    from statetrace.training.cost import estimate
+
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        return
+    recorded = run.info.get("hardware", {}).get("threads") if run.exists() else None
+    if recorded is not None:  # the order of sums depends on it
+        recorded = min(recorded, os.cpu_count() or 1)
+    if callback is not None or recipe.training.steps >= WORTH_MEASURING:
+        cost = estimate(recipe, states, recorded)
+        if callback is not None:
+            callback.on_estimate(cost)
+
+
 def resolve_recipe(
-    recipe: str | Path | Recipe | None, out: Path | None, resume: bool, settings: Mapping[str, Any]
+    recipe: str | Path | Recipe | None,
+    out: Path | None,
+    resume: bool,
+    settings: Mapping[str, Any],
+    preset: str | None = None,
+    states: Group | None = None,
 ) -> Recipe:
-    """The recipe with `settings` applied; a resumed run uses the recipe it was started with."""
+    """The recipe with `settings` applied, without one that of a preset; a resumed run uses the
+    recipe it was started with. `states` is the group if the settings have only its name."""
+    from statetrace.config.presets import preset_recipe
     from statetrace.config.recipe import Recipe
 
     if recipe is None and resume and out is not None and Run(out).exists():
         recipe = Recipe.of(Run(out).recipe, f"{out}/run.json")
+    if recipe is None:
+        return preset_recipe(settings, preset, states)
+    if preset is not None:
+        raise StatetraceError(f"preset '{preset}' has no effect with a recipe; leave one out")
     if not isinstance(recipe, Recipe):
-        recipe = Recipe() if recipe is None else Recipe.read(as_path("recipe", recipe))
+        recipe = Recipe.read(as_path("recipe", recipe))
     return recipe.override(dict(settings))
 
 

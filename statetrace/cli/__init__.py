@@ -28,6 +28,7 @@ from statetrace.cli import (
     verdict,
 )
 from statetrace.cli.console import complain, note
+from statetrace.cli.help import short_help
 from statetrace.errors import StatetraceError
 from statetrace.plugins import PluginWarning
 
@@ -56,7 +57,7 @@ def _app(
 
 
 app.command("demo")(demo.demo)
-app.command("train")(train.train)
+app.command("train", cls=short_help(*train.COMMON))(train.train)
 app.command("analyze")(analyze.analyze)
 app.command("lenses")(lenses.lenses)
 app.command("glossary")(glossary.glossary)

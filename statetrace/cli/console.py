@@ -24,6 +24,22 @@ def note(sentence: str) -> None:
     err.print(Text(sentence, style="dim"))
 
 
+def warn(sentence: str) -> None:
+    """A result that a person should not overlook."""
+    err.print(Text(sentence, style="yellow"))
+
+
+def duration(seconds: float) -> str:
+    """Such as 40 s, 12 min, 3.5 h or 4 days."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 72 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:,.0f} days"
+
+
 def next_steps(*steps: Sequence[object] | str) -> None:
     """End a command with what to do next: words of statetrace commands, or sentences.
 

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from statetrace.cli import study_view
-from statetrace.cli.console import note, out
+from statetrace.cli.console import next_steps, note, out
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
@@ -97,6 +97,7 @@ def run(
 
         study = prepare_study(file, out, retry_failed, note)
         note(f"{len(study.plan.cells):,} cells planned in {out}")
+        next_steps(["study", "work", out], ["study", "slurm", out], ["study", "status", out])
         return
     from statetrace import api
 
@@ -121,6 +122,7 @@ def run(
         signal.signal(signal.SIGTERM, previous)
     study_view.show(progress.states)
     _show_tables(results)
+    next_steps(["report", out])
     if results.failed:
         raise StatetraceError(
             f"{len(results.failed)} of {len(progress.states)} cells failed; `statetrace study "
@@ -133,13 +135,22 @@ def _interrupt(number: int, frame: object) -> None:
 
 
 @app.command("status")
-def status(study: Folder) -> None:
-    """Show the status of a study, even while it runs, on any machine that shares its folder."""
+def status(
+    study: Folder,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Show the status of a study and when it will be done, even while it runs, on any machine that
+    shares its folder."""
     from statetrace.studies.survey import Survey
 
     states = Survey(Study.existing(study)).look()
+    if as_json:
+        typer.echo(study_view.as_json(states))
+        return
     study_view.show(states)
     out.print(study_view.summary(states))
+    if all(state.ended for state in states):
+        next_steps(["study", "table", study], ["report", study])
 
 
 @app.command("table")
@@ -203,7 +214,7 @@ def slurm(
     file = opened.path / "slurm.sh"
     file.write_text(script(opened, spec))
     file.chmod(0o755)
-    note(f"{len(opened.plan.cells):,} cells: sbatch {file}")
+    next_steps(f"sbatch {file}  # {len(opened.plan.cells):,} cells", ["study", "status", study])
 
 
 @app.command("work")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from rich.console import Console, Group
@@ -10,7 +12,8 @@ from rich.live import Live as RichLive
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import err, note, out
+from statetrace.cli.console import duration, err, note, out
+from statetrace.studies.remaining import remaining_seconds
 from statetrace.studies.survey import CellState, tally
 
 MOST_ROWS = 40
@@ -79,13 +82,61 @@ def _row(state: CellState, letters: Mapping[str, str]) -> list[Text]:
 
 
 def summary(states: tuple[CellState, ...]) -> Text:
-    """Such as '3 of 12 cells have ended: 2 finished, 1 failed; 2 running, 7 waiting'."""
+    """Such as '3 of 12 cells have ended: 3 finished; 2 running, 7 waiting; about 5 min left, until
+    14:05'."""
     counts = tally(states)
     done = [f"{n:,} {name}" for name, n in counts.items() if name in ("finished", "failed")]
     rest = [f"{n:,} {name}" for name, n in counts.items() if name not in ("finished", "failed")]
     sentence = f"{sum(state.ended for state in states):,} of {len(states):,} cells have ended"
     sentence += f": {', '.join(done)}" if done else ""
-    return Text(sentence + (f"; {', '.join(rest)}" if rest else ""))
+    sentence += f"; {', '.join(rest)}" if rest else ""
+    return Text(sentence + (f"; {end}" if (end := ending(states)) else ""))
+
+
+def ending(states: Sequence[CellState]) -> str | None:
+    """When the study will be done, such as 'about 12 min left, until 14:05'; None where it is, or
+    where nothing has been measured."""
+    seconds = remaining_seconds(states)
+    if not seconds:
+        return None
+    running = any(state.state == "running" for state in states)
+    if not running:
+        return f"about {duration(seconds)} left on one worker"
+    now = datetime.now().astimezone()
+    end = now + timedelta(seconds=seconds)
+    clock = f"{end:%H:%M}" if end.date() == now.date() else f"{end:%a %d %b %H:%M}"
+    return f"about {duration(seconds)} left, until {clock}"
+
+
+def as_json(states: Sequence[CellState]) -> str:
+    """The same for scripts."""
+    seconds = remaining_seconds(states)
+    end = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+    cells = [
+        {
+            "cell": state.cell.name,
+            "state": state.state,
+            "step": state.step,
+            "steps": state.planned,
+            "worker": state.worker,
+            "why": state.why,
+            **_final(state),
+        }
+        for state in states
+    ]
+    about = {
+        "ended": sum(state.ended for state in states),
+        "cells": cells,
+        "counts": tally(tuple(states)),
+        "remaining_seconds": None if seconds is None else round(seconds),
+        "until": None if end is None else end.isoformat(timespec="seconds"),
+    }
+    return json.dumps(about, indent=2)
+
+
+def _final(state: CellState) -> dict[str, Any]:
+    final = (state.outcome or {}).get("final") or {}
+    return {name: final.get(name) for name in ("accuracy", "mechanism", "confidence")}
 
 
 def plain(title: str, rows: Sequence[dict[str, Any]]) -> Table:
@@ -103,6 +154,7 @@ class StudyProgress:
     def __init__(self) -> None:
         self._live = RichLive(console=err, auto_refresh=False, transient=True)
         self._before: dict[str, str] = {}
+        self._announced = False
         self.states: tuple[CellState, ...] = ()
 
     def __enter__(self) -> StudyProgress:
@@ -120,8 +172,12 @@ class StudyProgress:
             view = Group(table(states, most, err.width), summary(states))
             self._live.update(view, refresh=True)
             return
-        for state in states:
-            if self._before.get(state.cell.name, "waiting") != state.state:
-                why = f" ({state.why})" if state.why else ""
-                note(f"{state.cell.name}: {state.state}{why}")
+        changed = [s for s in states if self._before.get(s.cell.name, "waiting") != s.state]
+        for state in changed:
+            why = f" ({state.why})" if state.why else ""
+            note(f"{state.cell.name}: {state.state}{why}")
+        end = ending(states)
+        if end is not None and (changed or not self._announced):
+            self._announced = True
+            note(end)
         self._before = {state.cell.name: state.state for state in states}

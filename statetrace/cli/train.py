@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,15 +19,26 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from statetrace.cli.console import err, note, out
+from statetrace.cli.console import duration, err, next_steps, note, out, warn
+from statetrace.cli.help import HelpAll
 from statetrace.config.options import path_named, with_settings
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
+from statetrace.runs import Run
 from statetrace.training.callback import Callback
 
 if TYPE_CHECKING:
-    from statetrace.training.cost import StageCost
+    from statetrace.training.cost import Cost, StageCost
+
+COMMON = (
+    *("out", "preset", "resume", "dry_run"),
+    *("group", "length", "model", "steps", "seed", "device"),
+)
+"""Options that --help shows; --help-all shows every one."""
+
+LEARNED = 0.98
+"""Accuracy at the training length from which a model has learned the task: the paper's."""
 
 
 @with_settings
@@ -35,39 +48,62 @@ def train(
         Path | None, typer.Argument(help="A recipe: a TOML file or a name, such as paper/s3-gpt2.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The run folder to write.", metavar="DIR", parser=path_named)
+        Path | None,
+        typer.Option(
+            help="The run folder to write (default: a new one in runs/).",
+            metavar="DIR",
+            parser=path_named,
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Without a RECIPE, where settings that are not given come from: laptop (a small "
+            "model that learns in minutes on a CPU; the default) or paper (the default with "
+            "--model or --pretrained)."
+        ),
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Continue the run in --out, if there is one, bit for bit."),
+        typer.Option(
+            "--resume",
+            help="Continue the run in --out, if there is one, bit for bit; --steps may be larger.",
+        ),
     ] = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only print the resolved recipe and its estimated cost."),
     ] = False,
+    help_all: HelpAll = False,
     given: dict[str, Any],
 ) -> None:
     """Train a model to predict the state after every action.
 
-    Settings come from the RECIPE, if given, and from the options below, which override it. The
-    defaults are the paper's. Checkpoints in Hugging Face format and accuracy by length
-    (metrics.jsonl) are written to the run folder. A recipe may have several stages, such as a topic
-    model before the task; `statetrace recipes` lists examples.
+    `statetrace train --group S3 --length 12` trains a small model that learns on a laptop. Settings
+    come from the RECIPE, if given, else from the preset; options override both. Checkpoints in
+    Hugging Face format and accuracy by length (metrics.jsonl) are written to the run folder. A
+    recipe may have several stages, such as a topic model before the task; `statetrace recipes`
+    lists examples.
 
     Several processes: torchrun --nproc-per-node 2 -m statetrace train ...
     """
     from statetrace import api
 
-    if dry_run:
-        _show_cost(api.resolve_recipe(recipe, out, resume, given))
-        return
-    if out is None:
-        raise StatetraceError("--out is missing; give the run folder to write")
+    if out is None and (resume or int(os.environ.get("WORLD_SIZE", 1)) > 1):
+        raise StatetraceError("--out is missing; name the run folder")
+    if out is None or dry_run:
+        resolved = api.resolve_recipe(recipe, out, resume, given, preset)
+        if dry_run:
+            _show_cost(resolved)
+            return
+        out = _new_folder(recipe, resolved)
+        note(f"run folder: {out}")
+    options = {"out": out, "resume": resume, "preset": preset, **given}
     if int(os.environ.get("RANK", 0)):
-        api.train(recipe, out=out, resume=resume, **given)  # only the leading process reports
+        api.train(recipe, **options)  # only the leading process reports
         return
     with TrainingProgress() as progress:
-        outcome = api.train(recipe, out=out, resume=resume, callback=progress, **given).outcome
+        outcome = api.train(recipe, callback=progress, **options).outcome
     assert outcome is not None
     if not outcome.finished:
         stage = "" if outcome.stage is None else f" of stage {outcome.stage}"
@@ -75,6 +111,42 @@ def train(
         note(f"stopped at {where}; --resume continues from {outcome.checkpoint}")
         raise typer.Exit(130)
     note(f"trained model: {outcome.checkpoint}")
+    _show_result(Run(out))
+
+
+def _new_folder(file: Path | None, recipe: Recipe) -> Path:
+    """Such as runs/s3-12, or runs/s3-12-2 where that exists."""
+    task = recipe.task
+    name = f"{Path(task.group).stem}-{task.length}" if file is None else file.stem
+    name = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.") or "run"
+    folders = (Path("runs") / (name if n == 1 else f"{name}-{n}") for n in count(1))
+    return next(folder for folder in folders if not folder.exists())
+
+
+def _show_result(run: Run) -> None:
+    """Whether the model has learned the task, and what to do next."""
+    evaluations = run.evaluations()
+    if evaluations:
+        accuracy = evaluations[-1]["accuracy_by_length"]["state"]
+        length, last = len(accuracy), accuracy[-1]
+        if last >= LEARNED:
+            note(f"learned: {last:.1%} of the states are correct at length {length}")
+        else:
+            reach = next(n for n, share in enumerate(accuracy) if share < LEARNED)
+            recipe = run.recipe
+            steps = ["--steps", 2 * recipe["training"]["steps"]]
+            prolong = (
+                [] if recipe.get("stage") else [["train", "--out", run.path, "--resume", *steps]]
+            )
+            warn(
+                f"not learned: {last:.1%} of the states are correct at length {length}, and "
+                f"{LEARNED:.0%} only up to length {reach}"
+            )
+            next_steps(
+                *prolong, "start again with another --seed, more --steps or a shorter --length"
+            )
+            return
+    next_steps(["verdict", run.path], ["report", run.path], ["explore", run.path])
 
 
 def _show_cost(recipe: Recipe) -> None:
@@ -95,17 +167,22 @@ def _show_cost(recipe: Recipe) -> None:
     if cost.step_seconds is None:
         table.add_row("time", "not measured: the model is too large for this machine's memory")
     else:
-        total, step = cost.step_seconds * cost.steps, cost.step_seconds
-        each = f"{1000 * step:.3g} ms" if step < 1 else f"{step:.3g} s"
-        table.add_row("time", f"{_duration(total)} on this machine, at {each} a step")
+        table.add_row("time", f"{duration(cost.seconds or 0)} on this machine, {_pace(cost)}")
     out.print(table)
+
+
+def _pace(cost: Cost) -> str:
+    step = cost.step_seconds or 0.0
+    each = f"{1000 * step:.3g} ms" if step < 1 else f"{step:.3g} s"
+    threads = "1 CPU thread" if cost.threads == 1 else f"{cost.threads} CPU threads"
+    return f"at {each} a step with {threads}"
 
 
 def _stage(stage: StageCost) -> str:
     """The cost of a stage in one line."""
     parts = [f"{stage.steps:,} of {stage.batch:,} x {stage.tokens_each} tokens"]
-    if stage.step_seconds is not None:
-        parts.append(_duration(stage.step_seconds * stage.steps))
+    if stage.seconds is not None:
+        parts.append(duration(stage.seconds))
     if stage.may_end_early:
         parts.append("less if it ends early")
     return ", ".join(parts)
@@ -117,16 +194,6 @@ def _bytes(n: float) -> str:
             return f"{n:.3g} {unit}"
         n /= 1000
     return f"{n:.3g} TB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 72 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:,.0f} days"
 
 
 class TrainingProgress(Callback):
@@ -142,7 +209,9 @@ class TrainingProgress(Callback):
             console=err,
             disable=not err.is_terminal,
         )
-        self._bar = self._progress.add_task("training", total=None, numbers="")
+        self._bar = self._progress.add_task("preparing", total=None, numbers="")
+        self._label, self._stage = "training", 0
+        self._cost: Cost | None = None
         self._loss = float("nan")
         self._accuracy: dict[str, float] = {}
         self._stop = False
@@ -165,14 +234,25 @@ class TrainingProgress(Callback):
     def should_stop(self) -> bool:
         return self._stop
 
+    def on_estimate(self, cost: Cost) -> None:
+        self._cost = cost
+
     def on_stage_start(self, stage: Stage) -> None:
-        self._progress.update(self._bar, description=f"stage {stage.name} of {stage.total}")
+        self._stage = stage.number
+        self._label = f"stage {stage.name} of {stage.total}"
         self._accuracy = {}
         if not err.is_terminal:
             note(f"stage {stage.name} of {stage.total}: up to {stage.training.steps:,} steps")
 
     def on_start(self, step: int, steps: int) -> None:
-        self._progress.update(self._bar, total=steps, completed=step)
+        if self._cost is not None and self._cost.seconds is not None:
+            stages = self._cost.stages[self._stage :]
+            seconds = sum(stage.seconds or 0 for stage in stages)
+            seconds -= (stages[0].seconds or 0) * step / steps
+            early = ", less if it learns before" if self._cost.may_end_early else ""
+            note(f"about {duration(seconds)} {_pace(self._cost)}{early}")
+            self._cost = None
+        self._progress.update(self._bar, total=steps, completed=step, description=self._label)
 
     def on_step(self, step: int, train_loss: float) -> None:
         self._loss = train_loss

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from statetrace.config.external import ReadingOptions
+from statetrace.config.presets import LAPTOP
 from statetrace.config.recipe import OPTIONS, SECTIONS
 
 NOTATION = (
@@ -23,7 +24,7 @@ NOTATION = (
 PANELS = {
     "task": "Task",
     "model": "Model",
-    "training": "Training (defaults: the paper's)",
+    "training": "Training",
     "evaluation": "Evaluation",
     "checkpoint": "Checkpoints",
 }
@@ -93,7 +94,8 @@ def _parameter(
         declared = f"--{flag}" if flag.startswith("no-") else f"--{flag}/--no-{flag}"
     else:
         declared = f"--{flag}"
-        text += "" if setting.default is None else f" (default: {setting.default})"
+        laptop = LAPTOP.get(option) if section in SECTIONS.values() else None
+        text += _defaults(setting.default, laptop)
     annotation: Any = typer.Option(
         declared,
         help=text,
@@ -108,6 +110,13 @@ def _parameter(
         default=None,
         annotation=typing.Annotated[kind | None, annotation],
     )
+
+
+def _defaults(paper: Any, laptop: Any) -> str:
+    """The default of a setting, or those of both presets where they differ."""
+    if laptop is None or laptop == paper:
+        return "" if paper is None else f" (default: {paper})"
+    return f" (laptop: {laptop})" if paper is None else f" (laptop: {laptop}; paper: {paper})"
 
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}

@@ -137,10 +137,17 @@ class TrainingSettings:
     stop_loss: float | None = setting(
         None, "End early, at the first evaluation with at most this loss."
     )
+    stop_learned: float | None = setting(
+        None,
+        "End early, at the second evaluation in a row with at least this accuracy at every length "
+        "(0.99).",
+    )
     seed: int = setting(0, "Seed of data order, dropout and (without init_seed) initial weights.")
     device: str = setting("auto", "auto, cpu or cuda.")
     threads: int | None = setting(
-        None, "CPU threads (default: torch's choice); tiny models are often fastest with 1."
+        None,
+        "CPU threads (default: the fastest number, measured before the first step and kept when a "
+        "run is resumed; OMP_NUM_THREADS if that is set).",
     )
     precision: str = setting(
         "auto", "auto (bfloat16 autocast on CUDA, float32 on the CPU), float32 or bfloat16."
@@ -173,10 +180,12 @@ class TrainingSettings:
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
             need(0 <= value < 1, f"{name} {value} is outside [0, 1); use a number such as 0.9")
-        need(
-            self.stop_at is None or 0 < self.stop_at <= 1,
-            f"stop_at {self.stop_at} is not an accuracy; use a number up to 1, such as 0.995",
-        )
+        for name in ("stop_at", "stop_learned"):
+            value = getattr(self, name)
+            need(
+                value is None or 0 < value <= 1,
+                f"{name} {value} is not an accuracy; use a number up to 1, such as 0.99",
+            )
         at_least("stop_loss", self.stop_loss, 0)
         need(0 <= self.grow <= 1, f"grow {self.grow} is not a share; use a number from 0 to 1")
         one_of("schedule", self.schedule, SCHEDULES)
@@ -192,6 +201,11 @@ class TrainingSettings:
             self.warmup < self.steps,
             f"warmup {self.warmup} takes up all {self.steps} steps; use fewer",
         )
+
+    @property
+    def may_end_early(self) -> bool:
+        rules = (self.stop_at, self.stop_loss, self.stop_learned)
+        return any(rule is not None for rule in rules)
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ class StageSettings:
     clip: float | None = setting(None, "Maximum gradient norm.")
     stop_at: float | None = setting(None, "End early at this accuracy.")
     stop_loss: float | None = setting(None, "End early at this loss.")
+    stop_learned: float | None = setting(None, "End early at this accuracy at every length.")
     evaluate_every: int | None = setting(None, "Steps between evaluations.")
     log_every: int | None = setting(None, "Steps between records of the training loss.")
     checkpoint_every: int | None = setting(None, "Steps between checkpoints.")

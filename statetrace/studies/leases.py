@@ -185,17 +185,22 @@ def _machine() -> str:
 
 def _started(pid: int) -> str | None:
     """When a process started, in clock ticks or as a date; None where it is gone or a zombie."""
-    if not (PROC / "self").exists():  # macOS
-        command = ["ps", "-o", "state=,lstart=", "-p", str(pid)]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-        state, _, date = answer.stdout.strip().partition(" ")
-        return None if state[:1] in ("", "Z", "X") else date.strip()
+    if not (PROC / "self").exists():
+        return _started_by_ps(pid)
     try:
         stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()  # a name may contain anything, brackets too
     return None if fields[0] in "ZX" else fields[19]
+
+
+def _started_by_ps(pid: int) -> str | None:
+    """The same to the second, where there is no /proc, as on macOS."""
+    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    environment = os.environ | {"LC_ALL": "C", "TZ": "UTC"}
+    shown = subprocess.run(command, capture_output=True, text=True, env=environment).stdout.split()
+    return None if not shown or shown[0][0] in "ZX" else " ".join(shown[1:])
 
 
 def _clock(folder: Path) -> float:

@@ -43,7 +43,7 @@ def why_not(recipe: Recipe) -> str | None:
     """Why a recipe cannot be trained in a stack; None where it can."""
     training, spec = recipe.training, model_spec(recipe)
     for stage in recipe.stages:
-        if stage.training.stop_at is not None or stage.training.stop_loss is not None:
+        if stage.training.may_end_early:
             return "its runs may end early"
         if stage.training.accumulate > 1:
             return f"accumulate is {stage.training.accumulate}"

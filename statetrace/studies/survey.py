@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.studies import leases
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import Cell
 
 RUNNING, WAITING, INTERRUPTED, RETRY = "running", "waiting", "interrupted", "to be retried"
+LEAST_SHARE = 0.02
+"""Share of a cell's steps from which its pace counts."""
+
 TAIL = 8192
 """Bytes read from the end of a log to find the latest step."""
 
@@ -28,6 +33,8 @@ class CellState:
     why: the latest failure.
     outcome: of a finished or failed cell.
     early: the early evaluation.
+    planned: steps of all its stages.
+    pace: seconds per planned step so far; None where it has not come far enough to tell.
     """
 
     cell: Cell
@@ -38,6 +45,8 @@ class CellState:
     why: str | None = None
     outcome: dict[str, Any] | None = None
     early: dict[str, Any] | None = None
+    planned: int = 0
+    pace: float | None = None
 
     @property
     def ended(self) -> bool:
@@ -63,7 +72,9 @@ class Survey:
         if cell.name in self._ended:
             return self._ended[cell.name]
         outcome = self._study.outcome(cell) if ended else None
+        planned = sum(_steps(cell).values())
         if outcome is not None:
+            seconds = outcome.get("seconds") or outcome.get("cost", {}).get("seconds")
             self._ended[cell.name] = CellState(
                 cell,
                 outcome["state"],
@@ -71,11 +82,13 @@ class Survey:
                 why=outcome.get("why"),
                 outcome=outcome,
                 early=outcome.get("early") or None,
+                planned=planned,
+                pace=seconds / planned if seconds else None,
             )
             return self._ended[cell.name]
         lease = leases.latest(self._study.path / "claims", cell.name)
         if lease is None:
-            return CellState(cell, WAITING)
+            return CellState(cell, WAITING, planned=planned)
         damaged = self._study.damaged(cell)
         failures = self._study.failures(cell)
         why = damaged or (failures[-1]["why"] if failures else None)
@@ -84,8 +97,22 @@ class Survey:
             worker, state = str(lease.owner), RUNNING
         elif not lease.released:
             why, state = damaged or f"its worker ({lease.owner}) died", INTERRUPTED
-        step, steps = _progress(cell, self._study.run(cell))
-        return CellState(cell, state, step, steps, worker, why, None, self._study.early(cell))
+        run, early = self._study.run(cell), self._study.early(cell)
+        step, steps = _progress(cell, run)
+        pace = _pace(run, step, planned) if state == RUNNING and step else None
+        return CellState(cell, state, step, steps, worker, why, None, early, planned, pace)
+
+
+def _pace(run: Run, step: int, planned: int) -> float | None:
+    """Seconds per step in the current session of a run; None where it has just begun."""
+    try:
+        session = run.info["sessions"][-1]
+        began = datetime.fromisoformat(session["started"])
+        done = step - int(session["from_step"])
+    except (StatetraceError, OSError, LookupError, ValueError, TypeError):
+        return None  # it is being written
+    seconds = (datetime.now(UTC) - began).total_seconds()
+    return seconds / done if done >= LEAST_SHARE * planned else None
 
 
 def _progress(cell: Cell, run: Run) -> tuple[int | None, int | None]:

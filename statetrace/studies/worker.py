@@ -11,6 +11,7 @@ without progress; a cell that advances between crashes continues.
 from __future__ import annotations
 
 import contextlib
+import time
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -111,6 +112,7 @@ def _attempt(
             raise LeaseLost
         return stop()
 
+    began = time.perf_counter()
     try:
         rows = _perform(study, [cell for cell, _ in left], should_stop)
     except Exception as error:
@@ -122,8 +124,9 @@ def _attempt(
         for cell, _ in left:
             on_message(f"{cell.name}: stopped; it will resume from its last checkpoint")
         return ended
+    seconds = round(time.perf_counter() - began, 3)
     for (cell, _), row in zip(left, rows, strict=True):
-        study.end(cell, FINISHED, row)
+        study.end(cell, FINISHED, row | {"seconds": seconds})
         on_message(f"{cell.name}: finished")
     return ended + len(left)
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statetrace.config.stages import Stage
+
+if TYPE_CHECKING:
+    from statetrace.training.cost import Cost
 
 
 class Callback:
     """Receives the events of a run and does nothing with them; override what you need."""
+
+    def on_estimate(self, cost: Cost) -> None:
+        """Called before the first step."""
 
     def on_stage_start(self, stage: Stage) -> None:
         """A stage of a recipe with several begins or is resumed."""

@@ -76,6 +76,11 @@ def fingerprint(folder: Path) -> str | None:
     return _note(folder, "fingerprint")
 
 
+def lowest_accuracy(folder: Path) -> float:
+    """At any length, in the last evaluation before this checkpoint; stored for `stop_learned`."""
+    return float(_note(folder, "lowest_accuracy") or 0)
+
+
 def _note(folder: Path, key: str) -> str | None:
     value = json.loads((folder / "training.json").read_text()).get(key)
     return None if value is None else str(value)

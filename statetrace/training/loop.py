@@ -23,7 +23,7 @@ from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
 from statetrace.training.run_log import RunLog
 from statetrace.training.setup import TrainingPlan
-from statetrace.training.trainer import Evaluation, Trainer
+from statetrace.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,7 @@ def train(
         plan = setup.make_plan(recipe, world, states)  # before anything is written
         if not world.leads:
             return _train(plan, run, Callback(), began)
-        run.check_new()
-        if run.exists():
-            _check_resumable(recipe, run, resume)
-        elif any(stage_run(run, stage).checkpoints() for stage in recipe.stages):
-            raise StatetraceError(
-                f"'{run.path}' holds checkpoints but no run.json that describes them; "
-                "choose another --out"
-            )
+        check_folder(recipe, run, resume)
         with run.lock():
             return _train(plan, run, callback, began)
 
@@ -91,13 +84,25 @@ def _group(recipe: Recipe, run: Run) -> Group:
     return states
 
 
-def _check_resumable(recipe: Recipe, run: Run, resume: bool) -> None:
+def check_folder(recipe: Recipe, run: Run, resume: bool) -> None:
+    """Refuse a folder that holds something else, or another run than the recipe's."""
+    run.check_new()
+    if not run.exists():
+        if any(stage_run(run, stage).checkpoints() for stage in recipe.stages):
+            raise StatetraceError(
+                f"'{run.path}' holds checkpoints but no run.json that describes them; "
+                "choose another --out"
+            )
+        return
     if not resume:
         raise StatetraceError(
             f"'{run.path}' already holds a run; continue it with --resume, "
             "or start a new one with another --out"
         )
-    changed = recipe.differences(Recipe.of(run.recipe))
+    before = Recipe.of(run.recipe)
+    if len(recipe.stages) == 1 and recipe.training.steps > before.training.steps:
+        before = before.override({"steps": recipe.training.steps})  # a run may be prolonged
+    changed = recipe.differences(before)
     if changed:
         raise StatetraceError(
             f"'{run.path}' was started with other settings (now {'; '.join(changed)}); "
@@ -210,18 +215,8 @@ def train_stage(
             if evaluates:
                 evaluation = trainer.evaluate(step)
                 log.evaluation(evaluation)
-                why = _stopping_reason(stage, step, evaluation) if step < steps else None
+                why = trainer.stopping_reason(step, evaluation) if step < steps else None
                 ended = world.agreed(why is not None)  # rounding may differ between processes
             if saves or ended:
                 trainer.save(step, why)
     return step, ended, stopped
-
-
-def _stopping_reason(stage: Stage, step: int, evaluation: Evaluation) -> str | None:
-    """Why a stage may end before its last step, or None."""
-    settings, accuracy, loss = stage.training, evaluation.accuracy, evaluation.loss
-    if settings.stop_at is not None and accuracy >= settings.stop_at:
-        return f"accuracy was {accuracy:.2%} at step {step:,}, and stop_at is {settings.stop_at:g}"
-    if settings.stop_loss is not None and loss <= settings.stop_loss:
-        return f"the loss was {loss:.4f} at step {step:,}, and stop_loss is {settings.stop_loss:g}"
-    return None

@@ -57,11 +57,13 @@ class Evaluation:
     """Attributes:
     records: for metrics.jsonl.
     accuracy, loss: of the stage's objective at its lengths, for the stopping rules.
+    lowest: its accuracy at the length where that is lowest.
     """
 
     records: tuple[dict[str, Any], ...]
     accuracy: float
     loss: float
+    lowest: float
 
 
 class Trainer:
@@ -75,6 +77,7 @@ class Trainer:
         objective: what is trained, with its batches.
         auxiliary: the model with its auxiliary classifier, if the stage has one.
         uses_fused_step: whether steps use the fused training step rather than calling the model.
+        lowest: the lowest accuracy of the last evaluation at any length; 0 before the first.
     """
 
     def __init__(self, plan: TrainingPlan, run: Run, model: Any) -> None:
@@ -97,6 +100,7 @@ class Trainer:
         core = self.model if self.auxiliary is None else self.auxiliary
         self.module = spread(core, plan.world, plan.recipe.training.parallel, self.model)
         self.optimizer = adamw(core, self.stage.training)
+        self.lowest = 0.0
         self._fused: FusedStep | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
 
@@ -113,6 +117,7 @@ class Trainer:
                 "restore them, or start a new run"
             )
         restore(self.optimizer, self.named_parameters(), checkpoint.moments(folder))
+        self.lowest = checkpoint.lowest_accuracy(folder)
         if self.auxiliary is not None:
             load_parameters(self.auxiliary.named_classifier(), checkpoint.auxiliary(folder))
 
@@ -190,7 +195,7 @@ class Trainer:
             loss, share = evaluate_objective(
                 self.module, objective, objective.held_out, plan.autocast
             )
-            shares = {objective.name: share}
+            shares, lowest = {objective.name: share}, share
             records.append({"kind": "objective", "step": step, "loss": loss, "accuracy": shares})
         if self.auxiliary is not None:
             batches = plan.analysis.batches(ROWS, length)
@@ -202,9 +207,25 @@ class Trainer:
             )
             records.append(states.record(step))
             if not objective.held_out:
-                share = sum(states.by_length["state"][:length]) / length
+                by_length = states.by_length["state"][:length]
+                share, lowest = sum(by_length) / length, min(by_length)
                 loss = sum(states.loss[:length]) / length
-        return Evaluation(tuple(records), share, loss)
+        return Evaluation(tuple(records), share, loss, lowest)
+
+    def stopping_reason(self, step: int, evaluation: Evaluation) -> str | None:
+        """Why the stage may end before its last step, or None. Called once per evaluation."""
+        settings, lowest = self.stage.training, min(evaluation.lowest, self.lowest)
+        self.lowest = evaluation.lowest
+        if settings.stop_at is not None and evaluation.accuracy >= settings.stop_at:
+            rule = f"stop_at is {settings.stop_at:g}"
+            return f"accuracy was {evaluation.accuracy:.2%} at step {step:,}, and {rule}"
+        if settings.stop_loss is not None and evaluation.loss <= settings.stop_loss:
+            rule = f"stop_loss is {settings.stop_loss:g}"
+            return f"the loss was {evaluation.loss:.4f} at step {step:,}, and {rule}"
+        if settings.stop_learned is not None and lowest >= settings.stop_learned:
+            rule = f"stop_learned is {settings.stop_learned:g}"
+            return f"accuracy was at least {lowest:.1%} at every length, twice in a row, and {rule}"
+        return None
 
     def save(self, step: int, ended: str | None = None) -> None:
         """Write a checkpoint: all processes gather, the leading one writes. `ended` is the reason
@@ -212,6 +233,8 @@ class Trainer:
         stage, world = self.stage, self.plan.world
         classifier = [] if self.auxiliary is None else self.auxiliary.named_classifier()
         notes = {"stage": stage.label, "ended": ended, "fingerprint": self.objective.fingerprint}
+        if stage.training.stop_learned is not None:
+            notes["lowest_accuracy"] = repr(self.lowest)
         snapshot = checkpoint.Snapshot(
             step=step,
             weights={name: gather(tensor) for name, tensor in self.model.state_dict().items()},

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from statetrace.cli import app
-from statetrace.cli.train import _duration
+from statetrace.cli.console import duration
+from statetrace.config.recipe import OPTIONS
 from tests.studies.conftest import study_file
 from tests.training.conftest import TOY, flags
 
@@ -37,12 +39,37 @@ def run(tmp_path_factory):
     return folder, done
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["show"], ["data"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [["--help"], ["train", "--help"], ["train", "--help-all"], ["show", "--help"]],
+    ids=" ".join,
+)
 def test_help_fits_80_columns(command):
-    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"})
+    shown = CliRunner().invoke(app, command, env={"COLUMNS": "80"})
     assert shown.exit_code == 0
     assert "Annotated" not in shown.output  # a signature that typer did not understand
     assert max(len(line) for line in shown.output.splitlines()) <= 80
+
+
+def test_short_help_has_a_dozen_options_and_the_long_one_all():
+    def options(flag):
+        shown = CliRunner().invoke(app, ["train", flag], env={"COLUMNS": "80"}).output
+        return set(re.findall(r"│ (--[a-z0-9-]+)", shown))
+
+    assert {"--group", "--length", "--preset", "--help-all"} <= options("--help")
+    assert len(options("--help")) <= 12
+    names = [f"--{name.replace('_', '-')}" for name in OPTIONS]
+    assert {*names, *options("--help")} <= options("--help-all")
+
+
+def test_a_folder_is_chosen_where_none_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tiny = ["--layers", "1", "--width", "16", "--heads", "2", "--batch", "4", "--device", "cpu"]
+    words = ["train", "--group", "Z2", "--length", "5", "--steps", "2", *tiny]
+    for name in ("z2-5", "z2-5-2"):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        assert (tmp_path / "runs" / name / "run.json").is_file()
 
 
 def test_help_is_quick():
@@ -55,8 +82,11 @@ def test_train_reports_progress_and_where_the_model_is(run):
     folder, done = run
     lines = done.stderr.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("step")] == ["0", "8", "16", "24"]
-    assert lines[-1] == f"trained model: {folder}/checkpoints/step-24"
-    assert len(lines) == 5  # and nothing else: no library talks in between
+    assert lines[0].startswith("about ")  # how long it will take
+    assert lines[5] == f"trained model: {folder}/checkpoints/step-24"
+    assert lines[6].startswith("not learned: ")
+    assert lines[7] == f"next: statetrace train --out {folder} --resume --steps 48"
+    assert len(lines) == 9  # and nothing else: no library talks in between
     assert done.stdout == ""
 
 
@@ -103,7 +133,7 @@ def test_dry_run_prints_recipe_and_cost_and_writes_nothing(tmp_path):
     ("seconds", "expected"), [(90, "90 s"), (7200, "2.0 h"), (31_000_000, "359 days")]
 )
 def test_durations_have_a_fitting_unit(seconds, expected):
-    assert _duration(seconds) == expected
+    assert duration(seconds) == expected
 
 
 def test_dry_run_of_a_model_larger_than_this_machine():
@@ -125,7 +155,8 @@ def test_dry_run_of_a_model_larger_than_this_machine():
         (["train", "--out", "x", "--group", "S3", "--length", "3", "--sequences", "999"], "216"),
         (["train", "--out", "x", "--quotients", "colour"], "colour"),
         (["train", "--out", "x", "--actions", "999"], "999"),
-        (["train"], "--out"),
+        (["train", "--resume"], "--out"),
+        (["train", "--preset", "phone"], "phone"),
         (["train", "missing.toml", "--out", "x"], "missing.toml"),
         (["show", "nothing-here"], "nothing-here"),
         (["data", "--out", "x", "--group", "S9"], "S9"),

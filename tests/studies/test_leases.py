@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from multiprocessing import get_context
 
 import pytest
@@ -28,6 +29,29 @@ def test_one_at_a_time_and_again_after_release(tmp_path):
     assert latest(tmp_path, "a").number == 2
 
 
+@pytest.fixture(params=["/proc", "ps"])
+def system(request, monkeypatch, tmp_path):
+    """With /proc, and as on macOS, without."""
+    if request.param == "ps":
+        monkeypatch.setattr(leases, "PROC", tmp_path / "no proc")
+    leases._machine.cache_clear()
+    yield request.param
+    leases._machine.cache_clear()
+
+
+def test_a_process_is_known_by_its_start(system):
+    me = leases.Owner.me()
+    assert me.lives()
+    assert me.is_here()
+    assert me.started
+    assert not dataclasses.replace(me, started="earlier").lives()  # the id was used again
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    while leases._started(child.pid) is not None:  # it ends, and is a zombie until it is waited for
+        time.sleep(0.01)
+    child.wait()
+    assert leases._started(child.pid) is None
+
+
 def test_the_lease_of_a_killed_process_is_taken_over(tmp_path):
     code = (
         "import os, signal, sys; from pathlib import Path;"
@@ -38,17 +62,6 @@ def test_the_lease_of_a_killed_process_is_taken_over(tmp_path):
     assert process.wait() == -9
     lease = take(tmp_path, "a")
     assert lease.before.pid == process.pid
-
-
-def test_without_proc_the_process_list_tells_who_lives(tmp_path, monkeypatch):
-    monkeypatch.setattr(leases, "PROC", tmp_path / "none")  # as on macOS
-    mine = leases.Owner.me()
-    assert mine.started
-    assert mine.lives()
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    assert not dataclasses.replace(mine, pid=child.pid).lives()
-    assert not dataclasses.replace(mine, started="another time").lives()
 
 
 @pytest.mark.parametrize(("age", "open_"), [(leases.STALE - 30, False), (leases.STALE + 30, True)])

@@ -95,8 +95,27 @@ def test_resume_of_a_finished_run_touches_nothing(uninterrupted, recorder):
 def test_a_run_is_not_overwritten(uninterrupted, recorder):
     with pytest.raises(StatetraceError, match=r"already holds a run; .*--resume"):
         train(toy(), uninterrupted, recorder())
-    with pytest.raises(StatetraceError, match="steps 99, not 24"):
-        train(toy(steps=99), uninterrupted, recorder(), resume=True)
+    with pytest.raises(StatetraceError, match="steps 9, not 24"):
+        train(toy(steps=9), uninterrupted, recorder(), resume=True)
+
+
+def test_a_run_may_be_prolonged(uninterrupted, tmp_path, recorder):
+    shutil.copytree(uninterrupted.path, tmp_path / "copy")
+    run = Run(tmp_path / "copy")
+    outcome = train(toy(steps=30), run, recorder(), resume=True)
+    assert (outcome.step, outcome.finished) == (30, True)
+    assert run.recipe["training"]["steps"] == 30
+    assert run.metrics()[: len(uninterrupted.metrics())] == uninterrupted.metrics()
+
+
+def test_learned_at_two_evaluations_in_a_row_also_across_a_resume(tmp_path, recorder):
+    """Chance is 1/6, so every evaluation passes; the first is at step 8."""
+    recipe = toy(stop_learned=0.05)
+    whole, halves = Run(tmp_path / "whole"), Run(tmp_path / "halves")
+    assert train(recipe, whole, recorder()).step == 16
+    train(recipe, halves, recorder(stop_after=[12]))
+    assert train(recipe, halves, recorder(), resume=True).step == 16
+    assert_same_run(whole, halves)
 
 
 def test_checkpoints_of_unknown_origin_are_not_continued(uninterrupted, tmp_path, recorder):
