@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from statetrace.studies import supervise
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
 from statetrace.studies.worker import work
@@ -112,6 +114,13 @@ def wait_for(condition, seconds=600.0):
             return found
         time.sleep(0.01)
     raise AssertionError("it did not happen in time")
+
+
+def look_often(monkeypatch) -> None:
+    """Let a driver look at its study all the time, however long a look takes."""
+    monkeypatch.setattr(supervise, "POLL", 0.01)
+    clock = SimpleNamespace(perf_counter=lambda: 0.0, sleep=time.sleep)
+    monkeypatch.setattr(supervise, "time", clock)
 
 
 def a_worker_in_the_middle(study: Study, least=1, most=100):

@@ -13,6 +13,7 @@ from tests.studies.conftest import (
     assert_unharmed,
     begin,
     contents,
+    look_often,
     prepared,
     study_file,
     wait_for,
@@ -28,7 +29,7 @@ def test_jobs_follow_cores_and_gpus():
 
 
 def test_a_killed_worker_costs_nothing_but_steps(tmp_path, monkeypatch, left_alone):
-    monkeypatch.setattr(supervise, "POLL", 0.02)  # the toy is quick
+    look_often(monkeypatch)
     study = prepared(tmp_path, **SLOWER)
     killed = []
 

@@ -12,18 +12,26 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.studies import supervise
 from statetrace.studies.engines import make_pool
-from tests.studies.conftest import SLOWER, a_worker_in_the_middle, assert_unharmed, prepared
+from tests.studies.conftest import (
+    SLOWER,
+    a_worker_in_the_middle,
+    assert_unharmed,
+    look_often,
+    prepared,
+)
 
 DRIVER = """
 import json, os, signal, sys
+import pytest
 from pathlib import Path
 from statetrace.studies import supervise
 from statetrace.studies.engines import make_pool
 from statetrace.studies.folder import Study
-from tests.studies.conftest import a_worker_in_the_middle
+from tests.studies.conftest import a_worker_in_the_middle, look_often
 
 study, record = Study.existing(Path(sys.argv[1])), Path(sys.argv[2])
-supervise.POLL, messages = 0.02, []
+messages = []
+look_often(pytest.MonkeyPatch())
 
 def kill(states):
     worker = None if record.exists() else a_worker_in_the_middle(study)
@@ -65,7 +73,7 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 def test_a_lost_node_and_a_shared_gpu(tmp_path, monkeypatch, left_alone):
     """An existing cluster by its address. Its head runs nothing; its one node has a GPU, as far as
     Ray knows, that two runs share until the node is killed with both of them."""
-    monkeypatch.setattr(supervise, "POLL", 0.02)
+    look_often(monkeypatch)
     import ray
     from ray.cluster_utils import Cluster
 
