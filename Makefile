@@ -9,7 +9,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 EDITABLE := $(PIP) --config-settings editable_mode=compat -e
 
 .DEFAULT_GOAL := help
-.PHONY: help venv dev demo check fast-tests test lint bench bench-gpu calibration reproduce-report clean
+.PHONY: help venv dev demo docs check fast-tests test lint bench bench-gpu calibration reproduce-report clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,7 @@ bench: $(DEV) ## measure speed
 	$(BIN)/python benchmarks/probing.py
 	$(BIN)/python benchmarks/stacked_seeds.py
 	$(BIN)/python benchmarks/explorer.py
+	$(BIN)/python benchmarks/load.py
 
 # STEPS='--out results/training-step/steps.json' saves the table for REPRODUCTION.md
 bench-gpu: $(DEV) ## measure speed on a GPU
@@ -72,6 +73,9 @@ $(READY): pyproject.toml constraints.txt
 $(DEV): $(READY)
 	$(EDITABLE) '.[dev]'
 	@touch $@
+
+docs: $(DEV) ## build the documentation site in build/site, strictly
+	$(BIN)/python -m website
 
 clean: ## remove .venv, builds and caches; runs/ stays
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,5 @@
-"""A model with lens results: results/NAME, results/zoo/NAME or results/STUDY/lenses/CELL."""
+"""A model with lens results: the run folder results/NAME, results/zoo/NAME or
+results/STUDY/cells/CELL."""
 
 from __future__ import annotations
 
@@ -6,12 +7,16 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 
-from reproduction.tables import Row, Tables
+from reproduction.tables import Missing, Row, Tables
+from statetrace.groups import Group
+from statetrace.lenses.result import LensResult
+from statetrace.reports.run_results import FolderResults, newest
 
 AA, PAA = "associative", "parity-associative"
-LENSES = ("patching", "probing", "geometry", "attention", "generalization", "dynamics", "depth")
 NAMES = {"gpt2": "GPT-2", "pythia-160m": "Pythia-160M", "pythia": "Pythia", "mamba": "Mamba"}
 PAPER_LENGTH = 100
+VARIANTS = ("-wide", "-loose", "-released")
+"""Endings of folders that analyze a bundled model with other settings."""
 
 
 @dataclass(frozen=True)
@@ -22,50 +27,52 @@ class LensModel:
     folder: str
 
     @cached_property
-    def recipe(self) -> Row:
-        study, _, cell = self.folder.partition("/lenses/")
-        file = f"{study}/runs/{cell}.json" if cell else f"{self.folder}/run.json"
-        recipe = self.tables.json(file).get("recipe")
-        return recipe if isinstance(recipe, dict) else {}
-
-    def table(self, lens: str) -> list[Row]:
-        return self.tables.csv(f"{self.folder}/{lens}.csv")
-
-    def about(self, lens: str) -> Row:
-        """Settings, summary and notes of a lens."""
-        return dict(self.tables.json(f"{self.folder}/{lens}.json"))
-
-    def summary(self, lens: str) -> Row:
-        return dict(self.about(lens)["summary"])
+    def results(self) -> FolderResults:
+        """What figures read."""
+        return newest(self.tables.folder / self.folder)
 
     @property
-    def arrays(self) -> Row:
-        """Maps, trees and points that figures draw."""
-        return dict(self.tables.json(f"{self.folder}/drawn.json"))
+    def group(self) -> Group:
+        return self.results.group
+
+    @cached_property
+    def recipe(self) -> Row:
+        recipe = self.tables.json(f"{self.folder}/run.json").get("recipe")
+        return recipe if isinstance(recipe, dict) else {}
+
+    def has(self, lens: str) -> bool:
+        return self.results.lens(lens) is not None
+
+    def lens(self, name: str) -> LensResult:
+        result = self.results.lens(name)
+        if result is None:
+            raise Missing(f"'results/{self.folder}' has no {name} results")
+        return result
+
+    def table(self, lens: str) -> list[Row]:
+        return self.lens(lens).rows()
+
+    def summary(self, lens: str) -> Row:
+        return dict(self.lens(lens).summary)
 
     @cached_property
     def study_row(self) -> Row:
         """A study's model in its study's table; {} for others."""
-        study, _, cell = self.folder.partition("/lenses/")
-        rows = self.tables.csv(f"{study}/results.csv") if cell else []
+        study, _, cell = self.folder.partition("/cells/")
+        rows = self.tables.study_rows(study) if cell else []
         return next((row for row in rows if row["cell"] == cell), {})
 
-    @cached_property
+    @property
     def step(self) -> int | None:
-        steps = [self.study_row.get("step")]
-        for lens in LENSES:
-            if self.tables.exists(f"{self.folder}/{lens}.json"):
-                steps.append(self.about(lens).get("subject", {}).get("step"))
-        return next((int(step) for step in steps if step is not None), None)
+        return self.results.step
 
     @cached_property
-    def analysed_length(self) -> int | None:
+    def analyzed_length(self) -> int | None:
         """The length of the analyzed sequences; shorter than in training while a model learns."""
         for lens in ("patching", "geometry", "attention"):
-            if self.tables.exists(f"{self.folder}/{lens}.json"):
-                length = self.summary(lens).get("length")
-                if length is not None:
-                    return int(length)
+            length = self.summary(lens).get("length") if self.has(lens) else None
+            if length is not None:
+                return int(length)
         return None
 
     @property
@@ -73,7 +80,9 @@ class LensModel:
         """The verdict in the study's table, or the one that the folder is named after."""
         if self.study_row:
             return str(self.study_row["verdict"])
-        name = self.folder.removesuffix("-wide").removesuffix("-loose")
+        name = self.folder
+        for variant in VARIANTS:
+            name = name.removesuffix(variant)
         if name in ("zoo/s3-no-marker", "zoo/s3-rotary"):
             return PAA
         if name.endswith(f"-{PAA}"):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from reproduction.lens_model import AA, PAA, LensModel
+from reproduction.lens_model import AA, PAA, VARIANTS, LensModel
 from reproduction.models_table import map_label, model_rows
 from reproduction.tables import Missing, Row, Tables
 
@@ -34,6 +34,11 @@ class Selection:
     @cached_property
     def all_rows(self) -> list[Row]:
         return model_rows(self.tables)
+
+    @cached_property
+    def all_models(self) -> dict[str, LensModel]:
+        """Models with lens results, by folder."""
+        return {name: LensModel(self.tables, name) for name in self.tables.lens_folders()}
 
     def rows(self, where: Row) -> list[Row]:
         """Rows of models that learned the task and have a verdict, one per run."""
@@ -65,13 +70,12 @@ class Selection:
         if where:
             raise Missing(f"lens models cannot be selected by {sorted(where)}")
         chosen: dict[str, LensModel] = {}
-        for folder in self.tables.lens_folders():
-            model = LensModel(self.tables, folder)
-            if folder.endswith(("-wide", "-loose")) and folder not in _list(folders):
-                continue
-            if not self.tables.exists(f"{folder}/{lens}.json"):
+        for folder, model in self.all_models.items():
+            if folder.endswith(VARIANTS) and folder not in _list(folders):
                 continue
             if folders is not None and folder not in _list(folders):
+                continue
+            if not model.has(lens):
                 continue
             label = map_label(model) if by_patching else model.mechanism
             if mechanism is not None and label != mechanism:

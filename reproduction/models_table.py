@@ -1,7 +1,7 @@
 """results/models.parquet: one row per model over all studies, and the manifest of checksums.
 
-Rows come from results/STUDY (results.csv, evidence.csv, losses.csv, runs/), results/calibration and
-folders of single models. results/README.md explains the columns.
+Rows come from study folders, results/calibration and run folders of single models;
+results/README.md explains the columns.
 
 Cost: a second. Caveat: `verdict` of a single model is the one its folder is named after.
 """
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from reproduction.lens_model import AA, PAA, PAPER_LENGTH, LensModel
 from reproduction.measures.patching import splits_apart
 from reproduction.tables import Missing, Row, Tables
+from statetrace.runs import Run
 
 ALGORITHMS = ("sequential", "parallel", AA, PAA)
 TIE = 0.005
@@ -124,47 +125,39 @@ def _distances(lenses: dict[str, Any]) -> Row:
 
 
 def _study(tables: Tables, study: str) -> Iterator[Row]:
-    evidence: dict[str, dict[str, dict[str, float]]] = {}
-    for line in _optional(tables, f"{study}/evidence.csv"):
-        lenses = evidence.setdefault(line["cell"], {})
-        lenses.setdefault(line["lens"], {})[line["of"]] = line["value"]
-    losses = {line["cell"]: line["loss"] for line in _optional(tables, f"{study}/losses.csv")}
-    for line in tables.csv(f"{study}/results.csv"):
-        cell, run = line["cell"], f"{study}/runs/{line['cell']}.json"
+    folder = tables.study(study)
+    losses = {line["cell"]: line["loss"] for line in tables.csv(f"{study}/losses.csv")}
+    for cell, line in zip(folder.plan.cells, tables.study_rows(study), strict=True):
+        run = f"{study}/cells/{cell.name}/run.json"
         info = tables.json(run) if tables.exists(run) else {}
-        lenses = evidence.get(cell, {})
+        lenses = ((folder.outcome(cell) or {}).get("final") or {}).get("evidence", {})
         head = lenses.get("attention", {})
-        row = _recipe_row(info) if info else _planned(line)
-        row |= {"study": study, "cell": cell, "state": line["state"], "step": line["step"]}
+        row = _recipe_row(info or {"recipe": cell.recipe})
+        row |= {"study": study, "cell": cell.name, "state": line["state"], "step": line["step"]}
         row |= {name: line.get(name) for name in STUDY_COLUMNS}
         row |= {
             "regime": line.get("regime") or line.get("initialisation") or "scratch",
             "cutoff_verdict": line["quick_verdict"],
-            "loss": losses.get(cell),
+            "loss": _loss(folder.run(cell)) or losses.get(cell.name),
             "parity_lead": lenses.get("dynamics", {}).get("parity lead"),
             "head_score": head.get("score"),
             "head_score_by_chance": head.get("by chance"),
             "parity_lost_without_head": head.get("parity lost"),
         }
-        row["run_key"] = _key(info["recipe"] if info else f"{study}/{cell}")
+        row["run_key"] = _key(info["recipe"] if info else f"{study}/{cell.name}")
         yield row | _distances(lenses)
 
 
-def _planned(line: Row) -> Row:
-    """A model without a run.json, from the study's table."""
-    published = line["layers"] is None and line["width"] is None
-    names = ("model", "layers", "width", "group", "length", "seed", "init_seed", "steps")
-    return {name: line[name] for name in names} | {
-        "family": str(line["model"]).split("-")[0],
-        "size": "paper" if published and line["length"] >= PAPER_LENGTH else "small",
-        "form": "tokens",
-    }
+def _loss(run: Run) -> float | None:
+    """The held-out loss at the end, where the log was kept; studies without logs have
+    losses.csv."""
+    evaluations = run.evaluations() if run.exists() else []
+    return float(f"{evaluations[-1]['loss']:.4g}") if evaluations else None
 
 
 def _calibration(tables: Tables) -> Iterator[Row]:
     """Trained models of the verdict's calibration whose run is recorded."""
-    file = "calibration/trained.jsonl"
-    for line in tables.json_lines(file) if tables.exists(file) else ():
+    for line in tables.json_lines("calibration/trained.jsonl"):
         run, lenses = f"calibration/runs/{line['name']}.json", line["measures"]
         if lenses and tables.exists(run):
             info = tables.json(run)
@@ -184,8 +177,7 @@ def _single(tables: Tables) -> Iterator[Row]:
                                    "verdict": model.mechanism or None, "step": model.step,
                                    "patching_label": map_label(model)}  # fmt: skip
         for lens in ("generalization", "dynamics", "attention"):
-            file = f"{name}/{lens}.json"
-            row |= _summary_row(lens, tables.json(file)["summary"] if tables.exists(file) else {})
+            row |= _summary_row(lens, model.summary(lens) if model.has(lens) else {})
         yield row | {"run_key": _key(info.get("recipe"))}
 
 
@@ -212,13 +204,6 @@ def _summary_row(lens: str, summary: Row) -> Row:
     return {}
 
 
-def _optional(tables: Tables, path: str) -> list[Row]:
-    try:
-        return tables.csv(path)
-    except Missing:
-        return []
-
-
 def arrow_table(rows: list[Row]) -> pa.Table:
     def kind(name: str) -> pa.DataType:
         if name in TEXT:
@@ -240,15 +225,17 @@ def write_models(root: Path, rows: list[Row]) -> Path:
     return file
 
 
+GENERATED = ("MANIFEST.sha256", "README.md", "models.parquet", "report.html", "accuracy.*")
+"""Files of results/ that are written from the others, or by commands that show them."""
+
+
 def manifest(root: Path) -> str:
-    """A SHA-256 line for every file of results/, models.parquet aside, which is rebuilt from them;
-    the format that `sha256sum --check` reads."""
+    """A SHA-256 line for every file of results/ that is not GENERATED, in the format that
+    `sha256sum --check` reads."""
     folder = root / "results"
-    skipped = {"MANIFEST.sha256", "README.md", "models.parquet"}
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    lines = [
+    return "".join(
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder).as_posix()}\n"
         for path in files
-        if path.relative_to(folder).as_posix() not in skipped
-    ]
-    return "".join(lines)
+        if not any(path.match(name) for name in GENERATED) and path.parent.name != "figures"
+    )

@@ -72,7 +72,32 @@ def figure_18(selection: Selection) -> Chart:
         for regime in regimes:
             mine = [row for row in rows if row["regime"] == regime]
             for model in sorted({row["model"] for row in mine}):
-                name = f"{NAMES[model]}\n{regime}" if "size" in where else regime
+                family = NAMES[model].removesuffix("-160M")
+                name = f"{family}\n{regime}" if "size" in where else regime
                 groups.append((name, [row for row in mine if row["model"] == model]))
         panels.append(mechanism_bars(groups, title))
     return Chart("figure-18", "Mechanisms after other training", tuple(panels))
+
+
+def appendix_h(selection: Selection) -> Chart:
+    """Models that were taught parity, or read growing lengths, beside models from scratch."""
+    panels = []
+    for title, studies in (
+        ("GPT-2, width 32", ["tiny", "tiny-regimes"]),
+        ("GPT-2, width 256", ["small", "small-regimes"]),
+        ("Pythia", ["tiny-pythia"]),
+    ):
+        rows = selection.rows({"group": "S3", "form": "tokens", "study": studies})
+        taught = [row for row in rows if row["regime"].startswith(("parity", "aux", "length"))]
+        widths = {row["width"] for row in taught}
+        regimes = sorted({row["regime"] for row in taught})
+        names = {row["model"] for row in taught}
+        groups = [
+            (regime.replace("auxiliary-", "classify\n"), [
+                row for row in rows
+                if row["regime"] == regime and row["width"] in widths and row["model"] in names
+            ])
+            for regime in ("scratch", *regimes)
+        ]  # fmt: skip
+        panels += [mechanism_bars(groups, title)] if taught else []
+    return Chart("appendix-h", "Taught parity, or growing lengths", tuple(panels), columns=2)

@@ -1,8 +1,7 @@
-"""Reads results/: tables of studies, lens results of single models, JSON files.
+"""Reads results/: run and study folders as statetrace writes them, and a few tables beside them.
 
-    results/STUDY/results.csv      a row per trained model
-    results/NAME/LENS.csv, .json   a lens's table, and its settings and summary; NAME may be
-                                   zoo/NAME or STUDY/lenses/CELL
+    results/NAME/run.json, lenses/         a model analyzed on its own (also results/zoo/NAME)
+    results/STUDY/study.json, outcomes/    a study; cells/CELL/ are run folders
 
 Cost: each file is read once. Needs no torch.
 """
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
+from statetrace.studies.folder import Study
+from statetrace.studies.table import results
 
 Row = dict[str, Any]
 
@@ -40,28 +41,40 @@ class Tables:
         return (self.folder / path).is_file()
 
     def csv(self, path: str) -> list[Row]:
-        """Rows with numbers as numbers and empty fields as None."""
-        return self._once(path, _rows)
+        """Rows with numbers as numbers and empty fields as None; none without the file."""
+        return self._once(path, _rows) if self.exists(path) else []
 
     def json(self, path: str) -> Any:
         return self._once(path, json.loads)
 
     def json_lines(self, path: str) -> list[Row]:
+        """Records; none without the file."""
+        if not self.exists(path):
+            return []
         return self._once(path, lambda text: [json.loads(line) for line in text.splitlines()])
 
     def studies(self) -> list[str]:
-        """Folders with a table of trained models."""
-        return sorted(path.parent.name for path in self.folder.glob("*/results.csv"))
+        return sorted(path.parent.name for path in self.folder.glob("*/study.json"))
+
+    def study(self, name: str) -> Study:
+        return Study.existing(self.folder / name)
+
+    def study_rows(self, name: str) -> list[Row]:
+        """The table of a study, a row per model."""
+        key = f"{name}/"
+        if key not in self._read:
+            self._read[key] = results(self.study(name))
+        return list(self._read[key])
 
     def single_models(self) -> list[str]:
-        """Folders with lens results of one model that belongs to no study."""
+        """Run folders of models that belong to no study."""
         files = [*self.folder.glob("*/run.json"), *self.folder.glob("zoo/*/run.json")]
         return sorted(file.parent.relative_to(self.folder).as_posix() for file in files)
 
     def lens_folders(self) -> list[str]:
-        """Folders with lens results of one model, those of studies' models included."""
-        cells = sorted(self.folder.glob("*/lenses/*"))
-        return self.single_models() + [cell.relative_to(self.folder).as_posix() for cell in cells]
+        """Run folders with lens results, those of studies' models included."""
+        cells = sorted(self.folder.glob("*/cells/*/lenses"))
+        return self.single_models() + [c.parent.relative_to(self.folder).as_posix() for c in cells]
 
     def _once(self, path: str, parse: Callable[[str], Any]) -> Any:
         if path not in self._read:

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,10 @@ __all__ = [
     "study",
     "train",
 ]
+
+# Read when torch is imported: threads that wait for each other sleep, and so leave the cores of a
+# busy machine to those they wait for
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 _HOME = {"Group": "groups", "group": "groups", "register": "plugins"}
 

@@ -4,9 +4,11 @@
     Analyzer(run).verdict()                 computes missing results, writes RUN/verdict.json
 
 The Python interface (api/), the command line and studies all use this. Results of a run folder are
-stored in RUN/lenses (RUN/lenses/step-N for an older checkpoint), all others in memory.
+stored in RUN/lenses (RUN/lenses/step-N for an older checkpoint), all others in memory. A result is
+stored as soon as it is computed, and so are the longer parts of a lens: after an interruption, the
+same call continues.
 
-Cost: see the lenses. A verdict from stored results needs no torch.
+Cost: see the lenses and lenses/cost.py. A verdict from stored results needs no torch.
 """
 
 from __future__ import annotations
@@ -20,24 +22,31 @@ from typing import TYPE_CHECKING, Any
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.fingerprint import differ, weights_of
-from statetrace.lenses.result import WHOLE, LensResult
-from statetrace.mechanisms.compatibility import incompatibility
+from statetrace.lenses.partial import keeping
+from statetrace.lenses.result import LensResult
+from statetrace.lenses.store import Store
 from statetrace.mechanisms.cutoff_verdict import cutoff_verdict
-from statetrace.mechanisms.mastery import LEARNED, enough, solved_length
+from statetrace.mechanisms.evidence import NEEDED
+from statetrace.mechanisms.mastery import COLLECTED, LEARNED, enough, solved_length
+from statetrace.mechanisms.stored import StoredResults, stored_results
 from statetrace.mechanisms.verdict import Verdict, verdict
 from statetrace.runs import Run, write_json
 
 if TYPE_CHECKING:
     from statetrace.groups import Group
+    from statetrace.lenses.cost import Speed
     from statetrace.lenses.loading import LoadedModel
+    from statetrace.tasks.word_problem import WordProblem
 
-USED_BY_VERDICT = ("generalization", "probing", "patching", "depth", "attention", "dynamics")
+USED_BY_VERDICT = (*COLLECTED, "dynamics")
 
 ABLE = "able"
 """As a length: the longest one that the model solves."""
 
 OnProgress = Callable[[str, float], None]
 OnMessage = Callable[[str], None]
+OnEstimate = Callable[[Mapping[str, float]], None]
+"""Receives the lenses that have to be computed, with the seconds that each is expected to take."""
 
 
 def no_progress(lens: str, share: float) -> None:
@@ -46,37 +55,6 @@ def no_progress(lens: str, share: float) -> None:
 
 def no_message(message: str) -> None:
     """Ignore messages."""
-
-
-@dataclass(frozen=True)
-class Store:
-    """Lens results of one checkpoint, in a folder (RUN/lenses) or, without one, in memory."""
-
-    folder: Path | None = None
-    _memory: dict[tuple[str, int | None], LensResult] = field(default_factory=dict, repr=False)
-
-    def place(self, length: int | None = None) -> Path | None:
-        """The folder of results at a length shorter than the task's."""
-        if self.folder is None or length is None:
-            return self.folder
-        return self.folder / f"length-{length}"
-
-    def get(self, lens: str, length: int | None = None) -> LensResult | None:
-        place = self.place(length)
-        if place is None:
-            return self._memory.get((lens, length))
-        return LensResult.load(place, lens) if (place / f"{lens}.json").is_file() else None
-
-    def whole_results(self) -> list[LensResult]:
-        """Results in memory at the task's own length."""
-        return [result for (_, length), result in self._memory.items() if length is None]
-
-    def put(self, result: LensResult, length: int | None = None) -> None:
-        place = self.place(length)
-        if place is None:
-            self._memory[result.lens, length] = result
-        else:
-            result.save(place)
 
 
 @dataclass
@@ -96,28 +74,13 @@ class Analysis:
     folders: list[Path] = field(default_factory=list)
 
 
-@dataclass
-class _Stored:
-    """Stored results of the current checkpoint.
+@dataclass(frozen=True)
+class _Job:
+    """A lens to run, and the settings (as `repr`) of stored results that can be used instead."""
 
-    Attributes:
-        usable: those that a verdict can use, all at the length of the verdict.
-        unusable: lens -> why a verdict cannot use the stored result, which is left as it is.
-        outdated: lenses whose results describe other weights.
-        weights: fingerprint of an external checkpoint; if its files are gone, that of its results.
-    """
-
-    weights: str | None
-    usable: dict[str, LensResult] = field(default_factory=dict)
-    unusable: dict[str, str] = field(default_factory=dict)
-    outdated: list[str] = field(default_factory=list)
-
-    def ignored(self) -> str | None:
-        """The results that are not used, in one sentence."""
-        reasons = [f"{lens} ({why})" for lens, why in self.unusable.items()]
-        if self.outdated:
-            reasons.append(f"{', '.join(self.outdated)} (computed from other weights)")
-        return f"ignored; recomputed where needed: {'; '.join(reasons)}" if reasons else None
+    lens: str
+    spec: Any
+    accepted: frozenset[str]
 
 
 class Analyzer:
@@ -126,7 +89,7 @@ class Analyzer:
     Args:
         source: a run folder, or a model that is already loaded.
         step: the step of the checkpoint; by default that of the newest undamaged one.
-        device: "auto", "cpu", "cuda".
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
         on_message: receives messages to users, for instance about a damaged checkpoint.
     """
 
@@ -165,9 +128,23 @@ class Analyzer:
         return self.loaded.task.length if self.run is None else int(self.run.task["length"])
 
     @property
+    def has_weights(self) -> bool:
+        """Whether lenses can be computed; an exported run may have results only."""
+        if self.run is None or self.run.external or self.run.checkpoints():
+            return True
+        return not (self.run.path / "lenses").is_dir()  # one that was never trained has neither
+
+    @property
     def has_log(self) -> bool:
         """Whether there is a training log, which the dynamics lens reads."""
         return self.run is not None and not self.run.external
+
+    @cached_property
+    def speed(self) -> Speed:
+        """How fast the model runs here, and with how many CPU threads; measured once."""
+        from statetrace.lenses.cost import measure_speed
+
+        return measure_speed(self.loaded)
 
     def analyze(
         self,
@@ -175,8 +152,10 @@ class Analyzer:
         settings: Mapping[str, Mapping[str, Any]] | None = None,
         at_length: int | str | None = None,
         *,
+        thorough: bool = False,
         recompute: bool = False,
         on_progress: OnProgress = no_progress,
+        on_estimate: OnEstimate | None = None,
     ) -> Analysis:
         """Run lenses on the model. A lens that fails does not stop the others.
 
@@ -184,36 +163,37 @@ class Analyzer:
             settings: by lens, fields of its spec; values may be written as on the command line.
             at_length: actions per sequence, if fewer than in training; "able" for the longest
                 length that the model solves.
+            thorough: use the paper's settings, not the lighter ones of a verdict.
             recompute: compute again even if a result with the same settings is stored.
         """
-        names = list(lenses)
-        specs = {name: self._spec(name, (settings or {}).get(name, {})) for name in names}
-        if self.loaded.threads is not None:
-            import torch
+        from statetrace.lenses.registry import LENSES
 
-            torch.set_num_threads(self.loaded.threads)
+        if not self.has_weights:
+            return self._kept_results(lenses, settings or {}, at_length)
+
+        jobs = [self._job(name, (settings or {}).get(name, {}), thorough) for name in lenses]
         analysis = Analysis(self.length)
+        options = analysis, recompute, on_progress, on_estimate
         if at_length is not None:
             self._check_length(at_length)
-            from statetrace.lenses.registry import LENSES
-
-            first = [name for name in names if LENSES[name].whole]
-            names = [name for name in names if name not in first]
-            self._run_lenses(first, specs, None, analysis, recompute, on_progress)
-            if not names:
+            self._run([job for job in jobs if LENSES[job.lens].whole], None, *options)
+            jobs = [job for job in jobs if not LENSES[job.lens].whole]
+            if not jobs:
                 return analysis
             try:
                 analysis.length = self._resolve_length(at_length)
             except StatetraceError as error:
-                analysis.failures |= dict.fromkeys(names, str(error))
+                analysis.failures |= {job.lens: str(error) for job in jobs}
                 return analysis
         shorter = None if analysis.length == self.length else analysis.length
-        self._run_lenses(names, specs, shorter, analysis, recompute, on_progress)
+        self._run(jobs, shorter, *options)
         return analysis
 
-    def verdict(self, on_progress: OnProgress = no_progress) -> Verdict:
+    def verdict(
+        self, on_progress: OnProgress = no_progress, on_estimate: OnEstimate | None = None
+    ) -> Verdict:
         """Which algorithm the model runs; for the newest checkpoint written to RUN/verdict.json."""
-        results, weights = self._evidence(on_progress)
+        results, weights = self._evidence(on_progress, on_estimate)
         judged = verdict(results, self.group)
         if self.run is not None and self._asked_step is None:
             about = {} if weights is None else {"weights": weights}
@@ -221,9 +201,9 @@ class Analyzer:
         return judged
 
     def evidence(self, on_progress: OnProgress = no_progress) -> dict[str, LensResult]:
-        """The lens results that a verdict uses. Missing results are computed, with lighter settings
-        than `analyze` uses, and so are results of other weights or with unsuitable settings."""
-        return self._evidence(on_progress)[0]
+        """The lens results that a verdict uses. Missing results are computed, and so are results of
+        other weights or with unsuitable settings."""
+        return self._evidence(on_progress, None)[0]
 
     def cutoff_verdict(self) -> dict[str, Any]:
         """The paper's early verdict, from generalization alone."""
@@ -238,61 +218,110 @@ class Analyzer:
 
     # Lenses
 
-    def _spec(self, lens: str, settings: Mapping[str, Any]) -> Any:
+    def _job(self, lens: str, settings: Mapping[str, Any], thorough: bool) -> _Job:
+        """Results with the paper's settings also serve where lighter ones would do."""
         from statetrace.lenses.registry import LENSES, make_spec
+        from statetrace.mechanisms.collect_evidence import lighter_settings
 
-        settings = dict(settings)
+        log: dict[str, Any] = {}
         if LENSES[lens].reads_log and self.run is not None:
-            settings.setdefault("run", str(self.run.path))
-            settings.setdefault("until", self._asked_step)
-        return make_spec(lens, settings)
+            log = {"run": str(self.run.path), "until": self._asked_step}
+        papers = make_spec(lens, log | dict(settings))
+        if thorough:
+            return _Job(lens, papers, frozenset({repr(papers)}))
+        lighter = make_spec(lens, lighter_settings(lens, self.group) | log | dict(settings))
+        return _Job(lens, lighter, frozenset({repr(papers), repr(lighter)}))
 
-    def _run_lenses(
+    def _kept_results(
+        self, names: Iterable[str], settings: Mapping[str, Any], at_length: int | str | None
+    ) -> Analysis:
+        """The results of a run without weights, at the given length or the longest one kept."""
+        assert self.run is not None
+        analysis = Analysis(self.length)
+        for name in names:
+            length, result = self.store.longest(name, self.length, at_length)
+            if result is None or settings.get(name):
+                changed = " with these settings" if settings.get(name) else ""
+                analysis.failures[name] = (
+                    f"'{self.run.path}' has no weights, so {name} cannot be computed{changed}"
+                )
+                continue
+            analysis.results[name] = result
+            analysis.length = min(analysis.length, length)
+        return analysis
+
+    def _run(
         self,
-        names: Sequence[str],
-        specs: Mapping[str, Any],
+        jobs: Sequence[_Job],
         shorter: int | None,
         analysis: Analysis,
         recompute: bool,
         on_progress: OnProgress,
+        on_estimate: OnEstimate | None,
     ) -> None:
         """Fill `analysis` with stored results, and compute the others."""
         task = self.loaded.task if shorter is None else self.loaded.task.at_length(shorter)
-        for name in names:
-            about = self.loaded.about() | {"spec": repr(specs[name])}
+        stored = {} if recompute else {job.lens: self._stored_result(job, shorter) for job in jobs}
+        missing = {job.lens: job.spec for job in jobs if stored.get(job.lens) is None}
+        self._estimate(missing, task, on_estimate)
+        for job in jobs:
             try:
-                result = None if recompute else self._equal_result(name, shorter, about)
-                if result is None:
-                    result = self._compute(name, specs[name], task, on_progress)
-                    result = dataclasses.replace(result, subject=about)
-                    self.store.put(result, shorter)
+                result = stored.get(job.lens) or self._compute(
+                    job.lens, job.spec, task, shorter, on_progress
+                )
             except StatetraceError as error:
-                analysis.failures[name] = str(error)
+                analysis.failures[job.lens] = str(error)
                 continue
-            on_progress(name, 1.0)
-            analysis.results[name] = result
+            analysis.results[job.lens] = result
             place = self.store.place(shorter)
             if place is not None and place not in analysis.folders:
                 analysis.folders.append(place)
 
-    def _equal_result(
-        self, lens: str, shorter: int | None, about: Mapping[str, Any]
-    ) -> LensResult | None:
-        """A stored result of the same checkpoint with the same settings."""
+    def _stored_result(self, job: _Job, shorter: int | None) -> LensResult | None:
+        """A stored result of the same checkpoint with accepted settings."""
         try:
-            result = self.store.get(lens, shorter)
+            result = self.store.get(job.lens, shorter)
         except StatetraceError:  # damaged
             return None
-        return result if result is not None and dict(result.subject) == dict(about) else None
+        if result is None:
+            return None
+        about = dict(result.subject)
+        fits = about.pop("spec", None) in job.accepted and about == self.loaded.about()
+        return result if fits else None
 
     def _compute(
-        self, lens: str, spec: Any, task: Any, on_progress: OnProgress = no_progress
+        self,
+        lens: str,
+        spec: Any,
+        task: WordProblem,
+        shorter: int | None,
+        on_progress: OnProgress = no_progress,
+        store: bool = True,
     ) -> LensResult:
         from statetrace.lenses.registry import LENSES
+        from statetrace.models.threads import using_threads
 
-        return LENSES[lens].look(
-            self.loaded.model, task, spec, lambda share: on_progress(lens, share)
-        )
+        loaded, about = self.loaded, self.loaded.about() | {"spec": repr(spec)}
+        parts = self.store.unfinished(lens, shorter, about)
+        threads = None if LENSES[lens].reads_log else loaded.threads or self.speed.threads
+        with keeping(parts), using_threads(threads):
+            result = LENSES[lens].look(
+                loaded.model, task, spec, lambda share: on_progress(lens, share)
+            )
+        result = dataclasses.replace(result, subject=about)
+        if store:
+            self.store.put(result, shorter)
+        self.store.forget_unfinished(lens, shorter)
+        on_progress(lens, 1.0)
+        return result
+
+    def _estimate(
+        self, specs: Mapping[str, Any], task: WordProblem, on_estimate: OnEstimate | None
+    ) -> None:
+        if on_estimate is not None and specs:
+            from statetrace.lenses.cost import estimate
+
+            on_estimate(estimate(self.loaded.model, task, specs, self.speed))
 
     def _check_length(self, at_length: int | str) -> None:
         if at_length != ABLE and not (isinstance(at_length, int) and at_length >= 1):
@@ -315,12 +344,18 @@ class Analyzer:
 
     # Verdict
 
-    def _evidence(self, on_progress: OnProgress) -> tuple[dict[str, LensResult], str | None]:
+    def _evidence(
+        self, on_progress: OnProgress, on_estimate: OnEstimate | None
+    ) -> tuple[dict[str, LensResult], str | None]:
         """Results by lens, and the fingerprint of the weights that they describe."""
         stored = self._stored(USED_BY_VERDICT, self._newest_step())
-        if enough(stored.usable) and "dynamics" not in stored.unusable:  # the model is not needed
+        sufficient = enough(stored.usable) and "dynamics" not in stored.unusable
+        if sufficient or not (self.has_weights or {*NEEDED} - stored.usable.keys()):
             self._report_ignored(stored)
-            return stored.usable, stored.weights
+            patching = stored.usable.get("patching")
+            if patching is not None and "probability" not in patching.columns["metric"]:
+                self.on_message("the patching result has no probabilities; NLD is used instead")
+            return stored.usable, stored.weights  # the model is not needed
         from statetrace.mechanisms.collect_evidence import collect_evidence
 
         loaded = self.loaded
@@ -328,42 +363,39 @@ class Analyzer:
         self._report_ignored(stored)
         known = dict(stored.usable)
         if self.has_log and "dynamics" not in known:
-            known["dynamics"] = self._compute("dynamics", self._spec("dynamics", {}), loaded.task)
-        results = collect_evidence(loaded.model, loaded.task, known, on_progress)
-        if "patching" in results and results["patching"].summary["length"] == self.length:
-            # at another length they would be mistaken for results at the task's own
-            for lens, result in results.items():
-                if lens not in known and lens not in stored.unusable:
-                    self.store.put(dataclasses.replace(result, subject=loaded.about()))
-        return results, loaded.weights
+            spec = self._job("dynamics", {}, False).spec
+            known["dynamics"] = self._compute("dynamics", spec, loaded.task, None, store=False)
+        missing = [lens for lens in COLLECTED if lens not in known]
+        specs = {lens: self._job(lens, {}, False).spec for lens in missing}
+        self._estimate(specs, loaded.task, on_estimate)
+
+        def run_lens(lens: str, spec: Any, task: WordProblem) -> LensResult:
+            shorter = None if task.length == self.length else task.length
+            replaceable = self._replaceable(lens, shorter)
+            return self._compute(lens, spec, task, shorter, on_progress, replaceable)
+
+        return collect_evidence(loaded.model, loaded.task, known, run_lens), loaded.weights
+
+    def _replaceable(self, lens: str, shorter: int | None) -> bool:
+        """Whether there is no result of the checkpoint; one with unusual settings stays."""
+        result, about = self.store.get(lens, shorter), self.loaded.about()
+        if result is None or result.subject.get("step") != about["step"]:
+            return True
+        return differ(result.subject.get("weights"), about.get("weights"))
 
     def _newest_step(self) -> int | None:
         if self._asked_step is not None or not self.has_log:
             return self._asked_step
         assert self.run is not None
+        if not self.has_weights:
+            general = self.store.get("generalization")
+            return None if general is None else general.subject.get("step")
         return max((step for step, _ in self.run.checkpoints()), default=None)
 
-    def _stored(self, lenses: Sequence[str], step: int | None) -> _Stored:
-        """Stored results, generalization first: a model that fails at its own length is judged at
-        the longest length that it solves."""
-        stored = _Stored(None if self.run is None else weights_of(self.run))
-        length = self.length
-        for lens in lenses:
-            shorter = None if lens in WHOLE or length == self.length else length
-            result = self.store.get(lens, shorter)
-            if result is None or result.subject.get("step") != step:
-                continue
-            stored.weights = stored.weights or result.subject.get("weights")
-            reason = incompatibility(result, self.group, length)
-            if differ(result.subject.get("weights"), stored.weights):
-                stored.outdated.append(lens)
-            elif reason is not None:
-                stored.unusable[lens] = reason
-            else:
-                stored.usable[lens] = result
-                length = solved_length(result) if lens == "generalization" else length
-        return stored
+    def _stored(self, lenses: Sequence[str], step: int | None) -> StoredResults:
+        weights = None if self.run is None else weights_of(self.run)
+        return stored_results(self.store, lenses, self.group, self.length, step, weights)
 
-    def _report_ignored(self, stored: _Stored) -> None:
+    def _report_ignored(self, stored: StoredResults) -> None:
         if (sentence := stored.ignored()) is not None:
             self.on_message(sentence)

@@ -77,11 +77,12 @@ _warned: set[str] = set()
 def register(kind: str, name: str, thing: Any, replace: bool = False) -> None:
     """Add a group, lens, family, algorithm or objective under a name of its own.
 
-    >>> import statetrace as st
-    >>> klein = st.Group.from_permutations(["2143", "3412"], name="V4")
-    >>> st.register("group", "V4", klein)
-    >>> st.group("V4xZ3").order
-    12
+    Examples:
+        >>> import statetrace as st
+        >>> klein = st.Group.from_permutations(["2143", "3412"], name="V4")
+        >>> st.register("group", "V4", klein)
+        >>> st.group("V4xZ3").order
+        12
 
     Args:
         replace: accept a name that an earlier call has registered.

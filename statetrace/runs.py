@@ -19,11 +19,14 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statetrace import __version__
 from statetrace.errors import StatetraceError
 
 if TYPE_CHECKING:
@@ -177,6 +180,26 @@ class Run:
             except OSError:
                 raise StatetraceError(f"another process is training in '{self.path}'") from None
             yield
+
+
+@cache
+def source_commit() -> str:
+    """The commit of a checkout, "-dirty" if the package was changed since; the version of an
+    installed package."""
+    package = Path(__file__).parent
+    if not (package.parent / ".git").exists():
+        return __version__
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(package), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--", ".")
+        return git("describe", "--always", "--abbrev=12") + ("-dirty" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return __version__
 
 
 def checkpoint_damage(folder: Path) -> str | None:

@@ -54,10 +54,10 @@ def early_heads(model: LensModel) -> Number:
 
 
 def _maps(model: LensModel) -> tuple[list[Array], Array]:
-    arrays = model.arrays
-    if "maps" not in arrays:
+    arrays = model.lens("attention").arrays
+    if "top_maps" not in arrays:
         raise Missing(f"'{model.folder}' has no attention maps")
-    return [np.array(weights) for weights in arrays["maps"]], np.array(arrays["odd"])
+    return list(arrays["top_maps"].astype(float)), arrays["top_maps_odd"]
 
 
 def _mean(values: Array) -> Number:

@@ -10,9 +10,6 @@ from reproduction.measures.registry import each, together
 from reproduction.statistics import Number, Z, share
 from reproduction.tables import Missing, Row
 
-STATES = ("123", "132", "213", "231", "312", "321")
-"""The states of S3 by number."""
-ODD = {"132", "213", "321"}
 CLEAR, RARE = 0.5, 0.05
 """A prism has at least this score, and permuted states reach it less often than this."""
 
@@ -73,11 +70,11 @@ def last_variance(model: LensModel, linear: bool) -> Number:
 def plane(model: LensModel) -> Number:
     """Of points of the last layer along three principal components, the share on the side of their
     parity of the best plane (logistic regression)."""
-    last = model.arrays.get("last")
-    if not last:
+    arrays, parity = model.lens("geometry").arrays, model.group.parity
+    if "pca_points" not in arrays or parity is None:
         raise Missing(f"'{model.folder}' has no points of the last layer")
-    odd = np.array([STATES[state] in ODD for state in last["states"]])
-    points = np.array(last["points"])
+    odd = parity[arrays["point_states"]] == 1
+    points = arrays["pca_points"][-1].astype(float)
     x = np.c_[(points - points.mean(0)) / points.std(0), np.ones(len(points))]
     weights = np.zeros(x.shape[1])
     for _ in range(50):  # Newton's method, with slight weight decay

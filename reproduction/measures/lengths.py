@@ -1,4 +1,4 @@
-"""Generalisation by length (section 4.4): cutoffs at 98%, accuracy beyond the training length."""
+"""Generalization by length (section 4.4): cutoffs at 98%, accuracy beyond the training length."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cutoffs(models: list[Row], equal: bool, within: bool = True) -> Number:
 
 
 def finished(model: LensModel) -> Row:
-    """The generalisation summary of a model that learned the task up to its training length."""
+    """The generalization summary of a model that learned the task up to its training length."""
     summary = model.summary("generalization")
     end = summary["cutoff"]["state"]["first_below"] or summary["longest"] + 1
     if end < FINISHED * summary["training_length"]:
@@ -54,7 +54,7 @@ def reach(model: LensModel) -> Number:
         (summary["cutoff"]["state"][key] or summary["longest"] + 1) / summary["training_length"]
         for key in ("first_below", "low", "high")
     )
-    return Number(at, model.about("generalization")["spec"]["sequences"], "sequences", low, high)
+    return Number(at, model.lens("generalization").spec["sequences"], "sequences", low, high)
 
 
 @each("generalization")
@@ -78,5 +78,5 @@ def cutoff_gap(model: LensModel) -> Number:
     )
     ends = [parity[0] - state[0], parity[1] - state[2], parity[2] - state[1]]
     value, low, high = (end / state[0] for end in ends)
-    return Number(value, model.about("generalization")["spec"]["sequences"], "sequences", low, high,
+    return Number(value, model.lens("generalization").spec["sequences"], "sequences", low, high,
                   "share", f"state {state[0]}, parity {parity[0]}")  # fmt: skip

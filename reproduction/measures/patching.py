@@ -19,28 +19,21 @@ from reproduction.tables import Missing
 Array = np.ndarray
 HALF = 0.5
 PARITIES = ("same parity", "opposite parity")
+PREFIX = "prefix-substitution-resid"
 
 
 def grid(
     model: LensModel, where: str, split: str = "all", column: str = "mean"
 ) -> tuple[Array, int]:
-    """A map of the normalised logit difference [layers, positions], and its number of pairs."""
+    """A map of the normalized logit difference [layers, positions], and its number of pairs."""
     if split == "balanced":
         (same, n), (opposite, m) = (grid(model, where, part, column) for part in PARITIES)
         return (same + opposite) / 2, n + m
-    rows = [
-        row
-        for row in model.table("patching")
-        if (row["where"], row["split"], row["metric"]) == (where, split, "nld")
-    ]
-    if not rows or not rows[0]["n"]:
+    chosen = {"where": where, "split": split, "metric": "nld"}
+    counts = model.lens("patching").grid("n", **chosen)
+    if not counts.size or not counts[0, 0]:
         raise Missing(f"'{model.folder}' has no {where} map of {split} pairs")
-    shape = (max(row["layer"] for row in rows) + 1, max(row["position"] for row in rows) + 1)
-    cells = np.full(shape, np.nan)
-    for row in rows:
-        value = row.get(column)
-        cells[row["layer"], row["position"]] = np.nan if value is None else value
-    return cells, int(rows[0]["n"])
+    return model.lens("patching").grid(column, **chosen), int(counts[0, 0])
 
 
 def errors(model: LensModel, where: str, split: str) -> Array:
@@ -143,7 +136,7 @@ def deviation(model: LensModel, split: str) -> Number:
 def added_layers(model: LensModel, split: str) -> Number:
     """By how many layers the answer moves deeper from the shortest length to the one that needs
     most, among analyzed lengths."""
-    longest = model.analysed_length or np.inf
+    longest = model.analyzed_length or np.inf
     rows = [
         row
         for row in model.table("depth")
@@ -166,9 +159,9 @@ def added_layers(model: LensModel, split: str) -> Number:
 
 
 @each("patching")
-def suffix_bend(model: LensModel, column: str = "mean") -> Number:
+def suffix_bend(model: LensModel) -> Number:
     """How the suffix that can be deleted grows with depth, as in `front_bend`."""
-    cells, n = grid(model, "suffix", "all", column)
+    cells, n = grid(model, "suffix", "all")
     counts = []
     for row in np.abs(cells):
         noticed = row[::-1] >= HALF
@@ -178,20 +171,45 @@ def suffix_bend(model: LensModel, column: str = "mean") -> Number:
 
 
 @each("patching")
-def thinning_layers(model: LensModel, column: str = "mean") -> Number:
+def thinning_layers(model: LensModel) -> Number:
     """Layers in which single actions still matter, and fewer of them than one layer before."""
-    cells, n = grid(model, "window", "all", column)
+    cells, n = grid(model, "window", "all")
     counts = (np.abs(cells[:, :-1]) >= HALF).sum(1)
     value = int(((counts[1:] > 0) & (np.diff(counts) < 0)).sum())
     return Number(value, n, "pairs", unit="layers", detail=" ".join(map(str, counts)))
 
 
 @each("patching")
-def single_actions(model: LensModel, late: bool, column: str = "mean") -> Number:
+def single_actions(model: LensModel, late: bool) -> Number:
     """Of single actions except the last, the share whose deletion changes the answer: at the
     embedding, or `late`, in the deepest quarter of the layers except the last."""
-    cells, _ = grid(model, "window", "all", column)
+    cells, _ = grid(model, "window", "all")
     last = len(cells) - 1
     layers = range(-(-3 * last // 4), last) if late else range(1)
     count = sum(int((np.abs(cells[layer, :-1]) >= HALF).sum()) for layer in layers)
     return share(count, len(layers) * (cells.shape[1] - 1), "cells")
+
+
+@each("patching")
+def patched_parity(model: LensModel, when: str) -> Number:
+    """The probability that the answer has the expected parity where a prefix is restored in pairs
+    of opposite parity: the clean one in layers `before` parity is settled, embedding aside, the
+    corrupted one in that layer and `after` it."""
+    opposite = grid(model, "prefix", "opposite parity")[0]
+    settled = fronts(opposite).index(opposite.shape[1])
+    layers = range(1, settled) if when == "before" else range(settled, len(opposite))
+    if not layers:
+        raise Missing(f"'{model.folder}' settles parity in layer {settled}")
+    arrays, parity = model.lens("patching").arrays, model.group.parity
+    if f"{PREFIX}.logits" not in arrays or parity is None:
+        raise Missing(f"'{model.folder}' has no logits of patched answers")
+    clean, corrupted = (parity[arrays[f"{run}_state"]] for run in ("clean", "corrupted"))
+    pairs = np.flatnonzero(clean != corrupted)
+    logits = arrays[f"{PREFIX}.logits"][list(layers), :-1][:, :, pairs].astype(float)
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    odd = (weights * parity).sum(-1) / weights.sum(-1)  # [layers, positions, pairs]
+    expected = (clean if when == "before" else corrupted)[pairs]
+    by_pair = np.where(expected == 1, odd, 1 - odd).mean((0, 1))
+    value, off = float(by_pair.mean()), float(Z * by_pair.std(ddof=1) / len(pairs) ** 0.5)
+    detail = f"layers {layers[0]} to {layers[-1]}"
+    return Number(value, len(pairs), "pairs", value - off, min(1.0, value + off), detail=detail)

@@ -1,6 +1,7 @@
 """Probes (section 4.3, appendix C): what a linear classifier reads, layer by layer.
 
-Position "last" is the last action of a sequence; "any" pools all positions, as the released code.
+Position "last" is the last action of a sequence; "any" is one random position of each sequence,
+"all" every position, as in the released code.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def curve(
 
 
 def _rows(model: LensModel, target: str, position: str, metric: str) -> list[Row]:
-    longest = model.analysed_length or np.inf
+    longest = model.analyzed_length or np.inf
     rows = [
         row
         for row in model.table("probing")
@@ -140,10 +141,12 @@ def length_bend(model: LensModel) -> Number:
 
 
 @each("probing")
-def largest_deviation(model: LensModel, target: str, square: bool = False) -> Number:
+def largest_deviation(
+    model: LensModel, target: str, position: str = "last", square: bool = False
+) -> Number:
     """The largest standard deviation of a probe's accuracy over training subsets among layers; its
     variance if `square`."""
-    values, _ = curve(model, target, column="std")
+    values, _ = curve(model, target, position, column="std")
     n = int(model.summary("probing")["subsets"])
     power = 2 if square else 1
     value = float(values.max())

@@ -126,9 +126,10 @@ def compile(  # the builtin is not used here
         out: a folder to save it in; it is a Hugging Face checkpoint and a run folder.
         options: any other option of `statetrace compile`, such as noise=0.01 or seed=3.
 
-    >>> import statetrace as st
-    >>> st.compile("associative", "S3", length=4).verdict().mechanism
-    'associative'
+    Examples:
+        >>> import statetrace as st
+        >>> st.compile("associative", "S3", length=4).verdict().mechanism
+        'associative'
     """
     from statetrace.config.compile_spec import CompileSpec
     from statetrace.lenses.compiled import save_compiled, task_of
@@ -184,9 +185,10 @@ def signatures(
         quotient: the quotient that parity-associative counts first, if not parity.
         pairs: pairs of sequences for patching.
 
-    >>> import statetrace as st
-    >>> st.signatures("S3", length=8)["associative"].restores()
-    [8, 4, 2, 1]
+    Examples:
+        >>> import statetrace as st
+        >>> st.signatures("S3", length=8)["associative"].restores()
+        [8, 4, 2, 1]
     """
     from statetrace.config.checks import check_seed
     from statetrace.groups import group as resolve_group

@@ -57,9 +57,10 @@ def load(
         out: a run folder for the results, which are otherwise kept in memory. A run uses its own
             folder.
 
-    >>> import statetrace as st
-    >>> st.load("zoo:s3-associative")
-    TrackedModel(zoo:s3-associative: S3, length 24)
+    Examples:
+        >>> import statetrace as st
+        >>> st.load("zoo:s3-associative")
+        TrackedModel(zoo:s3-associative: S3, length 24)
     """
     reading = {
         "group": group, "length": length, "tokens": tokens, "start_token": start_token,

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statetrace.analysis import Analyzer, OnProgress, no_progress
+from statetrace.analysis import Analyzer, OnEstimate, OnProgress, no_progress
 from statetrace.api.results import Results
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
@@ -59,35 +59,45 @@ class TrackedModel(Analyzer):
         lenses: str | Iterable[str] | None = None,
         *,
         at_length: int | str | None = None,
+        thorough: bool = False,
         recompute: bool = False,
         on_progress: OnProgress = no_progress,
+        on_estimate: OnEstimate | None = None,
         **settings: Any,
     ) -> Results:
-        """Run lenses on the model; all that apply to it by default.
+        """Run lenses on the model; all that apply to it by default. After an interruption (Ctrl-C)
+        the same call continues.
 
         Args:
             lenses: names, such as ["patching", "probing"]; `statetrace analyze --help` lists them.
             at_length: actions per sequence, if fewer than in training; "able" for the longest
                 length that the model solves.
+            thorough: use the paper's settings, which take several times longer than the default
+                ones, those of a verdict.
             recompute: compute again even if a result with the same settings is stored.
+            on_progress: called with a lens and the share of it that is done.
+            on_estimate: called first, with the lenses to compute and the seconds they may take.
             settings: fields of the lenses' specs. `pairs=50` applies to every lens that has it,
                 `patching={"pairs": 50}` to one.
 
-        >>> import statetrace as st
-        >>> model = st.compile("associative", "S3", length=4)
-        >>> results = model.analyze("generalization", sequences=200)
-        >>> results["generalization"].summary["accuracy"]["state"]
-        1.0
-        >>> results["generalization"].to_pandas().columns[:3].tolist()
-        ['what', 'length', 'accuracy']
+        Examples:
+            >>> import statetrace as st
+            >>> model = st.compile("associative", "S3", length=4)
+            >>> results = model.analyze("generalization", sequences=200)
+            >>> results["generalization"].summary["accuracy"]["state"]
+            1.0
+            >>> results["generalization"].to_pandas().columns[:3].tolist()
+            ['what', 'length', 'accuracy']
         """
         names = self._lenses(lenses)
         analysis = super().analyze(
             names,
             self._settings(names, settings),
             at_length,
+            thorough=thorough,
             recompute=recompute,
             on_progress=on_progress,
+            on_estimate=on_estimate,
         )
         if not analysis.results:
             raise StatetraceError(_joined(analysis.failures))
@@ -127,10 +137,11 @@ class TrackedModel(Analyzer):
             without: heads to ablate, (layer, head), layers from 1 and heads from 0.
             instead: what replaces their output, its "mean" or "zero".
 
-        >>> import statetrace as st
-        >>> model = st.compile("associative", "S3", length=4)
-        >>> next(iter(model.look("213,132").answer()))
-        '312'
+        Examples:
+            >>> import statetrace as st
+            >>> model = st.compile("associative", "S3", length=4)
+            >>> next(iter(model.look("213,132").answer()))
+            '312'
         """
         from statetrace.inspection import look
 
@@ -149,14 +160,16 @@ class TrackedModel(Analyzer):
         one, at every layer and position.
 
         Args:
-            clean, corrupted: one sequence each, or equally many: labels or element indices.
+            clean: one sequence or several, as labels or element indices.
+            corrupted: as many sequences as in `clean`.
             sites: which positions a patch covers: "prefix", "suffix" or "window", the name of a
                 grid such as "window3-substitution-head", or sites.
 
-        >>> import statetrace as st
-        >>> model = st.compile("associative", "S3", length=4)
-        >>> model.patch("213,132,231,312", "123,132,231,312").mean().round().tolist()
-        [[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
+        Examples:
+            >>> import statetrace as st
+            >>> model = st.compile("associative", "S3", length=4)
+            >>> model.patch("213,132,231,312", "123,132,231,312").mean().round().tolist()
+            [[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]]
         """
         from statetrace.api.patches import Patches
         from statetrace.inspection import patch

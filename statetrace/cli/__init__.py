@@ -34,7 +34,6 @@ from statetrace.plugins import PluginWarning
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,7 +48,7 @@ def _app(
 
     A model reads actions (elements of a group, for instance permutations of three objects) and
     predicts the state after each one. statetrace trains such models and finds out which algorithm
-    they run.
+    they run. `statetrace glossary` defines the terms.
     """
     if version:
         typer.echo(f"statetrace {__version__}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,26 +10,35 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import lens_bars, note, out
-from statetrace.cli.sources import tracked_model
+from statetrace.cli.completion import complete_lenses
+from statetrace.cli.console import Work, next_steps, note, out, warn, working
+from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
 from statetrace.config.options import path_named, with_reading
 from statetrace.errors import StatetraceError
 
 if TYPE_CHECKING:
     from statetrace.api import Results, TrackedModel
 
-EXTERNAL = "A checkpoint that statetrace did not train"
-
 
 @with_reading(EXTERNAL)
 def analyze(
     *,
-    run: Annotated[
-        str | None, typer.Argument(help="A run folder, a compiled model's folder, or zoo:NAME.")
-    ] = None,
+    run: Annotated[str | None, MODEL] = None,
     only: Annotated[
-        str | None, typer.Option(help="Lenses to run, such as patching,probing (default: all).")
+        str | None,
+        typer.Option(
+            help="Lenses to run, such as patching,probing (default: all).",
+            autocompletion=complete_lenses,
+        ),
     ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option(
+            "--thorough",
+            help="The paper's settings: more pairs, heat maps, probes and controls. Takes several "
+            "times longer.",
+        ),
+    ] = False,
     checkpoint: Annotated[
         str, typer.Option(help="The run's checkpoints: last, all, or steps separated by commas.")
     ] = "last",
@@ -44,23 +54,12 @@ def analyze(
             "the model solves.",
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            help="A Hugging Face checkpoint that statetrace did not train.",
-            rich_help_panel=EXTERNAL,
-        ),
-    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    device: Annotated[str, DEVICE] = "auto",
+    model: Annotated[str | None, typer.Option(hidden=True)] = None,
     out_: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            help="The run folder to write.",
-            rich_help_panel=EXTERNAL,
-            metavar="DIR",
-            parser=path_named,
-        ),
+        typer.Option("--out", help=OUT, rich_help_panel=EXTERNAL, metavar="DIR", parser=path_named),
     ] = None,
     reading: dict[str, Any],
 ) -> None:
@@ -71,55 +70,57 @@ def analyze(
     (parity heads, attention tree), geometry (the arrangement of the states) and dynamics (what was
     learned first).
 
-    Results are written to RUN/lenses: a tidy table (parquet), arrays (safetensors) and a summary
-    (json) for each lens. `statetrace lenses NAME` lists the settings of a lens, which --set
-    changes: --set patching.grids=prefix-substitution-head or --set probing.subsets=5.
+    The settings are those of a verdict; --thorough uses the paper's. Results are written to
+    RUN/lenses, each as soon as it is there: a tidy table (parquet), arrays (safetensors) and a
+    summary (json). After Ctrl-C the same command continues. `statetrace lenses NAME` lists the
+    settings of a lens, which --set changes: --set patching.grids=prefix-substitution-head or --set
+    probing.subsets=5.
 
     A model that does not solve its full length is best analyzed with --at-length able. All lenses
     except generalization and dynamics then use sequences of the longest length that it solves;
     results at a shorter length are written to RUN/lenses/length-N.
 
-    A checkpoint that statetrace did not train needs --model, --group, --length and --out, and
-    --form text if it reads English. Bundled models are zoo:s3-associative,
-    zoo:s3-parity-associative and others.
+    A Hugging Face checkpoint that statetrace did not train needs --group and --length, and --form
+    text if it reads English.
     """
-    from statetrace.lenses.registry import chosen
+    with working() as work:
+        from statetrace.lenses.registry import chosen
 
-    names = None if only is None else chosen(only)
-    settings = _settings(setting or [], names)
-    length_to_analyze = _length(at_length)
-    if model is not None:
-        if run is not None:
+        names = None if only is None else chosen(only)
+        settings = _settings(setting or [], names)
+        length_to_analyze = _length(at_length)
+        if model is not None and run is not None:
             raise StatetraceError(f"give a run folder ('{run}') or --model ('{model}'), not both")
-        if out_ is None:
-            raise StatetraceError(f"--model '{model}' also needs --out, a run folder to write")
-        if checkpoint != "last":
-            raise StatetraceError(f"--checkpoint {checkpoint} is for runs, not for --model")
-        models = [_load_external(model, out_, device, reading)]
-    elif run is not None:
-        for option, value in reading.items():
-            shown = f"--{option.replace('_', '-')}" + ("" if value is True else f" {value}")
-            raise StatetraceError(f"{shown} is for --model; '{run}' records its task")
-        models = [tracked_model(run, out_, step, device) for step in _steps(run, checkpoint)]
+        source = model or run
+        if source is None:
+            raise StatetraceError(
+                "nothing to analyze; give a run folder, zoo:NAME, or a Hugging Face checkpoint "
+                "with --group and --length"
+            )
+        models = [
+            tracked_model(source, reading, out_, step, device, "analyze")
+            for step in _steps(source, reading, out_, checkpoint)
+        ]
+        everything, failures = [], []
+        for tracked in models:
+            try:
+                results = _analyze(tracked, names, settings, length_to_analyze, thorough, work)
+            except StatetraceError as error:
+                failures.append(str(error))
+                continue
+            everything.append(results)
+            failures += [f"{lens}: {reason}" for lens, reason in results.failures.items()]
+    if as_json:
+        out.print(json.dumps([_as_json(results) for results in everything], indent=2), markup=False)
     else:
-        raise StatetraceError("nothing to analyze; give a run folder, or --model FOLDER")
-    failures = []
-    for tracked in models:
-        failures += _analyze(tracked, names, settings, length_to_analyze)
+        for results in everything:
+            _show(results)
     if failures:
         raise StatetraceError("; ".join(failures))
-
-
-def _load_external(folder: Path, run: Path, device: str, reading: dict[str, Any]) -> TrackedModel:
-    from statetrace.api import load
-
-    start_marker, tokens = not reading.pop("no_start_marker", False), reading.pop("tokens", None)
-    try:
-        ids = None if tokens is None else [int(number) for number in tokens.split(",")]
-    except ValueError:
-        raise StatetraceError(f"--tokens '{tokens}' must be numbers separated by commas") from None
-    reading |= {"tokens": ids, "start_marker": start_marker}
-    return load(folder, out=run, device=device, on_message=note, **reading)
+    if not as_json:
+        assert models[0].run is not None
+        folder = models[0].run.path
+        next_steps(["verdict", folder], ["report", folder])
 
 
 def _settings(assignments: list[str], names: list[str] | None) -> dict[str, dict[str, str]]:
@@ -150,10 +151,12 @@ def _length(text: str | None) -> int | str | None:
     return int(text)
 
 
-def _steps(run: str, checkpoint: str) -> list[int | None]:
+def _steps(
+    run: str, reading: dict[str, Any], out: Path | None, checkpoint: str
+) -> list[int | None]:
     if checkpoint == "last":
         return [None]
-    target = tracked_model(run).run
+    target = tracked_model(run, reading, out, command="analyze").run
     assert target is not None
     if target.external:
         raise StatetraceError(
@@ -177,24 +180,55 @@ def _analyze(
     names: list[str] | None,
     settings: dict[str, dict[str, str]],
     at_length: int | str | None,
-) -> list[str]:
-    """Run the lenses on one checkpoint and print what they measured. Returns the failures."""
+    thorough: bool,
+    work: Work,
+) -> Results:
     keywords: dict[str, Any] = dict(settings)
-    try:
-        with lens_bars() as on_progress:
-            results = model.analyze(names, at_length=at_length, on_progress=on_progress, **keywords)
-    except StatetraceError as error:
-        return [str(error)]
-    _show(results)
-    return [f"{lens}: {reason}" for lens, reason in results.failures.items()]
+    return model.analyze(
+        names,
+        at_length=at_length,
+        thorough=thorough,
+        on_progress=work.lens,
+        on_estimate=work.estimate,
+        **keywords,
+    )
 
 
 def _show(results: Results) -> None:
     table = Table(show_header=False, box=None, padding=(0, 1, 1, 0))
     for name in results:
-        for sentence in results[name].notes:
-            out.print(f"{name}: {sentence}", markup=False)
-        table.add_row(Text(name, style="bold"), Text(results[name].headline))
+        headline = results[name].headline or "no numbers; the reason is below"
+        table.add_row(Text(name, style="bold"), Text(headline))
     out.print(table)
     for folder in results.folders:
         note(f"tables: {folder}")
+    for name in results:
+        for sentence in results[name].notes:
+            warn(f"{name}: {sentence}")
+    if "generalization" in results:
+        from statetrace.mechanisms.mastery import LEARNED, solved_length
+
+        solved = solved_length(results["generalization"])
+        if solved < min(LEARNED, results["generalization"].summary["training_length"]):
+            warn(
+                f"the model has not learned the task: its solved length is {solved}, so the other "
+                "lenses show no mechanism"
+            )
+
+
+def _as_json(results: Results) -> dict[str, Any]:
+    lenses = {
+        name: {
+            "headline": results[name].headline,
+            "summary": dict(results[name].summary),
+            "notes": list(results[name].notes),
+            "settings": dict(results[name].spec),
+        }
+        for name in results
+    }
+    return {
+        "length": results.length,
+        "lenses": lenses,
+        "failures": results.failures,
+        "folders": [str(folder) for folder in results.folders],
+    }

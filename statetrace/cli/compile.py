@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statetrace.cli.console import next_steps
+from statetrace.cli.console import next_steps, working
 from statetrace.cli.console import out as printed
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.config.options import path_named, with_fields
@@ -36,15 +36,16 @@ def compile_(
     Not every algorithm exists for every group: parallel needs a solvable group, parity-associative
     one with parity. Of the groups with more than 24 elements only S5 and A5 are supported.
     """
-    from statetrace import api
-    from statetrace.lenses.compiled import check_compiled
-
     if check < 0:
         raise StatetraceError(f"--check {check} is negative; use 0 to check nothing")
-    model = api.compile(**dataclasses.asdict(spec), out=out).model
-    size = model.config
-    sizes = f"{size.n_layer} layers, width {size.n_embd}, {size.n_head} heads"
-    accuracy, checked, exhaustive = check_compiled(model, spec, check)
+    with working("compiling"):
+        from statetrace import api
+        from statetrace.lenses.compiled import check_compiled
+
+        model = api.compile(**dataclasses.asdict(spec), out=out).model
+        size = model.config
+        sizes = f"{size.n_layer} layers, width {size.n_embd}, {size.n_head} heads"
+        accuracy, checked, exhaustive = check_compiled(model, spec, check)
     printed.print(f"{spec.algorithm}, {spec.group}, length {spec.length}: {sizes}", markup=False)
     if checked:
         which = "all" if exhaustive else "random"

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 from rich.text import Text
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -66,30 +68,68 @@ def without_next_steps() -> Iterator[None]:
         _next_steps_shown = True
 
 
+class Work:
+    """The live line of a command: what it does, a bar and the time left. On a terminal it vanishes
+    when the work is done; elsewhere there is a line per finished lens instead."""
+
+    def __init__(self, doing: str) -> None:
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=err,
+            disable=not err.is_terminal,
+            transient=True,
+            redirect_stdout=False,
+        )
+        self._row = self._bar.add_task(doing, total=None, left="")
+        self._seconds: dict[str, float] = {}
+        self._shares: dict[str, float] = {}
+        self._start = self._lens_start = time.monotonic()
+
+    def doing(self, what: str) -> None:
+        self._bar.update(self._row, description=what)
+
+    def share(self, share: float) -> None:
+        """The share of the work that is done, 0 to 1."""
+        self._bar.update(self._row, total=1.0, completed=share)
+
+    def estimate(self, seconds: Mapping[str, float]) -> None:
+        """What has to be computed, and how long it may take."""
+        self._seconds = {lens: max(each, 0.1) for lens, each in seconds.items()}
+        self._shares, self._start = {}, time.monotonic()
+        self._lens_start = self._start
+        total = sum(self._seconds.values())
+        if total >= 1:
+            note(f"computing {', '.join(seconds)}: about {duration(total)}")
+
+    def lens(self, lens: str, share: float) -> None:
+        """Progress of one lens."""
+        ended = share >= 1 and self._shares.get(lens, 0.0) < 1
+        self._shares[lens] = share
+        work = sum(self._seconds.values()) or 1.0
+        done = sum(self._seconds.get(n, 0.0) * s for n, s in self._shares.items()) / work
+        elapsed = time.monotonic() - self._start
+        left = elapsed * (1 - done) / done if done > 0.1 else work * (1 - done)
+        ahead = f"about {duration(left)} left" if self._seconds and done < 1 else ""
+        self._bar.update(self._row, description=lens, total=1.0, completed=done, left=ahead)
+        if ended:
+            now = time.monotonic()
+            if not err.is_terminal and now - self._lens_start >= 1:
+                note(f"{lens}: {duration(now - self._lens_start)}")
+            self._lens_start = now
+
+
 @contextmanager
-def lens_bars(transient: bool = False) -> Iterator[Callable[[str, float], None]]:
-    """A progress bar per lens; yields the callback that moves them."""
-    with bars(transient) as progress:
-        rows: dict[str, TaskID] = {}
-
-        def on_progress(lens: str, share: float) -> None:
-            if lens not in rows:
-                rows[lens] = progress.add_task(lens, total=1.0)
-            progress.update(rows[lens], completed=share)
-            if share >= 1.0:
-                progress.stop_task(rows[lens])
-
-        yield on_progress
-
-
-def bars(transient: bool = False) -> Progress:
-    """A progress bar per lens, on stderr; none where stderr is not a terminal."""
-    return Progress(
-        TextColumn("{task.description:15}"),
-        BarColumn(bar_width=None),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        console=err,
-        disable=not err.is_terminal,
-        transient=transient,
-    )
+def working(doing: str = "loading") -> Iterator[Work]:
+    """Show that a command works, from its first moment on. Only this draws on the terminal until
+    the work is done; results and `warn` come after it."""
+    work = Work(doing)
+    try:
+        with work._bar:
+            yield work
+    except KeyboardInterrupt:
+        note("stopped; what was finished is kept, and the same command continues")
+        raise typer.Exit(130) from None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from statetrace.cli.console import note
+from statetrace.cli.console import next_steps, note
 from statetrace.config.options import NOTATION, path_named
 from statetrace.errors import StatetraceError
 
@@ -48,3 +48,4 @@ def data(
     alphabet = None if actions == "all" else states.generators(actions)
     unique_sequences(states, sequences, length, seed, alphabet).save(out, states)
     note(f"{sequences:,} sequences of {length} actions of {states.name}: {out}")
+    next_steps(["train", "--data", out, "--group", group, "--length", length, "--out", "runs/NAME"])

@@ -31,10 +31,11 @@ def demo(
         with without_next_steps():
             status = context.find_root().command.main(command, standalone_mode=False)
         if status:
+            note("the same command continues the demo")
             raise typer.Exit(status)
 
     run("train", "demo", "--out", out, "--resume")
-    run("analyze", out)
+    run("analyze", out, "--thorough")
     run("show", out)
     api.load(out).verdict()  # the report shows it, and it is printed last
     run("report", out)

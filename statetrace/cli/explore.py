@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.progress import TaskID
 
-from statetrace.cli.console import bars, note, out
+from statetrace.cli.completion import complete_model
+from statetrace.cli.console import next_steps, note, out, working
+from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, resolve
+from statetrace.config.options import with_reading
 from statetrace.errors import StatetraceError
 
 
+@with_reading(EXTERNAL)
 def explore(
-    run: Annotated[
-        str, typer.Argument(help="A run folder, a compiled model's folder, or zoo:NAME.")
-    ],
+    *,
+    run: Annotated[str, MODEL],
     other: Annotated[
         str | None,
-        typer.Argument(help="A second model, compared on the same input.", metavar="RUN2"),
+        typer.Argument(
+            help="A second model, compared on the same input.",
+            metavar="RUN2",
+            autocompletion=complete_model,
+        ),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; the default accepts this machine only.")
@@ -32,7 +38,8 @@ def explore(
         int | None,
         typer.Option(help="The training step of a checkpoint (default: the newest one)."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, DEVICE] = "auto",
+    reading: dict[str, Any],
 ) -> None:
     """Inspect a model on a local page: type actions, read every layer, patch.
 
@@ -44,53 +51,40 @@ def explore(
     The server listens only on this machine unless --host is given, requires the random token in
     its address, and writes nothing. Ctrl-C stops it.
     """
-    try:
-        from statetrace.explorer.server import (
-            Trust,
-            address,
-            application,
-            check_comparable,
-            is_loopback,
-            listen,
-            serve,
-        )
-    except ModuleNotFoundError as error:
-        raise StatetraceError(
-            f"the explorer needs the package {error.name}, which is not installed; "
-            "pip install 'statetrace[explorer]'"
-        ) from None
-    from statetrace.explorer import open_model
-
-    if not 0 <= port <= 65535:
-        raise StatetraceError(f"--port {port} is not a port; use 0 to 65535")
-    if checkpoint is not None and other is not None:
-        raise StatetraceError(
-            f"--checkpoint {checkpoint} works with one model; drop the second model or the option"
-        )
-    bound = listen(host, port)
-    sessions = []
-    with bars(transient=True) as progress:
-        for name in [run] if other is None else [run, other]:
-            row = progress.add_task("probes", total=1.0)
-
-            def update(share: float, row: TaskID = row) -> None:
-                progress.update(row, completed=share)
-
-            sessions.append(
-                open_model(name, device=device, step=checkpoint, progress=update, tell=note)
+    with working("starting the explorer") as work:
+        try:
+            from statetrace.explorer import open_model, server
+        except ModuleNotFoundError as error:
+            raise StatetraceError(
+                f"the explorer needs the package {error.name}, which is not installed; "
+                "pip install 'statetrace[explorer]'"
+            ) from None
+        if not 0 <= port <= 65535:
+            raise StatetraceError(f"--port {port} is not a port; use 0 to 65535")
+        if checkpoint is not None and other is not None:
+            raise StatetraceError(
+                f"--checkpoint {checkpoint} works with one model; drop the second model or the "
+                "option"
             )
-            check_comparable(sessions)
+        bound = server.listen(host, port)
+        sessions = []
+        for name in [run] if other is None else [run, other]:
+            work.doing(f"fitting probes of {name}")
+            source, arguments = resolve(name, reading)
+            arguments |= {"device": device, "step": checkpoint, "tell": note}
+            sessions.append(open_model(source, **arguments, progress=work.share))
+            server.check_comparable(sessions)
     token = secrets.token_urlsafe(16)
-    app = application(sessions, token, Trust.for_host(host))
-    url = address(bound, host, token)
+    app = server.application(sessions, token, server.Trust.for_host(host))
+    url = server.address(bound, host, token)
     out.print(url, markup=False)
-    if not is_loopback(host):
+    if not server.is_loopback(host):
         note("anyone with this address can use the explorer from another machine")
-    note("Ctrl-C stops it")
+    next_steps("open the address in a browser; Ctrl-C stops the explorer")
     if not no_open:
         _open(url)
     with contextlib.suppress(KeyboardInterrupt):
-        serve(app, bound)
+        server.serve(app, bound)
 
 
 def _open(url: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from statetrace.cli.console import note, out
+from statetrace.cli.console import next_steps, note, out
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 
@@ -54,3 +54,4 @@ def figures(
         remedy = study if is_study(source) else f"run `statetrace analyze {source}` first"
         raise StatetraceError(f"'{source}' has nothing to draw yet; {remedy}")
     out.print(f"{len(written)} figures: {folder}", markup=False)
+    next_steps(["report", source])

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import note, out
+from statetrace.cli.console import next_steps, out
 
 
 def glossary(
@@ -31,4 +31,4 @@ def glossary(
             table.add_row(Text(f"\n{part}" if table.row_count else part, style="italic"))
         table.add_row(Text(entry.name, style="bold"), Text(entry.definition))
     out.print(table)
-    note("next: statetrace glossary TERM says more about one term")
+    next_steps("statetrace glossary TERM says more about one term")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from statetrace.cli.completion import complete_lens
 from statetrace.cli.console import next_steps, out
 
 
 def lenses(
-    name: Annotated[str | None, typer.Argument(help="A lens, to list its settings.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A lens, to list its settings.", autocompletion=complete_lens),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the lenses, or the settings of one.
 
@@ -21,22 +27,39 @@ def lenses(
     Python as a keyword.
     """
     from statetrace.config.checks import known
+    from statetrace.glossary import define
     from statetrace.lenses.registry import LENSES
 
+    if name is not None:
+        known(name, LENSES, "lens")
+    if as_json:
+        chosen = list(LENSES) if name is None else [name]
+        listed = {lens: _as_json(LENSES[lens].spec) for lens in chosen}
+        out.print(json.dumps(listed, indent=2), markup=False)
+        return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     if name is None:
         for lens in LENSES:
             settings = ", ".join(field.name for field in dataclasses.fields(LENSES[lens].spec))
-            table.add_row(Text(lens, style="bold"), Text(settings))
+            table.add_row(Text(lens, style="bold"), Text(define(lens)))
+            table.add_row("", Text(f"settings: {settings}", style="dim"))
         out.print(table)
         next_steps("statetrace lenses NAME explains the settings of one lens")
         return
-    known(name, LENSES, "lens")
+    if definition := define(name):
+        out.print(Text.assemble((name, "bold"), f": {definition}.\n"))
     for field in dataclasses.fields(LENSES[name].spec):
         help_text = field.metadata.get("help", "")
         table.add_row(Text(field.name, style="bold"), _shown(field.default), Text(help_text))
     out.print(table)
     next_steps(["analyze", "RUN", "--only", name, "--set", f"{name}.SETTING=VALUE"])
+
+
+def _as_json(spec: type) -> dict[str, Any]:
+    return {
+        field.name: {"default": _shown(field.default).plain, "help": field.metadata.get("help", "")}
+        for field in dataclasses.fields(spec)
+    }
 
 
 def _shown(default: Any) -> Text:

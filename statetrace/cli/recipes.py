@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from statetrace.cli.completion import complete_recipe
 from statetrace.cli.console import next_steps, out
 from statetrace.config.bundled import RECIPES, bundled_names, locate, suggestion
 from statetrace.config.recipe import is_study
@@ -19,7 +20,10 @@ from statetrace.errors import StatetraceError
 
 def recipes(
     name: Annotated[
-        str | None, typer.Argument(help="Print this one, such as paper/s3-gpt2.")
+        str | None,
+        typer.Argument(
+            help="Print this one, such as paper/s3-gpt2.", autocompletion=complete_recipe
+        ),
     ] = None,
 ) -> None:
     """List the recipes and studies of the package, or print one of them.

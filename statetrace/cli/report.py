@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from statetrace.cli.console import note, out
-from statetrace.config.options import path_named
+from statetrace.cli.completion import complete_model
+from statetrace.cli.console import next_steps, note, out, working
+from statetrace.cli.sources import EXTERNAL, folder_of
+from statetrace.config.options import path_named, with_reading
 from statetrace.errors import StatetraceError
 
 
+@with_reading(EXTERNAL)
 def report(
+    *,
     runs: Annotated[
         list[str],
-        typer.Argument(help="Run or study folders, or zoo:NAME; one or more.", metavar="RUN..."),
+        typer.Argument(
+            help="Run or study folders, zoo:NAME, or Hugging Face checkpoints; one or more.",
+            metavar="RUN...",
+            autocompletion=complete_model,
+        ),
     ],
     target: Annotated[
         Path | None,
@@ -26,19 +34,22 @@ def report(
             parser=path_named,
         ),
     ] = None,
+    reading: dict[str, Any],
 ) -> None:
     """Write a page with the verdict and every figure from saved results.
 
-    The page is one file that works offline. Missing results are listed with the command that
-    computes them.
+    The page is one file that works offline. For a checkpoint that was not analyzed yet the verdict
+    is computed first. Other missing results are listed with the command that computes them.
     """
-    from statetrace import api
-    from statetrace.cli.sources import folder_of
+    with working() as work:
+        from statetrace import api
 
-    folders = [folder_of(run) for run in runs]
-    target = target or folders[0] / "report.html"
-    if target.is_dir():
-        raise StatetraceError(f"'{target}' is a folder; --out must name a file")
-    api.report(folders, target)
+        folders = [folder_of(run, reading, work) for run in runs]
+        target = target or folders[0] / "report.html"
+        if target.is_dir():
+            raise StatetraceError(f"'{target}' is a folder; --out must name a file")
+        work.doing("drawing")
+        api.report(folders, target)
     out.print(f"report: {target}", markup=False)
     note(f"{target.stat().st_size / 1e6:.1f} MB; open it in a browser, no network needed")
+    next_steps(["explore", folders[0]])

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from statetrace.cli.console import note, out
+from statetrace.cli.completion import complete_run
+from statetrace.cli.console import next_steps, note, out
 from statetrace.runs import Run
+
+if TYPE_CHECKING:
+    from statetrace.reports.accuracy import AccuracyTable
 
 MOST_ROWS = 20
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="A run folder written by `statetrace train`.")],
+    run: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder written by `statetrace train`.", autocompletion=complete_run
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Show the state and parity accuracy of a trained model, by length.
 
@@ -24,8 +35,12 @@ def show(
     from statetrace.reports.accuracy import AccuracyTable
 
     measured = AccuracyTable.of(Run.existing(run))
+    if as_json:
+        out.print(json.dumps(_as_json(measured), indent=2), markup=False)
+        return
+    steps = f", after {measured.steps[-1]:,} steps" if measured.steps else ""
     out.print(
-        f"Accuracy on held-out sequences: {measured.title}, after {measured.steps[-1]:,} steps",
+        f"Accuracy on held-out sequences: {measured.title}{steps}",
         style="italic",
         markup=False,
     )
@@ -50,3 +65,15 @@ def show(
     measured.write_csv(run / "accuracy.csv")
     measured.chart().save(run / "accuracy.png")
     note(f"table: {run / 'accuracy.csv'}\nfigure: {run / 'accuracy.png'}")
+    next_steps(["verdict", run], ["report", run])
+
+
+def _as_json(measured: AccuracyTable) -> dict[str, Any]:
+    return {
+        "title": measured.title,
+        "training_length": measured.training_length,
+        "steps": measured.steps[-1] if measured.steps else None,
+        "accuracy_by_length": {what: list(row) for what, row in measured.by_length.items()},
+        "mean": {what: measured.mean(what) for what in measured.by_length},
+        "chance": dict(measured.chance),
+    }

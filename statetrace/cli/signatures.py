@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import note, out
+from statetrace.cli.console import next_steps, note, out
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 
@@ -85,6 +85,7 @@ def signatures(
         else:
             out.print(_summary(name, prediction))
     note(f"table: {numbers}\nfigure: {picture}")
+    next_steps(["compile", "--group", group, "--length", length, "--out", "FOLDER"])
 
 
 def _summary(name: str, signature: Signature) -> Table:

@@ -1,37 +1,87 @@
-"""The argument of a command: a run folder, a study folder, or zoo:NAME."""
+"""The argument of a command: a run or study folder, a Hugging Face checkpoint, or zoo:NAME."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from statetrace.cli.console import note
+import typer
+
+from statetrace.cli.completion import complete_model
+from statetrace.cli.console import Work, note
+from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 
 if TYPE_CHECKING:
     from statetrace.api import TrackedModel
 
+EXTERNAL = "A checkpoint that statetrace did not train"
+MODEL = typer.Argument(
+    help="A run folder, a compiled model's folder, zoo:NAME, or a Hugging Face checkpoint.",
+    autocompletion=complete_model,
+)
+DEVICE = typer.Option(help="auto, cpu, cuda, a certain GPU such as cuda:1, or mps.")
+OUT = "The folder of the results (default: runs/NAME, for zoo models zoo-NAME)."
+
 
 def tracked_model(
-    name: str, out: Path | None = None, step: int | None = None, device: str = "auto"
+    name: str,
+    reading: dict[str, Any] | None = None,
+    out: Path | None = None,
+    step: int | None = None,
+    device: str = "auto",
+    command: str = "verdict",
 ) -> TrackedModel:
-    """The model of a run folder; for zoo:NAME with results in `out`, by default ./zoo-NAME."""
+    """The model of a run folder, of zoo:NAME, or of a Hugging Face checkpoint (a folder or a model
+    id). Results of the last two go to `out`; `reading` describes how the last one is read."""
     from statetrace.api import ZOO, load
 
-    if name.startswith(ZOO):
-        out = out or Path(name.replace(":", "-"))
-    else:
-        if out is not None:
+    source, arguments = resolve(name, reading, out, command)
+    options: dict[str, Any] = {"step": step, "device": device, "on_message": note}
+    if Run(Path(source)).exists():
+        if out is not None and source == name:
             raise StatetraceError(
-                f"--out '{out}' is for --model and zoo:NAME; results of '{name}' go into its folder"
+                f"--out '{out}' is for other checkpoints; results of '{name}' go into its folder"
             )
-        Run.existing(Path(name))
-    return load(name, out=out, step=step, device=device, on_message=note)
+        return load(source, **options)
+    if name.startswith(ZOO):
+        return load(name, out=out or Path(name.replace(":", "-")), **options)
+    folder = out or _usual_folder(name)
+    model = load(name, out=folder, **options, **arguments)
+    note(f"results: {folder}")
+    return model
 
 
-def folder_of(name: str) -> Path:
-    """The folder of a run, of a study, or of a bundled model's results."""
+def resolve(
+    name: str, reading: dict[str, Any] | None, out: Path | None = None, command: str = "explore"
+) -> tuple[str, dict[str, Any]]:
+    """The source and further arguments of `st.load`. A checkpoint that an earlier command described
+    is found again in its run folder."""
+    from statetrace.api import ZOO
+
+    reading = reading or {}
+    if name.startswith(ZOO) or Run(Path(name)).exists():
+        for option, value in reading.items():
+            shown = f"--{option.replace('_', '-')}" + ("" if value is True else f" {value}")
+            raise StatetraceError(f"{shown} is not needed: '{name}' records its task")
+        return name, {}
+    folder = out or _usual_folder(name)
+    if not reading and _describes(Run(folder), name):
+        return str(folder), {}
+    _check_described(name, reading, command)
+    return name, _as_python(reading)
+
+
+def _usual_folder(name: str) -> Path:
+    """runs/NAME for a checkpoint in some/folder/NAME."""
+    return Path("runs") / Path(name).resolve().name
+
+
+def folder_of(name: str, reading: dict[str, Any] | None = None, work: Work | None = None) -> Path:
+    """The folder of a run, of a study, or of the results of another checkpoint; with `work`, the
+    verdict of a checkpoint that was not analyzed yet is computed."""
     from statetrace.reports.page import is_study
 
     path = Path(name)
@@ -41,6 +91,49 @@ def folder_of(name: str) -> Path:
         for sentence in Study.existing(path).damages():
             note(sentence)
         return path
-    run = tracked_model(name).run
-    assert run is not None
-    return run.path
+    model = tracked_model(name, reading, command="report")
+    assert model.run is not None
+    if work is not None and model.run.external and not (model.run.path / "lenses").is_dir():
+        model.verdict(work.lens, work.estimate)
+    return model.run.path
+
+
+def _describes(run: Run, name: str) -> bool:
+    """Whether an earlier command wrote this run folder about the checkpoint."""
+    external = ExternalCheckpoint.of(run) if run.exists() else None
+    return external is not None and Path(external.folder) == Path(name).resolve()
+
+
+def _check_described(name: str, reading: dict[str, Any], command: str) -> None:
+    """Ask for the group and the length with the command that would work."""
+    folder = Path(name)
+    missing = [option for option in ("group", "length") if option not in reading]
+    if folder.is_dir() and not (folder / "config.json").is_file():
+        raise StatetraceError(
+            f"'{name}' is neither a run folder (it has no run.json) nor a Hugging Face checkpoint "
+            "(it has no config.json)"
+        )
+    if not missing:
+        return
+    words = ["statetrace", command, name]
+    words += ["--group", reading.get("group", "S3"), "--length", str(reading.get("length", 14))]
+    problem = "does not record its task" if folder.is_dir() else "is not a folder"
+    others = "" if folder.is_dir() else "; if it is a model id of the Hugging Face hub"
+    raise StatetraceError(
+        f"'{name}' {problem}{others}, add the {' and '.join(missing)} it was trained with, as in "
+        f"`{shlex.join(words)}`"
+    )
+
+
+def _as_python(reading: dict[str, Any]) -> dict[str, Any]:
+    """Options of the command line as arguments of `st.load`."""
+    arguments = {name: value for name, value in reading.items() if name != "no_start_marker"}
+    arguments["start_marker"] = not reading.get("no_start_marker", False)
+    if (tokens := arguments.get("tokens")) is not None:
+        try:
+            arguments["tokens"] = [int(number) for number in tokens.split(",")]
+        except ValueError:
+            raise StatetraceError(
+                f"--tokens '{tokens}' must be numbers separated by commas"
+            ) from None
+    return arguments

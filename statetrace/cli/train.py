@@ -19,6 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from statetrace.cli.completion import complete_recipe
 from statetrace.cli.console import duration, err, next_steps, note, out, warn
 from statetrace.cli.help import HelpAll
 from statetrace.config.options import path_named, with_settings
@@ -45,7 +46,11 @@ LEARNED = 0.98
 def train(
     *,
     recipe: Annotated[
-        Path | None, typer.Argument(help="A recipe: a TOML file or a name, such as paper/s3-gpt2.")
+        Path | None,
+        typer.Argument(
+            help="A recipe: a TOML file or a name, such as paper/s3-gpt2.",
+            autocompletion=complete_recipe,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -130,7 +135,8 @@ def _show_result(run: Run) -> None:
         accuracy = evaluations[-1]["accuracy_by_length"]["state"]
         length, last = len(accuracy), accuracy[-1]
         if last >= LEARNED:
-            note(f"learned: {last:.1%} of the states are correct at length {length}")
+            when = f"after {evaluations[-1]['step']:,} steps"
+            note(f"learned: {last:.1%} of the states are correct at length {length}, {when}")
         else:
             reach = next(n for n, share in enumerate(accuracy) if share < LEARNED)
             recipe = run.recipe
@@ -150,7 +156,7 @@ def _show_result(run: Run) -> None:
 
 
 def _show_cost(recipe: Recipe) -> None:
-    from statetrace.training.cost import estimate
+    from statetrace.training.cost import BYTES_PER_PARAMETER, BYTES_SAVED, estimate
 
     out.print(recipe.to_toml(), markup=False, soft_wrap=True)
     cost = estimate(recipe)
@@ -158,32 +164,36 @@ def _show_cost(recipe: Recipe) -> None:
     table.add_row("parameters", f"{cost.parameters:,} ({cost.block_parameters:,} in the blocks)")
     table.add_row("steps", f"{cost.steps:,}")
     if len(cost.stages) > 1:
-        for stage in cost.stages:
-            table.add_row(f"  {stage.name}", _stage(stage))
+        for each in cost.stages:
+            table.add_row(f"  {each.stage.name}", _stage(each))
     table.add_row("tokens", f"{cost.tokens:,}")
     table.add_row("compute", f"{cost.flops:.2e} floating-point operations")
-    table.add_row("memory", f"{_bytes(cost.memory)} for weights and optimizer, plus activations")
-    table.add_row("disk", f"{cost.checkpoints:,} checkpoints of {_bytes(cost.checkpoint)}")
-    if cost.step_seconds is None:
+    memory, saved = (_bytes(cost.parameters * each) for each in (BYTES_PER_PARAMETER, BYTES_SAVED))
+    table.add_row("memory", f"{memory} for weights and optimizer, plus activations")
+    checkpoints = sum(each.checkpoints for each in cost.stages)
+    table.add_row("disk", f"{checkpoints:,} checkpoints of {saved}")
+    if cost.seconds is None:
         table.add_row("time", "not measured: the model is too large for this machine's memory")
     else:
-        table.add_row("time", f"{duration(cost.seconds or 0)} on this machine, {_pace(cost)}")
+        table.add_row("time", f"{duration(cost.seconds)} on this machine, {_pace(cost)}")
     out.print(table)
 
 
 def _pace(cost: Cost) -> str:
-    step = cost.step_seconds or 0.0
+    times = [(each.step_seconds or 0.0) * each.stage.training.steps for each in cost.stages]
+    step = sum(times) / cost.steps
     each = f"{1000 * step:.3g} ms" if step < 1 else f"{step:.3g} s"
     threads = "1 CPU thread" if cost.threads == 1 else f"{cost.threads} CPU threads"
     return f"at {each} a step with {threads}"
 
 
-def _stage(stage: StageCost) -> str:
+def _stage(cost: StageCost) -> str:
     """The cost of a stage in one line."""
-    parts = [f"{stage.steps:,} of {stage.batch:,} x {stage.tokens_each} tokens"]
-    if stage.seconds is not None:
-        parts.append(duration(stage.seconds))
-    if stage.may_end_early:
+    settings = cost.stage.training
+    parts = [f"{settings.steps:,} of {settings.batch:,} x {cost.tokens_each} tokens"]
+    if cost.step_seconds is not None:
+        parts.append(duration(cost.seconds))
+    if settings.may_end_early:
         parts.append("less if it ends early")
     return ", ".join(parts)
 
@@ -208,6 +218,7 @@ class TrainingProgress(Callback):
             TimeRemainingColumn(),
             console=err,
             disable=not err.is_terminal,
+            transient=True,
         )
         self._bar = self._progress.add_task("preparing", total=None, numbers="")
         self._label, self._stage = "training", 0
@@ -247,9 +258,9 @@ class TrainingProgress(Callback):
     def on_start(self, step: int, steps: int) -> None:
         if self._cost is not None and self._cost.seconds is not None:
             stages = self._cost.stages[self._stage :]
-            seconds = sum(stage.seconds or 0 for stage in stages)
-            seconds -= (stages[0].seconds or 0) * step / steps
-            early = ", less if it learns before" if self._cost.may_end_early else ""
+            seconds = sum(each.seconds for each in stages) - stages[0].seconds * step / steps
+            may_end = any(each.stage.training.may_end_early for each in stages)
+            early = ", less if it learns before" if may_end else ""
             note(f"about {duration(seconds)} {_pace(self._cost)}{early}")
             self._cost = None
         self._progress.update(self._bar, total=steps, completed=step, description=self._label)

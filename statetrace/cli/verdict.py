@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import lens_bars, out
-from statetrace.cli.sources import tracked_model
+from statetrace.cli.console import next_steps, out, working
+from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
+from statetrace.config.options import path_named, with_reading
 
 
+@with_reading(EXTERNAL)
 def verdict(
-    run: Annotated[
-        str, typer.Argument(help="A run folder, a compiled model's folder, or zoo:NAME.")
-    ],
+    *,
+    run: Annotated[str, MODEL],
     fast: Annotated[
         bool,
         typer.Option(
@@ -24,27 +26,43 @@ def verdict(
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, DEVICE] = "auto",
+    out_: Annotated[
+        Path | None,
+        typer.Option("--out", help=OUT, rich_help_panel=EXTERNAL, metavar="DIR", parser=path_named),
+    ] = None,
+    reading: dict[str, Any],
 ) -> None:
     """Report which algorithm a model runs, with its probability and the evidence of each lens.
+
+    For your own Hugging Face checkpoint say what it was trained on: `statetrace verdict FOLDER
+    --group S3 --length 14`.
 
     Uses the results of `statetrace analyze` in RUN/lenses. Missing results are computed, and so
     are results that describe other weights or have settings that a verdict cannot use. The
     mechanism is sequential, parallel, associative, parity-associative, mixed (no algorithm explains
-    the lens results) or unlearned. Writes RUN/verdict.json.
+    the lens results) or unlearned. Writes RUN/verdict.json. After Ctrl-C the same command
+    continues.
     """
-    model = tracked_model(run, device=device)
-    if fast:
-        judged = model.cutoff_verdict()
-    else:
-        with lens_bars(transient=True) as on_progress:
-            model.verdict(on_progress)
+    with working() as work:
+        model = tracked_model(run, reading, out_, device=device)
         assert model.run is not None
-        judged = json.loads((model.run.path / "verdict.json").read_text())
+        if fast:
+            judged = model.cutoff_verdict()
+        else:
+            model.verdict(work.lens, work.estimate)
+            judged = json.loads((model.run.path / "verdict.json").read_text())
     if as_json:
         out.print(json.dumps(judged, indent=2), markup=False)
+        return
+    _show(judged)
+    folder = model.run.path
+    if judged["mechanism"] == "unlearned" and model.run.external:
+        next_steps("check how it is read (--tokens, --notation, --start-token), or train it longer")
+    elif fast:
+        next_steps(["verdict", folder])
     else:
-        _show(judged)
+        next_steps(["report", folder], ["explore", folder])
 
 
 def _show(judged: dict[str, Any]) -> None:

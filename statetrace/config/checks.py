@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from numbers import Integral
 from pathlib import Path
@@ -21,6 +22,14 @@ def need(holds: bool, sentence: str) -> None:
 
 def one_of(name: str, value: str, accepted: tuple[str, ...]) -> None:
     need(value in accepted, f"{name} '{value}' is unknown; use one of {', '.join(accepted)}")
+
+
+def check_device(name: str) -> None:
+    """Of a device only the name; `models.device.pick_device` asks whether it is there."""
+    need(
+        re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name) is not None,
+        f"device '{name}' is unknown; use auto, cpu, cuda, a certain GPU such as cuda:1, or mps",
+    )
 
 
 def at_least(name: str, value: float | None, least: float) -> None:

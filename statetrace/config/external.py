@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -152,5 +153,8 @@ class ExternalCheckpoint:
         return dataclasses.asdict(named) | {"tokens": tokens}
 
     def path(self, run: Run) -> Path:
-        """The checkpoint's folder."""
+        """The checkpoint's folder; of a bundled model that of this installation."""
+        bundled = run.info.get("zoo")
+        if isinstance(bundled, str):
+            return Path(str(files("statetrace"))) / "zoo" / bundled
         return run.path / self.folder

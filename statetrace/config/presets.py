@@ -1,7 +1,8 @@
 """Named defaults for runs without a recipe.
 
-`laptop` was found by search (docs/lab-notes.md): with it S3 at lengths 12 and 16 and Z6, D4, A4 and
-S4 at length 8 are learned in minutes on a CPU. `paper` is the paper's model and optimization.
+`laptop` is for small groups on a CPU; what it was found by and which groups it was seen to learn is
+in docs/lab-notes.md. For S3 at length 12 it is the demo's recipe. `paper` is the paper's model and
+optimization.
 """
 
 from __future__ import annotations
@@ -18,24 +19,26 @@ if TYPE_CHECKING:
 
 PRESETS = ("laptop", "paper")
 
+SMALL = 8
+"""Order up to which a group is learned by a model of width 32."""
+
 # as the help shows it; `preset_recipe` fills in what depends on the task
 LAPTOP: dict[str, Any] = {
     "length": 12,
     "layers": "4, or log2(length)",
-    "width": 64,
-    "heads": 4,
+    "width": "32, or 128 for groups of more than 8",
+    "heads": "8, or 16",
     "dropout": 0.0,
     "init_std": 0.06,
-    "steps": "by group and length",
-    "batch": 128,
-    "learning_rate": 3e-3,
+    "steps": "500 + 500 length or more",
+    "learning_rate": "5e-3, or 1e-3",
     "schedule": "trapezoid",
-    "warmup": "a quarter of the steps",
-    "grow": 0.4,
+    "warmup": 200,
+    "grow": 0.7,
     "weight_decay": 0.1,
     "beta2": 0.99,
     "stop_learned": 0.99,
-    "evaluate_every": 100,
+    "evaluate_every": 250,
     "checkpoint_every": 500,
 }
 
@@ -56,10 +59,14 @@ def preset_recipe(
     task = given.task
     length = settings.get("length", LAPTOP["length"])
     order = (states or group(task.group, task.notation)).order
-    steps = settings.get("steps", 500 + 150 * length + 140 * order)
+    small = order <= SMALL
+    steps = settings.get("steps", 500 + 500 * length + (1000 if order > 6 else 0))
     sized = {
         "steps": steps,
-        "warmup": steps // 4,
+        "warmup": min(LAPTOP["warmup"], steps // 8),
         "layers": max(4, math.ceil(math.log2(length))),
+        "width": 32 if small else 128,
+        "heads": 8 if small else 16,
+        "learning_rate": 5e-3 if small else 1e-3,
     }
     return Recipe().override(LAPTOP | sized | dict(settings))

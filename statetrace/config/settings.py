@@ -10,12 +10,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from statetrace.config.checks import at_least, check_seed, need, one_of
+from statetrace.config.checks import at_least, check_device, check_seed, need, one_of
 
 SCHEDULES = ("linear", "cosine", "constant", "trapezoid")
 PRECISIONS = ("auto", "float32", "bfloat16")
 FORMS = ("tokens", "text")
-DEVICES = ("auto", "cpu", "cuda")
 PARALLELS = ("ddp", "fsdp")
 
 
@@ -143,7 +142,7 @@ class TrainingSettings:
         "(0.99).",
     )
     seed: int = setting(0, "Seed of data order, dropout and (without init_seed) initial weights.")
-    device: str = setting("auto", "auto, cpu or cuda.")
+    device: str = setting("auto", "auto, cpu, cuda, a certain GPU such as cuda:1, or mps.")
     threads: int | None = setting(
         None,
         "CPU threads (default: the fastest number, measured before the first step and kept when a "
@@ -189,7 +188,7 @@ class TrainingSettings:
         at_least("stop_loss", self.stop_loss, 0)
         need(0 <= self.grow <= 1, f"grow {self.grow} is not a share; use a number from 0 to 1")
         one_of("schedule", self.schedule, SCHEDULES)
-        one_of("device", self.device, DEVICES)
+        check_device(self.device)
         one_of("precision", self.precision, PRECISIONS)
         one_of("parallel", self.parallel, PARALLELS)
         need(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from statetrace.inspection import Patch, Session, View, look, make_session
+from statetrace.inspection.timeline import with_timeline
 from statetrace.lenses.result import Progress, no_progress
 
 __all__ = ["Patch", "Session", "View", "look", "open_model"]
@@ -23,15 +25,17 @@ def open_model(
     seed: int = 0,
     progress: Progress = no_progress,
     tell: Callable[[str], None] = lambda message: None,
+    **reading: Any,
 ) -> Session:
-    """Load the model of a run folder or zoo:NAME, as `statetrace.load` does, and fit its probes.
-    Equal arguments give equal probes."""
-    from statetrace.api import ZOO, load
-    from statetrace.runs import Run
+    """Load a model, as `statetrace.load` does, and fit its probes; a Hugging Face checkpoint needs
+    `group` and `length`. Equal arguments give equal probes."""
+    from statetrace.api import load
 
-    if not str(name).startswith(ZOO):
-        Run.existing(Path(name))
-    model = load(str(name), step=step, device=device, on_message=tell)
+    model = load(str(name), step=step, device=device, on_message=tell, **reading)
     arguments = {"device": (device, "auto"), "step": (step, None)}
     options = {key: value for key, (value, default) in arguments.items() if value != default}
-    return make_session(model.loaded, str(name), options, seed, progress)
+    options |= {key: value for key, value in reading.items() if value not in (True, None)}
+    session = make_session(model.loaded, str(name), options, seed, progress)
+    if model.run is None or len(model.run.checkpoints()) < 2:
+        return session
+    return with_timeline(session, model.run, model.loaded, seed)

@@ -57,6 +57,8 @@ def describe_model(session: Session) -> dict[str, Any]:
         "swaps": moves is not None and group.name[0] in "SA",
         "sentences": _sentences(session),
         "targets": _targets(session),
+        "checkpoints": _checkpoints(session),
+        "step": None if session.timeline is None else session.timeline.opened,
         "start": first_sequences(session),
         "head": first_head(session),
     }
@@ -86,6 +88,14 @@ def _targets(session: Session) -> list[dict[str, Any]]:
         }
         for target in targets_of(session.task)
     ]
+
+
+def _checkpoints(session: Session) -> list[dict[str, Any]]:
+    """The checkpoints of the run, with the accuracy that its log has; empty if there is one."""
+    if session.timeline is None:
+        return []
+    accuracy = session.timeline.accuracy
+    return [{"step": step, "accuracy": accuracy.get(step)} for step in session.timeline.steps]
 
 
 def first_sequences(session: Session) -> dict[str, list[str]]:

@@ -24,6 +24,7 @@ class Request:
 
     Attributes:
         model: 0, or 1 for the second of two models.
+        step: of a checkpoint of its run; None for the one that was opened.
         actions, source: labels.
         patches: [layer, first, last] each.
         without: heads to ablate, [layer, head] each.
@@ -33,6 +34,7 @@ class Request:
     """
 
     model: int = 0
+    step: int | None = None
     actions: tuple[str, ...] = ()
     source: tuple[str, ...] = ()
     patches: tuple[tuple[int, int, int], ...] = ()
@@ -56,9 +58,10 @@ class Request:
                 raise StatetraceError(
                     f"the request has an unknown field {_quote(key)}; use {', '.join(KEYS)}"
                 )
-        head = values.get("head")
+        head, step = values.get("head"), values.get("step")
         return Request(
             model=_int(values.get("model", 0), "model"),
+            step=None if step is None else _int(step, "step"),
             actions=_labels(values.get("actions", []), "actions"),
             source=_labels(values.get("source", []), "source"),
             patches=_numbers(values.get("patches", []), "patches", 3),
@@ -78,7 +81,7 @@ def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
     began = time.perf_counter()
     if not 0 <= request.model < len(sessions):
         raise StatetraceError(f"there is no model {request.model}; use 0 to {len(sessions) - 1}")
-    session = sessions[request.model]
+    session = _at_step(sessions[request.model], request.step)
     query = make_query(
         session,
         request.actions,
@@ -98,6 +101,7 @@ def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
     changed = view_of(session, query) if query.changes else None
     product = session.task.group.product
     return {
+        "accuracy": session.probes.accuracy if session.probes else {},
         "states": base.states.tolist(),
         "source_states": [product(query.source[: i + 1]) for i in range(len(query.source))],
         "at": at,
@@ -109,6 +113,14 @@ def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
         "notes": _notes(session, query.actions),
         "ms": round(1000 * (time.perf_counter() - began), 1),
     }
+
+
+def _at_step(session: Session, step: int | None) -> Session:
+    if step is None:
+        return session
+    if session.timeline is None:
+        raise StatetraceError(f"'{session.name}' has one checkpoint and no step {step}")
+    return session.timeline.at(step)
 
 
 def _notes(session: Session, actions: tuple[int, ...]) -> list[str]:
@@ -132,7 +144,7 @@ def _quote(value: Any) -> str:
 
 
 def _int(value: Any, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 10**6:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 10**9:
         raise StatetraceError(f"{name} cannot be {_quote(value)}; give a whole number")
     return value
 

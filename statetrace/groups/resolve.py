@@ -36,8 +36,9 @@ def group(spec: GroupSpec, notation: str = "moves") -> Group:
     `notation` (see notation.py) says how the one-line labels of the named S_n and A_n are read,
     alone or in a product; a group of your own keeps its notation.
 
-    >>> group("S3").order
-    6
+    Examples:
+        >>> group("S3").order
+        6
     """
     check_notation(notation)
     if isinstance(spec, Group):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -26,6 +26,9 @@ from statetrace.lenses.parts.probing_data import Part
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.models import Anatomy
 from statetrace.tasks.word_problem import WordProblem
+
+if TYPE_CHECKING:
+    from statetrace.inspection.timeline import Timeline
 
 BEYOND, AT_LEAST = 2, 8
 """The longest sequence is this many times the training length, and at least this long; never longer
@@ -48,6 +51,7 @@ class Session:
         unembed: residual stream [T, D] -> logits [T, V]; None where the final norm is unknown.
         no_attention, no_heads: why there are no attention maps, or no heads to ablate; None where
             there are.
+        timeline: the same model at the other checkpoints of its run; None if there are none.
     """
 
     name: str
@@ -61,6 +65,7 @@ class Session:
     no_attention: str | None
     no_heads: str | None
     options: dict[str, Any] = field(default_factory=dict)
+    timeline: Timeline | None = field(default=None, repr=False, compare=False)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
 

@@ -15,6 +15,7 @@ Caveat: only the effect of the first action is measured, as in the paper's patch
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from statetrace.config.checks import at_least, check_seed
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions import GridSpec
+from statetrace.lenses.partial import part
 from statetrace.lenses.parts.answers import check_fits, low_accuracy
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.lenses.parts.lengths import usual_lengths
@@ -72,7 +74,8 @@ def depth(
     correct: list[bool] = []
     for number, length in enumerate(lengths):
         pairs = draw_pairs(task, spec.pairs, length, 0, spec.seed)
-        restored, valid, answers = _restored(model, task, pairs)  # [rows, P], [P], [P]
+        patched = part(f"length-{length}", partial(_restored, model, task, pairs))
+        restored, valid, answers = (patched[name] for name in ("restored", "valid", "answers"))
         excluded += int((~valid).sum())
         correct += (answers == pairs.clean_state).tolist()
         for split, members in pairs.splits(quotients).items():
@@ -96,11 +99,10 @@ def depth(
     )
 
 
-def _restored(
-    model: Any, task: WordProblem, pairs: Pairs
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probability of the clean answer with the context patched, relative to the clean run,
-    [layers + 1, P]; which pairs have two different answers [P]; and the clean answers [P]."""
+def _restored(model: Any, task: WordProblem, pairs: Pairs) -> dict[str, np.ndarray]:
+    """restored: probability of the clean answer with the context patched, relative to the clean
+    run, [layers + 1, P]; valid: which pairs have two different answers [P]; the clean answers [P].
+    """
     elements = torch.as_tensor(task.vocabulary.elements)
     patched = pairs.patched(
         model,
@@ -114,7 +116,9 @@ def _restored(
     pair = torch.arange(len(answers))
     clean_p = clean.double().softmax(-1)[pair, answers]
     share = log_p[:, pair, answers].exp() / clean_p
-    return share.clamp(0, 1).numpy(), (answers != corrupted.argmax(-1)).numpy(), answers.numpy()
+    valid = answers != corrupted.argmax(-1)
+    tensors = {"restored": share.clamp(0, 1), "valid": valid, "answers": answers}
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
 def _rows(restored: np.ndarray, length: int, split: str) -> list[dict[str, Any]]:

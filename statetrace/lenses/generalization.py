@@ -21,13 +21,11 @@ from statetrace.config.checks import at_least, check_seed
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy, too_few
+from statetrace.lenses.parts.cutoffs import NEVER, THRESHOLD, first_below, reach
 from statetrace.lenses.parts.intervals import CONFIDENCE, wilson
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
-
-NEVER = -1
-"""In bootstrap arrays: no length is below the threshold."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class GeneralizationSpec:
     )
     sequences: int = setting(1000, "Sequences per measurement.")
     threshold: float = setting(
-        0.98, "The cutoff is the first length with accuracy below this (the paper's 98%)."
+        THRESHOLD, "The cutoff is the first length with accuracy below this (the paper's 98%)."
     )
     bootstrap: int = setting(1000, "Bootstrap samples for the interval of the cutoff.")
     seed: int = setting(0, "Random seed of the sequences.")
@@ -140,20 +138,6 @@ def _table(
             for name, value in zip(columns, row, strict=True):
                 columns[name].append(value if isinstance(value, str | int) else float(value))
     return columns
-
-
-def first_below(accuracy: np.ndarray, threshold: float) -> np.ndarray:
-    """[..., lengths] -> the first length below the threshold, NEVER if there is none."""
-    below = accuracy < threshold
-    return np.where(below.any(-1), below.argmax(-1) + 1, NEVER)
-
-
-def reach(accuracy: np.ndarray, threshold: float) -> np.ndarray:
-    """[..., lengths] -> the longest n with mean accuracy over lengths 1..n at or above the
-    threshold (0 if none), which tolerates a single bad short length."""
-    means = accuracy.cumsum(-1) / np.arange(1, accuracy.shape[-1] + 1)
-    holds = means >= threshold
-    return np.where(holds.any(-1), accuracy.shape[-1] - holds[..., ::-1].argmax(-1), 0)
 
 
 def _cutoffs(

@@ -80,6 +80,10 @@ def load_run(
 
 def _checkpoint(run: Run, step: int | None, on_message: Callable[[str], None]) -> tuple[int, Path]:
     steps = [step for step, _ in run.checkpoints()]
+    if not steps and (run.path / "lenses").is_dir():
+        raise StatetraceError(
+            f"'{run.path}' has results but no weights; its recipe, in run.json, trains it again"
+        )
     if not steps:
         raise StatetraceError(f"'{run.path}' has no checkpoint yet; train it first")
     if step is None:

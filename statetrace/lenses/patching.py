@@ -22,13 +22,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from statetrace.config.checks import at_least, check_seed, one_of
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions import Grid, GridSpec
 from statetrace.lenses.parts.answers import check_fits, low_accuracy
-from statetrace.lenses.parts.intervals import quantile
+from statetrace.lenses.parts.intervals import median_interval, quantile
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.parts.patched_answers import patched_answers
 from statetrace.lenses.result import LensResult, Progress, no_progress
@@ -41,6 +42,7 @@ PAPER = (
 )
 METRICS = ("nld", "probability")
 BY = ("action", "token")
+AVERAGES = ("mean", "median")
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,23 @@ class PatchingSpec:
         "Draw half of the pairs with the same and half with the opposite parity (or first "
         "quotient), as the paper's released code does; by default the corruption is uniform.",
     )
+    average: str = setting(
+        "mean",
+        "Average over pairs, in the column `mean`: 'mean', as in the paper, or 'median', on which "
+        "single pairs have little effect. Medians are not used for verdicts.",
+    )
+    logits: bool = setting(
+        False,
+        "Also save the logits of all states in every cell and pair, as arrays NAME.logits; they "
+        "show which answers a patch leads to.",
+    )
     seed: int = setting(0, "Random seed of the pairs.")
 
     def __post_init__(self) -> None:
         check_seed("seed", self.seed)
         at_least("pairs", self.pairs, 1)
         one_of("by", self.by, BY)
+        one_of("average", self.average, AVERAGES)
         names = [grid.name for grid in self.grids]
         if not names or len(set(names)) < len(names):
             raise StatetraceError(
@@ -87,7 +100,8 @@ def patching(
 ) -> LensResult:
     """The table has a row per grid, split, metric, site and position: mean, standard deviation and
     95% interval over pairs. The arrays hold every pair: NAME.nld and NAME.probability [rows,
-    columns, pairs] for each grid, its rows NAME.rows as (layer, head or -1), and the pairs.
+    columns, pairs] for each grid, its rows NAME.rows as (layer, head or -1), on request NAME.logits
+    [rows, columns, pairs, states], and the pairs.
     """
     spec = spec or PatchingSpec()
     length = task.length if spec.length is None else spec.length
@@ -97,7 +111,7 @@ def patching(
         raise StatetraceError(f"{task.group.name} has no quotient to balance pairs by")
     balance = quotients[0] if spec.balanced else None
     pairs = draw_pairs(task, spec.pairs, length, spec.corrupt_at, spec.seed, balance)
-    patched = patched_answers(model, task, pairs, spec.grids, spec.by, progress)
+    patched = patched_answers(model, task, pairs, spec.grids, spec.by, progress, logits=spec.logits)
     answers, valid = patched.answers, patched.comparable
     splits = pairs.splits(quotients)
     splits = {name: members[valid] for name, members in splits.items()}
@@ -112,10 +126,13 @@ def patching(
         arrays[f"{grid.spec.name}.rows"] = np.array(
             [(site.layer, -1 if site.head is None else site.head) for site in grid.sites]
         )
+        if spec.logits:
+            logits = grid.values[:, :, torch.from_numpy(valid), 2:]
+            arrays[f"{grid.spec.name}.logits"] = logits.float().numpy()
         for metric, by_pair in values.items():
             arrays[f"{grid.spec.name}.{metric}"] = by_pair.astype(np.float32)
             for split, members in splits.items():
-                table = _table(grid, split, metric, by_pair[:, :, members])
+                table = _table(grid, split, metric, by_pair[:, :, members], spec.average)
                 for column, entries in table.items():
                     columns.setdefault(column, []).extend(entries)
 
@@ -153,12 +170,19 @@ def _pair_arrays(pairs: Pairs, answers: np.ndarray, valid: np.ndarray) -> dict[s
     return {name: array[valid] for name, array in arrays.items()}
 
 
-def _table(grid: Grid, split: str, metric: str, values: np.ndarray) -> dict[str, Sequence[Any]]:
+def _table(
+    grid: Grid, split: str, metric: str, values: np.ndarray, average: str
+) -> dict[str, Sequence[Any]]:
     """Statistics over pairs of each cell, values [R, C, n]; NaN if there are too few pairs."""
     rows, columns, n = values.shape
-    mean = values.mean(-1) if n else np.full((rows, columns), np.nan)
+    mean, low, high = np.full((3, rows, columns), np.nan)
     std = values.std(-1, ddof=1) if n > 1 else np.full((rows, columns), np.nan)
-    error = quantile() * std / max(1, n) ** 0.5
+    if n and average == "median":
+        mean = np.median(values, axis=-1)
+        low, high = median_interval(values)
+    elif n:
+        mean, error = values.mean(-1), quantile() * std / n**0.5
+        low, high = mean - error, mean + error
     spec, cells = grid.spec, rows * columns
 
     def each(values: Sequence[Any]) -> list[Any]:
@@ -176,8 +200,8 @@ def _table(grid: Grid, split: str, metric: str, values: np.ndarray) -> dict[str,
         "metric": [metric] * cells,
         "mean": mean.ravel().tolist(),
         "std": std.ravel().tolist(),
-        "low": (mean - error).ravel().tolist(),
-        "high": (mean + error).ravel().tolist(),
+        "low": low.ravel().tolist(),
+        "high": high.ravel().tolist(),
         "n": [n] * cells,
     }
 

@@ -1,15 +1,17 @@
 """Linear probes of each layer for the state, parity and other quotients (section 4.2, app. C).
 
-There are three kinds, identified by the columns `position` and `length` of the table:
+There are four kinds, identified by the columns `position` and `length` of the table:
 
 - position "last", length T: a probe at the last token of whole sequences.
 - position "last", length n < T: a separate probe for each n at the last token of sequences of
-length
-  n (appendix C). By causality that is position n of the long sequences, so one forward pass serves
-  all lengths.
+  length n (appendix C). By causality that is position n of the long sequences, so one forward pass
+  serves all lengths.
 - position "any", length T: one probe for all lengths, on one random position of each sequence. The
   signature "a probe at layer l labels a fraction 2^l / T of the states" refers to these, because it
   counts states of all lengths up to T.
+- position "all", length T, on request: one probe for all lengths, on every position of each
+  sequence, as the paper's released code does. Here `train` and `test` count positions: the released
+  protocol is `positions=all train=10000 test=99000`, subsets of 1,000 positions.
 
 A probe is fitted on all training sequences and evaluated on `n` held-out ones: `mean` is over
 those. It is also fitted on each of `subsets` disjoint subsets of the training sequences: `std` is
@@ -29,6 +31,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +41,7 @@ from torch import Tensor
 from statetrace.config.checks import at_least, check_seed, need, one_of
 from statetrace.config.settings import setting
 from statetrace.interventions.capture import evaluating
+from statetrace.lenses.partial import part
 from statetrace.lenses.parts import probes
 from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy
 from statetrace.lenses.parts.lengths import choose_lengths
@@ -60,6 +64,7 @@ from statetrace.tasks.word_problem import WordProblem
 
 CONTROLS = ("untrained", "shuffled")
 METRICS = ("accuracy", "probability")
+POSITIONS = ("last", "any", "all")
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,12 @@ class ProbingSpec:
         "most_lengths of them).",
     )
     most_lengths: int = setting(20, "Maximum number of lengths, if lengths is not set.")
+    positions: tuple[str, ...] = setting(
+        ("last", "any"),
+        "Where probes read: 'last' (last token, for each length), 'any' (one random position per "
+        "sequence), 'all' (every position, as in the paper's released code; train and test then "
+        "count positions). Verdicts need last.",
+    )
     subsets: int = setting(
         10, "Disjoint subsets of the training sequences, for the standard deviation."
     )
@@ -106,6 +117,9 @@ class ProbingSpec:
         need(0 < self.threshold <= 1, f"threshold {self.threshold} must be between 0 and 1")
         for control in self.controls:
             one_of("control", control, CONTROLS)
+        for position in self.positions:
+            one_of("position", position, POSITIONS)
+        need(bool(self.positions), "positions is empty; use last, any or all")
 
 
 def probing(
@@ -122,10 +136,11 @@ def probing(
     lengths = choose_lengths(task.length, spec.lengths, spec.most_lengths)
     most = max(target.classes for target in targets)
     train = spec.train or spec.subsets * max(500, 4 * anatomy(model).width, 10 * most)
+    several = task.length if {*spec.positions} == {"all"} else 1
     data, notes = choose_sequences(
-        model, task, train, spec.test, spec.subsets, lengths[0], spec.seed
+        model, task, train, spec.test, spec.subsets, lengths[0], spec.seed, several
     )
-    places = choose_places(data, lengths, spec.seed)
+    places = choose_places(data, lengths, spec.seed, spec.positions, (train, spec.test))
     sources = {"none": model}
     if "untrained" in spec.controls:
         sources["untrained"] = untrained_twin(model, spec.seed)
@@ -133,11 +148,12 @@ def probing(
     rows: list[dict[str, Any]] = []
     unfinished = 0
     for number, (control, source) in enumerate(sources.items()):
-        part = Part(progress, number / len(sources), (number + 1) / len(sources))
+        share = Part(progress, number / len(sources), (number + 1) / len(sources))
         full = [place for place in places if place.length == lengths[-1]]
         probed = places if control == "none" else full
-        for place, train_rows, test_rows in features(source, task, data, probed, part):
-            scores, failed = _probe(train_rows, test_rows, place, targets, data, spec, control)
+        for place, train_rows, test_rows in features(source, task, data, probed, share):
+            fit = partial(_probe, train_rows, test_rows, place, targets, data, spec, control)
+            scores, failed = part(f"{control}-{place.position}-{place.length}", fit)
             rows += scores
             unfinished += failed
 
@@ -166,15 +182,16 @@ def _probe(
     """Fit all layers, targets and subsets of one place together; returns the rows of the table and
     the number of fits that did not converge."""
     device = data.states.device
-    states = data.states.gather(1, place.at.to(device)[:, None])[:, 0]  # [N]
+    train, test = train_rows.shape[1], test_rows.shape[1]
+    states = place.states(data)  # [train + test]
     kinds = [(control, target, target.map.to(device)[states]) for target in targets]
     full_length = place.length == data.actions.shape[1]
     if control == "none" and full_length and "shuffled" in spec.controls:
-        order = _shuffle(data, spec.seed).to(device)
+        order = _shuffle(train, test, spec.seed).to(device)
         kinds += [("shuffled", target, label[order]) for _, target, label in kinds]
-    labels = [label[: data.train] for _, _, label in kinds]
-    whole, parts = (
-        probes.fit(
+    labels = [label[:train] for _, _, label in kinds]
+    fitted = {
+        subsets: probes.fit(
             train_rows,
             labels,
             [target.classes for _, target, _ in kinds],
@@ -183,33 +200,34 @@ def _probe(
             tolerance=spec.tolerance,
             max_iterations=spec.max_iterations,
         )
-        for subsets in (1, data.subsets)
-    )
+        for subsets in sorted({1, data.subsets})
+    }
+    whole, parts = fitted[1], fitted[data.subsets]
     rows = []
     for number, (name, target, label) in enumerate(kinds):
-        true = label[data.train :]
+        true = label[train:]
         means = whole.score(test_rows, true, number)  # accuracy and probability, [L, 1] each
         spread = parts.score(test_rows, true, number)  # [L, S] each
         about = {"target": target.name, "position": place.position, "length": place.length}
-        chance = 1 / len(label[: data.train].unique())
+        chance = 1 / len(label[:train].unique())
         for metric, mean, each in zip(METRICS, means, spread, strict=True):
             deviations = each.std(-1).tolist() if data.subsets > 1 else [None] * len(each)
             for layer, (value, std) in enumerate(zip(mean[:, 0].tolist(), deviations, strict=True)):
                 row = {"layer": layer, "control": name, "metric": metric, "mean": value, "std": std}
-                rows.append(about | row | {"n": data.test, "chance": chance})
-    unfinished = sum(int((~fitted.converged).sum()) for fitted in (whole, parts))
+                rows.append(about | row | {"n": test, "chance": chance})
+    unfinished = sum(int((~each.converged).sum()) for each in fitted.values())
     return rows, unfinished
 
 
-def _shuffle(data: Data, seed: int) -> Tensor:
-    """A permutation [N] that shuffles the training sequences and the held-out ones separately.
+def _shuffle(train: int, test: int, seed: int) -> Tensor:
+    """A permutation that shuffles the training rows and the held-out ones separately.
 
     The held-out labels are shuffled too: where classes are well separated, a probe of shuffled
     labels still distinguishes them and may by chance assign the correct labels.
     """
     generator = torch.Generator().manual_seed(seed)
-    train = torch.randperm(data.train, generator=generator)
-    return torch.cat([train, data.train + torch.randperm(data.test, generator=generator)])
+    first = torch.randperm(train, generator=generator)
+    return torch.cat([first, train + torch.randperm(test, generator=generator)])
 
 
 def _model_accuracy(

@@ -11,10 +11,10 @@ from typing import Any
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.lenses.registry import LENSES, make_spec
-from statetrace.lenses.result import WHOLE, LensResult
+from statetrace.lenses.result import WHOLE, LensResult, no_progress
 from statetrace.mechanisms.compatibility import SETTINGS, incompatibility
 from statetrace.mechanisms.evidence import NEEDED, first_quotient
-from statetrace.mechanisms.mastery import COLLECTED, LEARNED, solved_length
+from statetrace.mechanisms.mastery import COLLECTED, has_learned, solved_length
 from statetrace.tasks.word_problem import WordProblem
 
 
@@ -22,27 +22,30 @@ def collect_evidence(
     model: Any,
     task: WordProblem,
     known: Mapping[str, LensResult] | None = None,
-    on_progress: Callable[[str, float], None] = lambda lens, share: None,
+    run_lens: Callable[[str, Any, WordProblem], LensResult] | None = None,
 ) -> dict[str, LensResult]:
     """Results by lens. Of the `known` ones, those that answer a different question are computed
     again, generalization excepted. A model that has not learned the task has only generalization.
+    `run_lens(lens, spec, task)` computes a result; by default nothing is stored.
     """
     results: dict[str, LensResult] = dict(known or {})
 
     def compute(lens: str, task: WordProblem) -> None:
-        spec = make_spec(lens, verdict_settings(lens, task.group))
+        spec = make_spec(lens, lighter_settings(lens, task.group))
         try:
-            results[lens] = LENSES[lens].look(model, task, spec, lambda s: on_progress(lens, s))
+            if run_lens is None:
+                results[lens] = LENSES[lens].look(model, task, spec, no_progress)
+            else:
+                results[lens] = run_lens(lens, spec, task)
         except StatetraceError:
             if lens in NEEDED:
                 raise  # the others are left out where they do not apply
-        on_progress(lens, 1.0)
 
     if "generalization" not in results:
         compute("generalization", task)
-    length = solved_length(results["generalization"])
-    if length < min(LEARNED, task.length):
+    if not has_learned(results["generalization"]):
         return {lens: result for lens, result in results.items() if lens in WHOLE}
+    length = solved_length(results["generalization"])
     if length != task.length:
         task = task.at_length(length)
     results = {
@@ -56,13 +59,17 @@ def collect_evidence(
     return results
 
 
-def verdict_settings(lens: str, group: Group) -> dict[str, Any]:
-    """A lens's settings for a verdict; where the group's first quotient is not parity, that one."""
+def lighter_settings(lens: str, group: Group) -> dict[str, Any]:
+    """A lens's settings for a verdict, which `analyze` uses too; where the group's first quotient
+    is not parity, that one. Registered lenses have none."""
     quotient = first_quotient(group)
     if quotient is None or quotient.name == "parity":
-        return SETTINGS[lens]
+        return LIGHTER.get(lens, {})
     by_quotient: dict[str, dict[str, Any]] = {
         "probing": {"targets": ("state", quotient.name)},
         "attention": {"quotient": quotient.name},
     }
-    return SETTINGS[lens] | by_quotient.get(lens, {})
+    return LIGHTER.get(lens, {}) | by_quotient.get(lens, {})
+
+
+LIGHTER = SETTINGS | {"geometry": {"sequences": 2000, "permutations": 200}}

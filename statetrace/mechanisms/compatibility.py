@@ -103,6 +103,7 @@ def _probing(result: LensResult, group: Group, length: int) -> Iterator[str]:
 
 def _patching(result: LensResult, group: Group, length: int) -> Iterator[str]:
     yield from _instead("length", result.summary.get("length"), length)
+    yield from _instead("average", result.spec.get("average", "mean"), "mean")
     grids = result.spec.get("grid_names", [PREFIX_GRID])
     if PREFIX_GRID not in grids:
         yield f"grids {_shown(grids)} without {PREFIX_GRID}"

@@ -13,15 +13,14 @@ from typing import Any
 
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.distances import Array, parity_kept
-from statetrace.mechanisms.evidence import by_length
-from statetrace.mechanisms.mastery import LEARNED, solved_length
+from statetrace.mechanisms.mastery import by_length, cutoff_sentence, cutoffs, has_learned
 from statetrace.mechanisms.verdict import calibrated
 
 
 def read_cutoffs(general: LensResult) -> str:
     """associative, parity-associative, unlearned, or mixed where generalization is not enough."""
     trained = int(general.summary["training_length"])
-    if solved_length(general) < min(LEARNED, trained):
+    if not has_learned(general):
         return "unlearned"
     quotients = [name for name in general.summary["cutoff"] if name != "state"]
     if not quotients:
@@ -53,13 +52,7 @@ def cutoff_verdict(general: LensResult) -> dict[str, Any]:
     mechanism = read_cutoffs(general)
     measured = calibrated()[1].get("held out", {})
     agrees, models = measured.get("fast_agrees"), measured.get("fast_told", 0)
-    beyond = f"beyond {int(general.summary['longest'])}"
-    cutoffs = {
-        kind: beyond if cutoff["first_below"] is None else cutoff["first_below"]
-        for kind, cutoff in general.summary["cutoff"].items()
-    }
-    where = ", ".join(f"{kind} {cut}" for kind, cut in cutoffs.items())
-    evidence = {"generalization": {"cutoffs": cutoffs, "says": f"98% cutoffs: {where}"}}
+    evidence = {"generalization": {"cutoffs": cutoffs(general), "says": cutoff_sentence(general)}}
     says = _SENTENCES[mechanism]
     if agrees is not None and mechanism not in ("mixed", "unlearned"):
         says += (

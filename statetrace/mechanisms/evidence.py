@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
 from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.mastery import by_length, cutoff_sentence
 
 Array = NDArray[np.float64]
 
@@ -41,8 +42,8 @@ class Evidence:
     state, parity: [layers + 1, n] probability that probes give to the true class; parity None
         without a quotient. (Accuracy would mislead where nothing is readable: a probe then follows
         chance imbalances of its training set, and its accuracy scatters widely around chance.)
-    reach: "state" and the quotient -> the longest length up to which accuracy stays above 98%.
-    accuracy: the same -> accuracy by length, [longest].
+    cutoffs: of the state and the quotients, as a phrase.
+    accuracy: "state" and the quotient -> accuracy by length, [longest].
     sequences: the number of sequences these are measured on.
     trained: the training length.
     head: score of the best parity head, score of random sets of actions, and the parity accuracy
@@ -60,7 +61,7 @@ class Evidence:
     lengths: Array
     state: Array
     parity: Array | None
-    reach: Mapping[str, int]
+    cutoffs: str
     accuracy: Mapping[str, Array]
     sequences: int
     trained: int
@@ -96,7 +97,7 @@ class Evidence:
             lengths=probing["lengths"].astype(np.float64),
             state=probing["state/none/probability"].astype(np.float64),
             parity=None if name is None else probing[f"{name}/none/probability"].astype(np.float64),
-            reach={kind: int(general.summary["cutoff"][kind]["reach"]) for kind in kinds},
+            cutoffs=cutoff_sentence(general),
             accuracy={kind: by_length(general, kind) for kind in kinds},
             sequences=int(min(general.columns["n"])),
             trained=int(general.summary["training_length"]),
@@ -117,7 +118,8 @@ def first_quotient(group: Group) -> Quotient | None:
 
 
 def _restored(patching: LensResult, quotient: str | None) -> dict[str, Array]:
-    site = {"where": "prefix", "what": "substitution", "kind": "resid", "metric": "probability"}
+    metric = "probability" if "probability" in patching.columns["metric"] else "nld"
+    site = {"where": "prefix", "what": "substitution", "kind": "resid", "metric": metric}
     splits = {"all": "all"} if quotient is None else splits_of(quotient)
     if not patching.grid(**site).size:
         raise StatetraceError(
@@ -145,13 +147,6 @@ def _settled(depth: LensResult, quotient: str | None) -> dict[str, Array]:
                 grid[row["layer"], lengths.index(row["length"])] = 1.0 - row["mean"]
             settled[short] = grid
     return settled
-
-
-def by_length(general: LensResult, kind: str) -> Array:
-    """Accuracy of "state" or a quotient at lengths 1, 2, ..."""
-    names = ("what", "length", "accuracy")
-    rows = zip(*(general.columns[name] for name in names), strict=True)
-    return np.array([share for _, share in sorted((n, a) for what, n, a in rows if what == kind)])
 
 
 def splits_of(quotient: str) -> dict[str, str]:

@@ -1,15 +1,16 @@
-"""Whether a model has learned the task, and up to which length. Needs no torch.
+"""Solved length and cutoffs, the two terms for how far a model's accuracy goes. Needs no torch.
 
-A verdict is about a length that the model solves: where it fails at the training length, it is
-analyzed at the longest length that it solves.
+Every sentence about either uses these functions; glossary.toml has the definitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from statetrace.lenses.result import LensResult
-from statetrace.mechanisms.evidence import by_length
 
 LEARNED = 4
 """Actions a model must solve to run an algorithm at all: with three or fewer, all algorithms look
@@ -26,17 +27,40 @@ def enough(results: Mapping[str, LensResult]) -> bool:
     """Whether these results, at the length that the model solves, are enough for a verdict."""
     if "generalization" not in results:
         return False
-    trained = int(results["generalization"].summary["training_length"])
-    if solved_length(results["generalization"]) < min(LEARNED, trained):
+    if not has_learned(results["generalization"]):
         return True
     return all(lens in results for lens in COLLECTED)
 
 
-def solved_length(general: LensResult) -> int:
-    """The training length if most answers there are correct, else the longest length up to which
-    98% are."""
+def solved_length(general: LensResult, what: str = "state") -> int:
+    """The length at which the state (or a quotient) counts as solved, up to the training length."""
     trained = int(general.summary["training_length"])
-    accuracy = by_length(general, "state")
+    accuracy = by_length(general, what)
     if len(accuracy) >= trained and accuracy[trained - 1] >= SOLVED:
         return trained
-    return min(trained, int(general.summary["cutoff"]["state"]["reach"]))
+    return min(trained, int(general.summary["cutoff"][what]["reach"]))
+
+
+def has_learned(general: LensResult) -> bool:
+    """Whether the solved length is enough for a verdict."""
+    return solved_length(general) >= min(LEARNED, int(general.summary["training_length"]))
+
+
+def cutoffs(general: LensResult) -> dict[str, int | str]:
+    """Each target's cutoff: a length, or "beyond 24"."""
+    beyond = f"beyond {general.summary['longest']}"
+    ends = {what: cutoff["first_below"] for what, cutoff in general.summary["cutoff"].items()}
+    return {what: beyond if end is None else int(end) for what, end in ends.items()}
+
+
+def cutoff_sentence(general: LensResult) -> str:
+    """ "98% cutoff: state 13, parity beyond 24" """
+    listed = ", ".join(f"{what} {end}" for what, end in cutoffs(general).items())
+    return f"{general.summary['threshold']:.0%} cutoff: {listed}"
+
+
+def by_length(general: LensResult, kind: str) -> NDArray[np.float64]:
+    """Accuracy of "state" or a quotient at lengths 1, 2, ..."""
+    names = ("what", "length", "accuracy")
+    rows = zip(*(general.columns[name] for name in names), strict=True)
+    return np.array([share for _, share in sorted((n, a) for what, n, a in rows if what == kind)])

@@ -27,7 +27,7 @@ from statetrace.groups import Group
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances, registered
 from statetrace.mechanisms.evidence import Evidence
-from statetrace.mechanisms.mastery import LEARNED, solved_length
+from statetrace.mechanisms.mastery import has_learned, solved_length
 
 MECHANISMS = ("sequential", "parallel", "associative", "parity-associative")
 """The built-in algorithms; registered ones follow them."""
@@ -105,9 +105,15 @@ class Verdict:
             "says": self.says,
         }
 
+    @property
+    def _title(self) -> str:
+        if self.mechanism == "unlearned":
+            return self.mechanism
+        return f"{self.mechanism}, confidence {self.confidence:.2f}"
+
     def __repr__(self) -> str:
         ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])
-        lines = [f"Verdict: {self.mechanism}, confidence {self.confidence:.2f} ({self.says})"]
+        lines = [f"Verdict: {self._title} ({self.says})"]
         if ranked:
             lines.append("  " + ", ".join(f"{name} {share:.2f}" for name, share in ranked))
         lines += [f"  {lens}: {part['says']}" for lens, part in self.evidence.items()]
@@ -122,15 +128,15 @@ class Verdict:
             for lens, part in self.evidence.items()
         )
         return (
-            f"<p><b>{escape(self.mechanism)}</b>, confidence {self.confidence:.2f}: "
-            f"{escape(self.says)}</p><p>{shares}</p><table>{rows}</table>"
+            f"<p><b>{escape(self._title)}</b>: {escape(self.says)}</p><p>{shares}</p>"
+            f"<table>{rows}</table>"
         )
 
 
 def verdict(results: Mapping[str, LensResult], group: Group) -> Verdict:
     """The verdict from lens results, such as `collect_evidence` computes."""
     general = results["generalization"]
-    if solved_length(general) < min(LEARNED, int(general.summary["training_length"])):
+    if not has_learned(general):
         return _unlearned(general, group)
     evidence = Evidence.of(results, group)
     measured = measure_distances(evidence, group)
@@ -151,6 +157,8 @@ def verdict(results: Mapping[str, LensResult], group: Group) -> Verdict:
         says = f"no algorithm explains the lens results; the nearest is {best}"
         return Verdict("mixed", 1.0 - confidence, probabilities, parts, says)
     says = f"the model runs the {best} algorithm at length {evidence.length}"
+    if evidence.length < evidence.trained:
+        says += f", its solved length (it was trained at {evidence.trained})"
     return Verdict(best, confidence, probabilities, parts, says + _dissent(scores, probabilities))
 
 
@@ -242,17 +250,13 @@ def probable(scores: Mapping[str, Mapping[str, float]], lapse: float) -> dict[st
 
 def _unlearned(general: LensResult, group: Group) -> Verdict:
     """The verdict "unlearned", with a sentence on what the model has learned instead."""
-    accuracy = general.summary["accuracy"]
-    reach = general.summary["cutoff"]
+    accuracy, trained = general.summary["accuracy"], int(general.summary["training_length"])
     says = (
         f"the model has not learned the task: {accuracy['state']:.1%} of its states are correct "
         f"(chance {1 / group.order:.1%})"
     )
-    learned = [
-        name
-        for name in accuracy
-        if name != "state" and reach[name]["reach"] >= int(general.summary["training_length"])
-    ]
+    quotients = [name for name in accuracy if name != "state"]
+    learned = [name for name in quotients if solved_length(general, name) == trained]
     if learned:
         says += f"; it has learned {' and '.join(learned)} only"
     evidence = {"generalization": {"accuracy": accuracy, "says": says}}
@@ -276,12 +280,8 @@ def _sentence(lens: str, measured: Any, scores: Mapping[str, float], evidence: E
 
 
 def _generalization(apart: float, evidence: Evidence) -> str:
-    name, reach = str(evidence.quotient), evidence.reach
     rest = "mostly correct" if apart > 0.5 else "wrong too"
-    return (
-        f"state correct up to length {reach['state']}, {name} up to {reach[name]}; where the state "
-        f"is wrong, {name} is {rest}"
-    )
+    return f"{evidence.cutoffs}; where the state is wrong, {evidence.quotient} is {rest}"
 
 
 def _attention(apart: float, evidence: Evidence) -> str:
@@ -291,13 +291,13 @@ def _attention(apart: float, evidence: Evidence) -> str:
     return (
         f"best {name} head: score {score / 100:.2f} (chance {chance / 100:.2f}; a clear {name} "
         f"head is {distances.HEAD / 100:.2f} above chance); with its output set to its mean, "
-        f"{name} accuracy drops by {lost:.2f}"
+        f"{name} accuracy drops by {lost:z.2f}"
     )
 
 
 def _dynamics(apart: float, evidence: Evidence) -> str:
     order = "was learned before" if apart > CLEAR_LEAD / 2 else "was learned together with"
-    return f"{evidence.quotient} {order} the state (lead {apart:.2f} of the possible maximum)"
+    return f"{evidence.quotient} {order} the state (lead {apart:z.2f} of the possible maximum)"
 
 
 _SEPARATE = {"generalization": _generalization, "attention": _attention, "dynamics": _dynamics}

@@ -7,21 +7,31 @@ from pathlib import Path
 
 import torch
 
-from statetrace.config.checks import one_of
-from statetrace.config.settings import DEVICES
+from statetrace.config.checks import check_device
 from statetrace.errors import StatetraceError
 
 CGROUP = Path("/sys/fs/cgroup")
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the GPU if there is one."""
-    one_of("device", name, DEVICES)
-    if name == "cuda" and not torch.cuda.is_available():
-        raise StatetraceError("device 'cuda' is not available: there is no CUDA GPU; use cpu")
-    if name == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+    """`auto` is the CUDA GPU if there is one, else the CPU."""
+    check_device(name)
+    kind, _, number = name.partition(":")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise StatetraceError("device 'mps' is not available: there is no Apple GPU; use cpu")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise StatetraceError(f"device '{name}' is not available: there is no CUDA GPU; use cpu")
+    if number and int(number) >= torch.cuda.device_count():
+        last = torch.cuda.device_count() - 1
+        raise StatetraceError(f"device '{name}' does not exist; the last GPU is cuda:{last}")
+    if kind in ("cpu", "mps") or not torch.cuda.is_available():
+        return torch.device("cpu" if kind == "auto" else kind)
+    return torch.device("cuda", int(number or os.environ.get("LOCAL_RANK", "0")))
+
+
+def float64_device(device: torch.device) -> torch.device:
+    """Where float64 is computed: Apple GPUs do not have it."""
+    return torch.device("cpu") if device.type == "mps" else device
 
 
 def free_bytes(device: torch.device) -> int:

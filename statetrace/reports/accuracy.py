@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
-from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Mark, Panel, ReferenceLine
+from statetrace.lenses.parts.cutoffs import THRESHOLD
+from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.mastery import by_length
+from statetrace.reports.figures.chart import (
+    Band,
+    Chart,
+    Line,
+    Mark,
+    Panel,
+    ReferenceLine,
+    target_styles,
+)
 from statetrace.runs import Run
-
-CUTOFF = 0.98
-"""The paper's threshold above which a model masters a length."""
-
-_COLOURS = ("state", "parity", *TURNS)
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class AccuracyTable:
     Attributes:
         title: the model and its task.
         training_length: the length it was trained on.
-        steps: of the evaluations; the last one is the trained model.
+        steps: of the evaluations; the last one is the trained model. Empty without a log.
         over_training: "state", "parity", ... -> mean accuracy over lengths at each evaluation.
         by_length: the same keys -> accuracy of the trained model at lengths 1, 2, ...
         chance: the same keys -> accuracy of guessing.
@@ -38,27 +44,27 @@ class AccuracyTable:
 
     @staticmethod
     def of(run: Run) -> AccuracyTable:
-        """From metrics.jsonl; beyond the training length from the generalization lens, if it was
-        run."""
-        recipe = run.recipe
-        evaluations = run.evaluations()
-        if not evaluations:
+        """From the generalization lens if it analyzed the trained model, else from the last
+        evaluation in metrics.jsonl."""
+        evaluations = [] if run.external else run.evaluations()
+        task_group, length = run.group, int(run.task["length"])
+        logged = evaluations[-1] if evaluations else {"step": None, "accuracy_by_length": {}}
+        measured = _measured(run, logged["step"])
+        names = list(logged["accuracy_by_length"] or measured)
+        if not names:
             raise StatetraceError(f"'{run.path}' has no evaluations in its log")
-        task_group = run.group
-        length = recipe["task"]["length"]
-        names = list(evaluations[-1]["accuracy_by_length"])
         orders = {
             what: task_group.order if what == "state" else task_group.quotient(what).image.order
             for what in names
         }
-        beyond = _beyond(run, length, evaluations[-1]["step"])
-        last = evaluations[-1]["accuracy_by_length"]
+        last = logged["accuracy_by_length"] | measured
+        name = run.info.get("zoo") if run.external else run.recipe["model"]["name"]
         return AccuracyTable(
-            title=f"{recipe['model']['name']} on {task_group.name}, trained on length {length}",
+            title=f"{name or 'model'} on {task_group.name}, trained on length {length}",
             training_length=length,
             steps=[record["step"] for record in evaluations],
-            over_training={w: [record["accuracy"][w] for record in evaluations] for w in names},
-            by_length={what: last[what] + beyond.get(what, []) for what in names},
+            over_training={w: [r["accuracy"][w] for r in evaluations] for w in names},
+            by_length={what: last[what] for what in names},
             chance={what: 1 / order for what, order in orders.items()},
         )
 
@@ -85,7 +91,7 @@ class AccuracyTable:
         if lengths[-1] > self.training_length:
             end = lengths[-1] + 0.5
             marks.insert(0, Band(self.training_length + 0.5, end, "beyond the training length"))
-        marks.append(ReferenceLine("y", CUTOFF, "98%"))
+        marks.append(ReferenceLine("y", THRESHOLD, "98%"))
         trained = f"over training, mean of lengths 1-{self.training_length}"
         curves = self._curves(self.steps, self.over_training)
         panels = (
@@ -100,30 +106,23 @@ class AccuracyTable:
             ),
             Panel("training step", "accuracy", tuple(curves), trained, y_range=(0, 1.04), tall=1.3),
         )
-        return Chart("accuracy", self.title, panels)
+        return Chart("accuracy", self.title, panels if self.steps else panels[:1])
 
     def _curves(self, x: list[int], curves: dict[str, list[float]]) -> list[Mark]:
         marks: list[Mark] = []
-        for number, (what, values) in enumerate(curves.items()):
-            colour = _COLOURS[number % len(_COLOURS)]
-            symbol = ("circle", "square", "diamond")[number % 3]
-            marks.append(Line(what, x, values, colour, mark=symbol))
+        for what, (colour, symbol) in target_styles(curves).items():
+            marks.append(Line(what, x, curves[what], colour, mark=symbol))
             chance = self.chance[what]
             marks.append(ReferenceLine("y", chance, f"{what} by chance", colour, "dot"))
         return marks
 
 
-def _beyond(run: Run, length: int, step: int) -> dict[str, list[float]]:
-    """The accuracy that the generalization lens measured beyond `length`, if it analyzed that
-    step."""
+def _measured(run: Run, step: int | None) -> dict[str, list[float]]:
+    """The accuracy that the generalization lens measured, if it analyzed that step (None: any)."""
     folder = run.path / "lenses"
     if not (folder / "generalization.json").is_file():
         return {}
-    from statetrace.lenses.result import LensResult
-
     result = LensResult.load(folder, "generalization")
-    accuracy: dict[str, list[float]] = {}
-    for row in result.rows() if result.subject.get("step") == step else ():
-        if row["length"] > length:
-            accuracy.setdefault(row["what"], []).append(row["accuracy"])
-    return accuracy
+    if step not in (None, result.subject.get("step")):
+        return {}
+    return {what: by_length(result, what).tolist() for what in result.summary["cutoff"]}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statetrace.errors import StatetraceError
+from statetrace.mechanisms.algorithms import ALGORITHMS
 from statetrace.reports.figures import predicted
 from statetrace.reports.figures.chart import Chart, Line
 from statetrace.reports.figures.depth import by_split
@@ -37,6 +38,7 @@ class Comparison:
     splits: bool
     measure: Callable[..., Chart]
     predict: Callable[..., Chart | None]
+    terms: tuple[str, ...]
 
     @property
     def options(self) -> list[str]:
@@ -89,6 +91,7 @@ def comparison(runs: Sequence[Sequence[RunResults]], names: Sequence[str]) -> li
                 columns,
                 linked=False,
                 small=True,
+                terms=kind.terms,
             )
         )
     return figures
@@ -101,7 +104,7 @@ def _patching(results: RunResults, pairs: str) -> Chart:
 def _probes(results: RunResults) -> Chart:
     chart = probes(results)
     panel = chart.panels[0]
-    kept = tuple(m for m in panel.marks if not (isinstance(m, Line) and m.colour == "grey"))
+    kept = tuple(m for m in panel.marks if not (isinstance(m, Line) and m.dash != "solid"))
     return replace(chart, panels=(replace(panel, marks=kept),))
 
 
@@ -127,6 +130,7 @@ _COMPARISONS = (
         True,
         _patching,
         predicted.patching,
+        (*ALGORITHMS, "clean and corrupted", "prefix patching", "NLD"),
     ),
     Comparison(
         "compare-probes",
@@ -135,6 +139,7 @@ _COMPARISONS = (
         False,
         _probes,
         predicted.probes,
+        ("probe",),
     ),
     Comparison(
         "compare-depth",
@@ -143,5 +148,6 @@ _COMPARISONS = (
         False,
         _depth,
         _predicted_depth,
+        ("layers needed",),
     ),
 )

@@ -10,6 +10,7 @@ from statetrace import plugins
 from statetrace.errors import StatetraceError
 from statetrace.lenses.lens import registered_lens
 from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.mastery import cutoff_sentence
 
 HALF = 0.5
 """A patch restores the answer if it brings back half of the logit difference."""
@@ -40,30 +41,22 @@ def _listed(name: str, value: object) -> str:
 
 
 def _generalization(result: LensResult) -> str:
-    """ "state 99.8%, parity 99.9% accurate up to length 24; state below 98% from length 31" """
-    summary = result.summary
-    accuracy = ", ".join(f"{what} {share:.1%}" for what, share in summary["accuracy"].items())
-    threshold = f"{summary['threshold']:.0%}"
-    cutoffs: dict[int | None, list[str]] = {}
-    for what, cutoff in summary["cutoff"].items():
-        cutoffs.setdefault(cutoff["first_below"], []).append(what)
-    parts = [f"{accuracy} accurate up to length {summary['training_length']}"]
-    for length, targets in cutoffs.items():
-        named = f"{' and '.join(targets)} " if len(summary["cutoff"]) > 1 else ""
-        if length is None:
-            parts.append(f"{named}above {threshold} up to length {summary['longest']}")
-        else:
-            parts.append(f"{named}below {threshold} from length {length}")
-    return "; ".join(parts)
+    accuracy = ", ".join(
+        f"{what} {share:.1%}" for what, share in result.summary["accuracy"].items()
+    )
+    lengths = f"lengths 1 to {result.summary['training_length']}"
+    return f"mean accuracy over {lengths}: {accuracy}; {cutoff_sentence(result)}"
 
 
 def _probing(result: LensResult) -> str:
     curves = result.summary["curves"]["none"]
+    places = {"last": "at the last token", "any": "at any token", "all": "at all tokens"}
+    position = next(p for p in places if p in next(iter(curves.values()))["accuracy"])
     shown = [
-        f"{target} " + " ".join(f"{share:.0%}" for share in curve["accuracy"]["last"])
+        f"{target} " + " ".join(f"{share:.0%}" for share in curve["accuracy"][position])
         for target, curve in curves.items()
     ]
-    return "probe accuracy at the last token, by layer: " + "; ".join(shown)
+    return f"probe accuracy {places[position]}, by layer: " + "; ".join(shown)
 
 
 def _patching(result: LensResult) -> str:
@@ -99,18 +92,16 @@ def _attention(result: LensResult) -> str:
     if not heads:
         return ""
     best, quotient = heads[0], summary["quotient"]
-    text = f"best {quotient} head (layer {best['layer']}, head {best['head']}): "
+    text = f"best {quotient} head: layer {best['layer']}, head {best['head']}, "
     text += f"score {best['score'] / 100:.2f}"
-    ceiling, chance = summary.get("score_ceiling", 100), summary.get("top_score_by_chance")
-    details = [f"chance {chance / 100:.2f}"] if chance is not None else []
-    details += [f"at most {ceiling / 100:.2f}"] if round(ceiling) > 100 else []
-    text += f" ({', '.join(details)})" if details else ""
+    chance = summary.get("top_score_by_chance")
+    text += f" (chance {chance / 100:.2f})" if chance is not None else ""
     drops = {(a["heads"], a["method"]): a["drop"] for a in summary.get("ablation", [])}
     drop = drops.get(("top 1", "mean"), {}).get(quotient)
     if drop is not None:
-        text += f"; mean-ablating it costs {100 * drop:.0f} points of {quotient} accuracy"
+        text += f"; with its output set to its mean, {quotient} accuracy drops by {drop:z.2f}"
         control = drops.get(("control 1", "mean"), {}).get(quotient)
-        text += f" (a random head: {100 * control:.0f})" if control is not None else ""
+        text += f" (with a random head's: {control:z.2f})" if control is not None else ""
     return text
 
 

@@ -11,12 +11,33 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from statetrace.glossary import define
 from statetrace.reports.headlines import headline
+from statetrace.reports.next_steps import after_study, next_steps
 from statetrace.reports.page_data import PageFigure
 from statetrace.reports.run_results import RunResults
 
 FEW = 4
 """The most options shown as buttons; more become a drop-down list."""
+
+
+class Definitions:
+    """Definitions from the glossary, each where its term first stands on the page."""
+
+    def __init__(self, given: Sequence[str] = ()) -> None:
+        self.given = set(given)
+
+    def first(self, term: str, tag: str = "span") -> str:
+        """The definition as an element; "" if it was given before or there is none."""
+        definition = "" if term in self.given else define(term)
+        self.given.add(term)
+        return f'<{tag} class="def">{escape(definition)}</{tag}>' if definition else ""
+
+    def listed(self, terms: Sequence[str]) -> str:
+        """A list of those terms that were not defined before."""
+        new = [(term, self.first(term, "dd")) for term in terms]
+        items = "".join(f"<dt>{escape(term)}</dt>{text}" for term, text in new if text)
+        return f'<dl class="terms">{items}</dl>' if items else ""
 
 
 def names(labels: Sequence[tuple[str, str]]) -> list[str]:
@@ -25,8 +46,8 @@ def names(labels: Sequence[tuple[str, str]]) -> list[str]:
     return [name if short.count(name) == 1 else long for name, long in labels]
 
 
-def verdict_card(results: RunResults, name: str) -> str:
-    """A run's verdict, its probabilities and evidence, and a headline per lens."""
+def verdict_card(results: RunResults, name: str, definitions: Definitions) -> str:
+    """A run's verdict, its probabilities and evidence, a headline per lens, and what to do next."""
     step = "" if results.step is None else f", after {results.step:,} steps"
     parts = [f'<article class="verdict"><h3>{escape(name)}</h3>']
     parts.append(f'<p class="about">{escape(results.about + step)}</p>')
@@ -34,19 +55,27 @@ def verdict_card(results: RunResults, name: str) -> str:
         command = escape(results.verdict_command)
         parts.append(f'<p class="missing">No verdict yet: <code>{command}</code> computes it.</p>')
     else:
-        parts += _verdict(results.verdict)
+        parts += _verdict(results.verdict, definitions)
     rows = "".join(
-        f"<dt>{escape(lens)}</dt><dd>{escape(sentence)}</dd>"
+        f"<dt>{escape(lens)}</dt><dd>{escape(sentence)} {definitions.first(lens)}</dd>"
         for lens, sentence in _headlines(results).items()
     )
     if rows:
         open_ = " open" if results.verdict is None else ""
         parts.append(f"<details{open_}><summary>Results by lens</summary><dl>{rows}</dl></details>")
-    return "\n".join([*parts, "</article>"])
+    return "\n".join([*parts, _next(next_steps(results)), "</article>"])
 
 
-def study_card(path: Path, name: str) -> str:
-    """The progress of a study, its verdicts and the factors that matter."""
+def _next(steps: Sequence[tuple[str, str]]) -> str:
+    """A box with commands and what they are for."""
+    items = "".join(
+        f"<li>{escape(purpose)}: <code>{escape(command)}</code></li>" for command, purpose in steps
+    )
+    return f'<aside class="next"><h4>What next</h4><ul>{items}</ul></aside>' if items else ""
+
+
+def study_card(path: Path, name: str, definitions: Definitions) -> str:
+    """The progress of a study, its verdicts, the factors that matter, and what to do next."""
     from statetrace.reports.figures.study_shares import study_rows
     from statetrace.studies.proportions import associations
 
@@ -55,6 +84,8 @@ def study_card(path: Path, name: str) -> str:
     parts = [f'<article class="verdict"><h3>{escape(name)}</h3>']
     parts.append(f'<p class="says">{escape(_verdict_counts(rows))}</p>')
     parts.append(f'<p class="about">{finished} of {len(rows)} runs have finished.</p>')
+    learned = dict.fromkeys(str(row["verdict"]) for row in rows if row["verdict"])
+    parts.append(definitions.listed(list(learned)))
     lines = "".join(
         f'<tr><td>{escape(str(row["factor"]))}</td><td class="n">{row["cramers_v"]:.2f}</td>'
         f'<td class="n">{row["p"]:.3g}</td></tr>'
@@ -68,7 +99,7 @@ def study_card(path: Path, name: str) -> str:
         )
     else:
         parts.append('<p class="about">Too few runs to test the factors.</p>')
-    return "\n".join([*parts, "</article>"])
+    return "\n".join([*parts, _next(after_study(path, rows)), "</article>"])
 
 
 def _verdict_counts(rows: Sequence[dict[str, Any]]) -> str:
@@ -79,36 +110,42 @@ def _verdict_counts(rows: Sequence[dict[str, Any]]) -> str:
     return f"Verdicts: {', '.join(counts)}."
 
 
-def _verdict(verdict: Mapping[str, Any]) -> list[str]:
-    sentence = str(verdict.get("says") or verdict["mechanism"])
+def _verdict(verdict: Mapping[str, Any], definitions: Definitions) -> list[str]:
+    mechanism = str(verdict["mechanism"])
+    sentence = str(verdict.get("says") or mechanism)
     sentence = sentence[:1].upper() + sentence[1:].rstrip(".") + "."
     parts = [f'<p class="says">{escape(sentence)}</p>']
+    line = f'<span class="badge">{escape(mechanism)}</span>'
+    if mechanism in ("mixed", "unlearned"):
+        line += f" {definitions.first(mechanism)}"
     confidence = verdict.get("confidence")
-    if isinstance(confidence, int | float):
-        parts.append(
-            f'<p class="confidence"><span class="badge">{escape(str(verdict["mechanism"]))}</span> '
-            f"confidence <strong>{confidence:.0%}</strong></p>"
-        )
+    if isinstance(confidence, int | float) and mechanism != "unlearned":
+        line += f" confidence <strong>{confidence:.0%}</strong> {definitions.first('confidence')}"
+    parts.append(f'<p class="confidence">{line}</p>')
     chances = verdict.get("probabilities") or {}
     if isinstance(chances, dict) and chances:
-        bars = "".join(_bar(str(k), v) for k, v in chances.items() if isinstance(v, int | float))
+        bars = "".join(
+            _bar(str(name), share, definitions.first(str(name)))
+            for name, share in chances.items()
+            if isinstance(share, int | float)
+        )
         parts.append(f'<ul class="bars" aria-label="Probability of each algorithm">{bars}</ul>')
     evidence = verdict.get("evidence") or {}
-    if isinstance(evidence, dict) and evidence:
-        parts.append(_evidence(evidence, list(chances)))
+    if isinstance(evidence, dict) and evidence and mechanism != "unlearned":
+        parts.append(_evidence(evidence, list(chances), definitions))
     return parts
 
 
-def _bar(name: str, share: float) -> str:
+def _bar(name: str, share: float, definition: str) -> str:
     width = max(0.0, min(1.0, float(share)))
     return (
         f'<li><span class="name">{escape(name)}</span><span class="bar">'
         f'<span style="width:{100 * width:.1f}%"></span></span>'
-        f'<span class="share">{width:.0%}</span></li>'
+        f'<span class="share">{width:.0%}</span>{definition}</li>'
     )
 
 
-def _evidence(evidence: dict[str, Any], algorithms: list[str]) -> str:
+def _evidence(evidence: dict[str, Any], algorithms: list[str], definitions: Definitions) -> str:
     """A row per lens: its sentence, and the score of each algorithm relative to the best one."""
     scored = [name for name in algorithms if any(name in _scores(e) for e in evidence.values())]
     head = "".join(f'<th scope="col" class="n">{escape(name)}</th>' for name in scored)
@@ -122,9 +159,13 @@ def _evidence(evidence: dict[str, Any], algorithms: list[str]) -> str:
             cells += f'<td class="n{" top" if lost == 0 else ""}">{_lost(lost)}</td>'
         sentence = part.get("says", "") if isinstance(part, dict) else str(part)
         rows.append(
-            f"<tr><td><strong>{escape(str(lens))}</strong><br>{escape(str(sentence))}</td>{cells}</tr>"
+            f"<tr><td><strong>{escape(str(lens))}</strong> {definitions.first(str(lens))}"
+            f"<br>{escape(str(sentence))}</td>{cells}</tr>"
         )
-    note = "Numbers: log-probability relative to the algorithm that fits this lens best."
+    note = (
+        "Numbers: the score of each algorithm, which a lens adds to its log-probability, relative "
+        "to the algorithm that fits this lens best."
+    )
     return (
         '<div class="wide" tabindex="0" role="region" aria-label="Evidence">'
         f'<table class="evidence" style="--columns:{max(1, len(scored))}">'
@@ -176,7 +217,7 @@ def slider(steps: list[int]) -> str:
     )
 
 
-def figure_frame(figure: PageFigure) -> str:
+def figure_frame(figure: PageFigure, definitions: Definitions) -> str:
     """A figure without its panels, which the script of the page draws."""
     name = escape(figure.name)
     controls = "".join(
@@ -190,6 +231,7 @@ def figure_frame(figure: PageFigure) -> str:
         for i, column in enumerate(figure.columns)
     )
     about = f'<p class="about">{escape(figure.about)}</p>' if figure.about else ""
+    about += definitions.listed(figure.terms)
     kind = " small" if figure.small else ""
     alone = " alone" if len(figure.columns) == 1 else ""
     return (

@@ -83,12 +83,19 @@ def report(sources: Sequence[Path | RunResults]) -> str:
     figures = study_figures(studies, study_names)
     if runs:
         figures += comparison(runs, names) + run_figures(runs, names)
-    cards = [html.study_card(*study) for study in zip(studies, study_names, strict=True)]
-    cards += [html.verdict_card(each[-1], name) for each, name in zip(runs, names, strict=True)]
+    definitions = html.Definitions()
+    cards = [
+        html.study_card(path, name, definitions)
+        for path, name in zip(studies, study_names, strict=True)
+    ] + [
+        html.verdict_card(each[-1], name, definitions)
+        for each, name in zip(runs, names, strict=True)
+    ]
     text = ""
     for level in LEVELS:
         notes = html.notes(runs, names, level.omitted or cut)
-        text = _page(runs, [*study_names, *names], cards, figures, level, notes)
+        given = html.Definitions(sorted(definitions.given))
+        text = _page(runs, [*study_names, *names], cards, figures, level, notes, given)
         if len(text.encode()) <= LIMIT:
             return text
     raise StatetraceError(
@@ -108,6 +115,7 @@ def _page(
     figures: list[PageFigure],
     level: Thinning,
     notes: str,
+    definitions: html.Definitions,
 ) -> str:
     kept = [_spread(len(checkpoints), level.checkpoints) for checkpoints in runs]
     figures = [figure.thinned(level.pairs, kept) for figure in figures]
@@ -129,7 +137,7 @@ def _page(
         "verdicts": "\n".join(cards),
         "contents": html.contents([(figure.name, figure.title) for figure in figures]),
         "slider": html.slider(data["steps"]),
-        "figures": "\n".join(html.figure_frame(figure) for figure in figures),
+        "figures": "\n".join(html.figure_frame(figure, definitions) for figure in figures),
         "notes": notes,
         "version": escape(__version__),
         "plotly": _packed_plotly(),

@@ -79,6 +79,7 @@ class PageFigure:
     columns: list[FigureColumn]
     linked: bool = True
     small: bool = False
+    terms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.linked:
@@ -144,7 +145,8 @@ def run_figures(runs: Sequence[Sequence[RunResults]], names: Sequence[str]) -> l
             shown = checkpoints[-1:] if entry.lens in ("dynamics", "") else checkpoints
             states = [_state(entry, results, controls) for results in shown]
             columns.append(FigureColumn(name, number, states))
-        figures.append(PageFigure(entry.name, entry.title, entry.about, controls, columns))
+        figure = PageFigure(entry.name, entry.title, entry.about, controls, columns)
+        figures.append(replace(figure, terms=entry.terms))
     return figures
 
 
@@ -162,9 +164,9 @@ def study_figures(paths: Sequence[Path], names: Sequence[str]) -> list[PageFigur
             except StatetraceError as reason:
                 state = FigureState(missing=f"Nothing to draw: {reason}.")
             columns.append(FigureColumn(name, None, [state]))
-        figures.append(
-            PageFigure(entry.name, entry.title, entry.about, {}, columns, len(paths) > 1)
-        )
+        linked = len(paths) > 1
+        figure = PageFigure(entry.name, entry.title, entry.about, {}, columns, linked)
+        figures.append(replace(figure, terms=entry.terms))
     return figures
 
 

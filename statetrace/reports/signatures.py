@@ -18,29 +18,13 @@ import pyarrow.parquet as pq
 
 from statetrace.mechanisms.dependencies import Dependencies
 from statetrace.mechanisms.signatures import Signature
-from statetrace.reports.figures.chart import (
-    Chart,
-    Dots,
-    Edges,
-    Heat,
-    Line,
-    Mark,
-    Panel,
-    grid,
-    numbers,
-)
+from statetrace.reports.figures.chart import Chart, Dots, Edges, Mark, Panel
+from statetrace.reports.figures.predicted import prefix_map, probe_panel
 
 LONGEST_DIAGRAM = 8
 """Length of the diagrams; longer ones are too dense to read."""
 
 SPLITS = {"all": "all pairs", "same": "same parity", "opposite": "opposite parity"}
-
-PROBES = {
-    "state": ("state", "state", "solid", "circle"),
-    "parity linear": ("parity, if linear in the state", "parity", "dash", "square"),
-    "parity hidden": ("parity, if not linear", "third", "dot", "triangle-up"),
-}
-"""Target -> label, colour, dash, mark."""
 
 COLUMNS = (
     *("algorithm", "group", "length", "measure", "where", "split", "target"),
@@ -86,30 +70,11 @@ class SignaturesFigure:
         for name, signature in known.items():
             for number, split in enumerate(splits):
                 title = SPLITS[split] if number else f"{name}: {SPLITS[split]}"
-                panels.append(_heat_map(signature.patching.get(("prefix", split)), title))
-            panels += [_probes(signature), _diagram(self.diagrams[name])]
+                panels.append(prefix_map(signature.patching.get(("prefix", split)), title))
+            panels.append(probe_panel(signature, f"probes, lengths 1-{signature.length}"))
+            panels.append(_diagram(self.diagrams[name]))
         title = "\n".join([self.title, *missing])
         return Chart("signatures", title, tuple(panels), columns=len(splits) + 2)
-
-
-def _heat_map(nld: np.ndarray | None, title: str) -> Panel:
-    """Mean NLD of prefix patching [rows, T]; an empty panel if the algorithm has no such pairs."""
-    heats: tuple[Heat, ...] = ()
-    if nld is not None:
-        x, y = range(1, nld.shape[1] + 1), range(len(nld))
-        heats = (Heat(list(x), list(y), grid(nld), "NLD"),)
-    return Panel("prefix length", "layer", heats, title, down=True, whole="xy")
-
-
-def _probes(signature: Signature) -> Panel:
-    """Probe accuracy by layer, the mean over lengths 1 to T: the share of decodable states."""
-    lines = []
-    for target, accuracy in signature.probes().items():
-        label, colour, dash, mark = PROBES[target]
-        x, y = list(range(signature.rows)), numbers(accuracy.mean(1))
-        lines.append(Line(label, x, y, colour, dash, mark if signature.rows <= 16 else None))
-    title = f"probes, lengths 1-{signature.length}"
-    return Panel("layer", "accuracy", tuple(lines), title, y_range=(0, 1.04), whole="x")
 
 
 def _diagram(diagram: Dependencies) -> Panel:

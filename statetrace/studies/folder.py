@@ -92,9 +92,10 @@ class Study:
     def ended(self) -> set[str]:
         """Names of the cells that have an outcome. Lists one directory, and reads each outcome the
         first time, because a damaged one does not count."""
+        folder = self.path / "outcomes"
         names = {
             entry.name.removesuffix(".json")
-            for entry in os.scandir(self.path / "outcomes")
+            for entry in (os.scandir(folder) if folder.is_dir() else ())
             if not entry.name.startswith(".")
         }
         self._sound.update(name for name in names - self._sound if self._outcome(name) is not None)

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from statetrace.groups import Quotient
+from statetrace.models.device import float64_device
 from statetrace.models.predict import predict
 from statetrace.tasks.batch import Split
 from statetrace.tasks.word_problem import WordProblem
@@ -73,7 +74,7 @@ def accuracy(
     correct = {
         what: torch.zeros(length, dtype=torch.long, device=device) for what in ("state", *maps)
     }
-    total = torch.zeros(length, dtype=torch.float64, device=device)
+    total = torch.zeros(length, dtype=torch.float64, device=float64_device(device))
     was_training = model.training
     model.eval()
     try:
@@ -89,8 +90,8 @@ def accuracy(
             for name, image in maps.items():
                 correct[name] += (image[predicted] == image[states]).sum(0)
             losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
-            total += losses.view(targets.shape)[:, task.vocabulary.reads].sum(0)
+            total += losses.view(targets.shape)[:, task.vocabulary.reads].sum(0).to(total.device)
     finally:
         model.train(was_training)
-    by_length = {what: (count.double() / n).tolist() for what, count in correct.items()}
+    by_length = {what: (count.cpu().double() / n).tolist() for what, count in correct.items()}
     return Accuracy(n, (total / n).tolist(), by_length)

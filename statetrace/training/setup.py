@@ -34,6 +34,7 @@ from statetrace.models.from_recipe import (
     max_length,
     model_spec,
 )
+from statetrace.runs import source_commit
 from statetrace.tasks.batch import Split
 from statetrace.tasks.word_problem import WordProblem
 from statetrace.training import fused
@@ -216,7 +217,8 @@ def be_deterministic(recipe: Recipe, device: torch.device) -> None:
 def environment(world: World) -> dict[str, Any]:
     """Versions and hardware, for run.json."""
     device = world.device
-    versions = {"statetrace": __version__, "python": platform.python_version()}
+    versions = {"statetrace": __version__, "commit": source_commit(),
+                "python": platform.python_version()}  # fmt: skip
     for name in ("torch", "transformers", "numpy", "safetensors"):
         try:
             versions[name] = version(name)

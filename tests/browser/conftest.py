@@ -77,7 +77,7 @@ class Opened:
         self.page.on(
             "dialog", lambda dialog: (self.dialogs.append(dialog.message), dialog.dismiss())
         )
-        self.page.goto(path.as_uri())
+        self.page.goto(path.as_uri(), wait_until="domcontentloaded")
         self.page.wait_for_selector("html[data-ready=true]")
 
     def _heard(self, message):

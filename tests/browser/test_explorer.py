@@ -5,9 +5,14 @@ import re
 import numpy as np
 import pytest
 
+from statetrace.explorer import open_model
 from statetrace.inspection import Patch, look
+from statetrace.runs import Run
+from statetrace.training.loop import train
 from tests.browser.visiting import Visit
+from tests.explorer.serving import serving
 from tests.inspection.cases import zoo
+from tests.training.conftest import Recorder, toy
 
 pytestmark = pytest.mark.browser
 
@@ -262,3 +267,27 @@ def test_keys_alone_are_enough(visit):
     visit.answered(lambda: page.keyboard.press("Enter"))
     assert "patched" in visit.cell("state", 2, 1).get_attribute("class")
     assert page.evaluate("document.activeElement.dataset.key") == "state-2-1"
+
+
+def test_the_slider_follows_training(browser, tmp_path):
+    run = Run(tmp_path / "run")
+    train(toy(), run, Recorder())
+    first = run.checkpoints()[0][0]
+    with serving(open_model(run.path, device="cpu")) as server:
+        visit = Visit(browser, server.url)
+        slider = visit.page.get_by_role("slider", name="checkpoint")
+        trained = visit.cells("state")
+        visit.answered(lambda: slider.press("Home"))
+        early = visit.cells("state")
+        assert early != trained
+        assert f"k={first}" in visit.page.url
+        visit.page.locator("#python").click()
+        assert f"step={first}" in visit.page.locator("#code-text").text_content()
+        visit.page.keyboard.press("Escape")
+        visit.answered(lambda: slider.press("End"))
+        assert visit.cells("state") == trained
+        visit.open(f"{server.url}#k={first}")
+        visit.page.reload()
+        visit.page.wait_for_selector("html[data-ready=true]")
+        assert visit.page.locator(".training output").text_content().startswith(f"step {first}")
+        visit.close()

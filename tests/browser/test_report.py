@@ -234,6 +234,33 @@ def test_nothing_sticks_out_at_any_width(browser, report):
     found.context.close()
 
 
+def test_links_lead_to_their_figure_before_any_is_drawn(browser, report):
+    visitor = Opened(browser, report)
+    page = visitor.page
+    page.locator("nav summary").click()
+    for link in page.locator("nav a").all()[-3:]:
+        link.click()
+        name = link.get_attribute("href")
+        page.wait_for_function(
+            "(name) => Math.abs(document.querySelector(name).getBoundingClientRect().top - 64) < 40"
+            " || innerHeight + scrollY >= document.documentElement.scrollHeight - 2",
+            arg=name,
+        )
+        assert page.locator(f"{name} h2").is_visible()
+        page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
+    visitor.context.close()
+
+
+def test_figures_do_not_move_when_they_are_drawn(browser, report):
+    visitor = Opened(browser, report, width=820)
+    tall = visitor.page.evaluate("document.documentElement.scrollHeight")
+    visitor.page.wait_for_selector("html[data-complete=true]", timeout=60_000)
+    assert visitor.page.evaluate("document.documentElement.scrollHeight") == tall
+    drawn = "[...document.querySelectorAll('.panel')].every((panel) => panel.data)"
+    assert visitor.page.evaluate(drawn)
+    visitor.context.close()
+
+
 def test_on_paper_it_is_light_without_buttons(opened):
     page = opened.page
     opened.redrawn("compare-patching", page.locator("#theme").click)

@@ -112,6 +112,31 @@ def test_all_lenses(run):
     assert used["pairs"] == 12
 
 
+def test_lighter_settings_by_default(run, tmp_path):
+    """Results with the paper's settings are not replaced by lighter ones."""
+    shutil.copytree(run.path, tmp_path / "run", ignore=shutil.ignore_patterns("lenses"))
+    words = (tmp_path / "run", "--only", "depth,attention")
+
+    def trees():
+        about = json.loads((tmp_path / "run" / "lenses" / "attention.json").read_text())
+        return about["spec"]["tree_examples"]
+
+    analyze(*words)
+    assert trees() == 0
+    analyze(*words, "--thorough")
+    assert trees() is None
+    analyze(*words)
+    assert trees() is None
+
+
+def test_json(run):
+    done = analyze(run.path, "--only", "generalization,dynamics", "--json")
+    (printed,) = json.loads(done.stdout)
+    assert set(printed["lenses"]) == {"generalization", "dynamics"}
+    saved = json.loads((run.path / "lenses" / "generalization.json").read_text())
+    assert printed["lenses"]["generalization"]["summary"] == saved["summary"]
+
+
 def test_some_lenses_on_some_checkpoints(run):
     done = analyze(run.path, "--only", "generalization", "--checkpoint", "8,16")
     assert done.exit_code == 0, done.exception
@@ -171,7 +196,7 @@ def test_token_ids_and_start_token(tmp_path):
     [
         (4, ["--group", "S3", "--length", "6"], r"has 4 tokens, but S3 uses token ids up to 5"),
         (7, ["--group", "S3", "--length", "99"], r"length 99 needs 100 positions.*has 64"),
-        (7, ["--group", "S3"], r"also give length"),
+        (7, ["--group", "S3"], r"add the length it was trained with"),
         (7, ["--group", "S3", "--length", "6", "--tokens", "1,2,x"], r"--tokens '1,2,x'"),
         (7, ["--group", "S3", "--length", "6", "--tokens", "1,2"], r"2 token ids .* 6 elements"),
         (7, ["--group", "S3", "--length", "6", "--only", "astrology"], r"unknown lens 'astrology'"),
@@ -190,10 +215,12 @@ def test_bad_requests_are_quoted(tmp_path, vocab, words, complaint):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--group", "S5"], "--group S5 is for --model"),
-        (["--tokens", "1,2"], "--tokens 1,2 is for --model"),
-        (["--start-token", "7"], "--start-token 7 is for --model"),
-        (["--device", "tpu"], "device 'tpu' is unknown"),
+        (["--group", "S5"], "--group S5 is not needed"),
+        (["--tokens", "1,2"], "--tokens 1,2 is not needed"),
+        (["--start-token", "7"], "--start-token 7 is not needed"),
+        (["--device", "tpu"], "device 'tpu' is unknown; use auto, cpu, cuda, a certain GPU"),
+        (["--device", "cuda:7"], "device 'cuda:7' "),
+        (["--device", "mps"], "device 'mps' is not available"),
         (["--only", "probing", "--set", "dynamics.most_phases=3"], "has no effect"),
         (["--set", "generalization.longest=0"], "longest 0 is too small"),
         (["--set", "patching.grids=sideways"], "'sideways' is not the name of a grid"),

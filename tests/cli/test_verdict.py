@@ -2,6 +2,11 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -33,7 +38,7 @@ def compiled(tmp_path_factory):
 def test_mechanism_confidence_and_a_line_per_lens(compiled):
     done = said(compiled)
     assert done.exit_code == 0, done.exception
-    last = done.output.strip().splitlines()[-1]
+    last = done.stdout.strip().splitlines()[-1]
     assert last.startswith("parity-associative, confidence ")
     for lens in ("patching", "depth", "probing", "generalization", "attention"):
         assert any(line.startswith(lens) for line in done.output.splitlines()), lens
@@ -63,13 +68,59 @@ def test_results_that_are_there_are_used(compiled):
     assert "parity-associative, confidence" in done.output
 
 
+@pytest.mark.parametrize("command", ["verdict", "report", "analyze"])
+def test_a_plain_checkpoint_in_one_command(looked_at, tmp_path, monkeypatch, command):
+    """Results go to runs/NAME, where later commands find them without being told the task again."""
+    monkeypatch.chdir(tmp_path)
+    folder = str(looked_at / "hf")
+    quick = ["--only", "depth"] if command == "analyze" else []
+    missing = CliRunner().invoke(app, [command, folder, "--group", "S3"])
+    full = f"`statetrace {command} {folder} --group S3 --length 14`"
+    assert f"does not record its task, add the length it was trained with, as in {full}" in str(
+        missing.exception
+    )
+    assert list(tmp_path.iterdir()) == []
+    task = ["--group", "S3", "--length", "6"]
+    done = CliRunner().invoke(app, [command, folder, *task, *quick])
+    assert done.exit_code == 0, done.exception
+    assert "results: runs/hf\n" in done.stderr
+    assert "\nnext: statetrace " in done.stderr
+    lenses = {file.stem for file in Path("runs/hf/lenses").glob("*.json")}
+    assert lenses == ({"depth"} if quick else set(READ.split(",")))
+    again = CliRunner().invoke(app, [command, folder, *quick])
+    assert again.exit_code == 0, again.exception
+    other = CliRunner().invoke(app, [command, folder, "--group", "S3", "--length", "5", *quick])
+    assert "already holds another run" in str(other.exception)
+
+
+def test_an_interrupted_verdict_continues(tmp_path):
+    """A real Ctrl-C, after the first lens: what it computed is not computed again."""
+    put(CompileSpec(algorithm="associative", length=6), tmp_path / "hf")
+    words = [sys.executable, "-m", "statetrace", "verdict", "hf", "--group", "S3", "--length", "6"]
+    process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    first = tmp_path / "runs/hf/lenses/generalization.json"
+    while not first.is_file():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, shown = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert shown.endswith("stopped; what was finished is kept, and the same command continues\n")
+    assert not (tmp_path / "runs/hf/verdict.json").exists()
+    written = first.stat().st_mtime_ns
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert first.stat().st_mtime_ns == written
+    assert "associative, confidence" in done.stdout
+
+
 def test_fast(compiled):
     done = said(compiled, "--fast", "--json")
     assert json.loads(done.stdout)["mechanism"] == "parity-associative"
 
 
 def test_bad_words(tmp_path):
-    assert f"'{tmp_path}' holds no run" in str(said(tmp_path).exception)
+    assert f"'{tmp_path}' is neither a run folder" in str(said(tmp_path).exception)
     assert "the zoo has no model 'nobody'" in str(said("zoo:nobody").exception)
 
 
@@ -187,7 +238,7 @@ def test_other_seeds_and_fewer_pairs_are_used(theirs):
     (theirs / "hf" / "model.safetensors").unlink()
     done = said(theirs / "run")
     assert done.exit_code == 0, done.exception
-    assert not done.stderr
+    assert [line.split(":")[0] for line in done.stderr.splitlines()][:1] == ["next"]
 
 
 def test_what_lenses_saw_at_the_length_it_masters_is_used(theirs):

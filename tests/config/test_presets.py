@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from statetrace.api import resolve_recipe
+from statetrace.config.bundled import locate
 from statetrace.config.presets import LAPTOP, preset_recipe
 from statetrace.config.recipe import OPTIONS, Recipe
 from statetrace.errors import StatetraceError
@@ -15,7 +16,7 @@ from statetrace.groups import group
 def test_laptop_needs_only_group_and_length(name, length):
     recipe = preset_recipe({"group": name, "length": length})
     assert (recipe.task.group, recipe.task.length) == (name, length)
-    assert recipe.model.width == 64
+    assert recipe.model.width == (32 if name != "S4" else 128)
     assert recipe.training.stop_learned == LAPTOP["stop_learned"]
     assert recipe == Recipe.of(recipe.to_dict())
 
@@ -23,7 +24,7 @@ def test_laptop_needs_only_group_and_length(name, length):
 @pytest.mark.parametrize("named", [{"model": "gpt2"}, {"pretrained": "folder"}])
 def test_a_named_model_has_the_papers_defaults(named):
     assert preset_recipe(named) == Recipe().override(named)
-    assert preset_recipe(named, "laptop").model.width == 64
+    assert preset_recipe(named, "laptop").model.width == 32
 
 
 def test_options_override_every_setting_of_the_preset():
@@ -43,8 +44,13 @@ def test_a_recipe_is_unaffected(tmp_path):
         resolve_recipe(file, None, False, {}, "laptop")
 
 
-def test_the_order_of_a_group_of_ones_own():
-    own = dataclasses.replace(group("Z4"), name="mine")
-    small = preset_recipe({"group": "mine", "length": 8}, states=own)
-    large = preset_recipe({"group": "S4", "length": 8})
-    assert small.training.steps < large.training.steps
+def test_the_size_depends_on_the_order_of_a_group_of_ones_own():
+    own = dataclasses.replace(group("Z12"), name="mine")
+    assert preset_recipe({"group": "mine", "length": 8}, states=own).model.width == 128
+
+
+def test_s3_at_12_is_the_demo():
+    """The demo is tested on several seeds (docs/lab-notes.md)."""
+    demo = Recipe.read(locate("demo"))
+    same = {"stop_learned": None, "evaluate_sequences": 2000, "device": "cpu", "threads": 1}
+    assert preset_recipe({"group": "S3", "length": 12}).override(same) == demo

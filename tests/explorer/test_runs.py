@@ -7,7 +7,8 @@ from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.explorer import open_model
 from statetrace.explorer.describe import describe_model, first_head
-from statetrace.inspection import Patch, look, make_session
+from statetrace.explorer.requests import Request, respond
+from statetrace.inspection import Patch, look, make_session, timeline
 from statetrace.lenses.attention import AttentionSpec, attention
 from statetrace.lenses.loading import load_external, load_run
 from statetrace.lenses.parts.answers import answers
@@ -44,6 +45,36 @@ def test_a_run_is_opened_at_any_checkpoint(run):
     assert model.options == {"device": "cpu", "step": steps[-1]}
     with pytest.raises(StatetraceError, match="no checkpoint at step 12345"):
         open_model(run.path, step=12345)
+
+
+def test_the_slider_shows_each_checkpoint_as_if_it_had_been_opened(run):
+    session = open_model(run.path, device="cpu")
+    steps = [checkpoint["step"] for checkpoint in describe_model(session)["checkpoints"]]
+    assert steps == [step for step, _ in run.checkpoints()]
+    labels = session.task.group.labels[:3]
+    for step in steps:
+        alone = open_model(run.path, device="cpu", step=step)
+        replies = [
+            respond([session], Request(actions=labels, step=step)),
+            respond([alone], Request(actions=labels)),
+        ]
+        codes = [(reply.pop("ms"), reply.pop("python"))[1] for reply in replies]
+        assert replies[0] == replies[1]
+        assert codes[0] == codes[1] or step == steps[-1]  # the newest needs no step
+    with pytest.raises(StatetraceError, match="no checkpoint at step 12345"):
+        respond([session], Request(actions=labels, step=12345))
+
+
+def test_old_checkpoints_make_room_for_new_ones(run, monkeypatch):
+    monkeypatch.setattr(timeline, "MEMORY", 1)
+    session = open_model(run.path, device="cpu")
+    first, *_, last = session.timeline.steps
+    early = session.timeline.at(first)
+    assert session.timeline.at(first) is early
+    for step in session.timeline.steps:
+        session.timeline.at(step)
+    assert len(session.timeline._sessions) == 2
+    assert session.timeline.at(last) is session.timeline.at(last)
 
 
 def test_plain_text_from_elsewhere(tmp_path):

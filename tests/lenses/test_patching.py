@@ -12,6 +12,7 @@ from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.lenses.parts.patched_answers import nld
 from statetrace.lenses.patching import METRICS, PAPER, PatchingSpec, patching
 from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.compatibility import incompatibility
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem, word_problem
@@ -306,3 +307,34 @@ def test_nonsense_is_refused(fields, message):
 def test_requests_that_do_not_fit(task, fields, message):
     with pytest.raises(StatetraceError, match=message):
         patching(noisy(task), task, PatchingSpec(pairs=4, **fields))
+
+
+# Settings of the two protocols
+
+
+def test_saved_logits_give_the_nld_of_the_table(model, task):
+    result = patching(model, task, PatchingSpec(pairs=20, grids=(PAPER[0],), logits=True))
+    logits = result.arrays[f"{PREFIX}.logits"].astype(float)  # [R, C, P, states]
+    clean, corrupted = (result.arrays[f"{name}_answer"] for name in ("clean", "corrupted"))
+    pairs = np.arange(len(clean))
+    difference = logits[..., pairs, clean] - logits[..., pairs, corrupted]
+    # the whole prefix is the clean run, at the top the last action alone is the corrupted one
+    of_clean, of_corrupted = difference[0, -1], difference[-1, 0]
+    expected = nld("substitution", difference, of_clean, of_corrupted)
+    assert expected == pytest.approx(result.arrays[f"{PREFIX}.nld"], abs=1e-3)
+
+
+def test_medians_are_those_of_the_pairs(model, task, result):
+    spec = PatchingSpec(pairs=60, average="median")
+    medians = patching(model, task, spec)
+    assert np.array_equal(medians.arrays[f"{PREFIX}.nld"], result.arrays[f"{PREFIX}.nld"])
+    shown = medians.grid(
+        where="prefix", what="substitution", kind="resid", metric="nld", split="all"
+    )
+    by_pair = result.arrays[f"{PREFIX}.nld"].astype(float)
+    assert shown == pytest.approx(np.median(by_pair, -1), rel=1e-4, abs=1e-5)
+    for row in cells(medians, metric="nld", split="all", where="prefix"):
+        assert row["low"] <= row["mean"] <= row["high"]
+    reason = incompatibility(medians, task.group, LENGTH)
+    assert reason is not None
+    assert "average median instead of mean" in reason

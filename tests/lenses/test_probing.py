@@ -358,3 +358,31 @@ def test_a_length_beyond_the_models_positions(task: WordProblem) -> None:
     long = task.at_length(2000)
     with pytest.raises(StatetraceError, match="2001 positions, but the model has 1024"):
         probing(small_model(task), long, SMALL)
+
+
+def test_probes_of_every_position_agree_with_scikit_learn(model: Any, task: WordProblem) -> None:
+    """Position "all", against features and labels of plain forward passes."""
+    spec = dataclasses.replace(SMALL, positions=("all",), train=2000, test=1000, controls=())
+    result = probing(model, task, spec)
+    assert {*result.columns["position"]} == {"all"}
+    assert {*result.columns["n"]} == {1000}
+    data, _ = choose_sequences(model, task, 2000, 1000, 2, LENGTH, 0, LENGTH)
+    with torch.no_grad():
+        hidden = model(task.encode(data.actions), output_hidden_states=True).hidden_states[1]
+    parts = (slice(0, data.train), slice(data.train, None))
+    (x, new), (known, true) = (
+        [values[part, -LENGTH:].flatten(0, 1).numpy() for part in parts]
+        for values in (hidden, data.states)
+    )
+    scale = x[:2000].mean(0), x[:2000].std(0)
+    x, new = ((rows - scale[0]) / scale[1] for rows in (x[:2000], new[:1000]))
+    peer = LogisticRegression(tol=1e-6, max_iter=20_000).fit(x, known[:2000])
+    (row,) = pick(result, target="state", layer=1, metric="accuracy")
+    assert row["mean"] == pytest.approx(peer.score(new, true[:1000]), abs=0.006)
+
+
+def test_positions_do_not_disturb_each_other(model: Any, task: WordProblem) -> None:
+    both = probing(model, task, SMALL)
+    for position in ("last", "any"):
+        alone = probing(model, task, dataclasses.replace(SMALL, positions=(position,)))
+        assert pick(alone) == pick(both, position=position)

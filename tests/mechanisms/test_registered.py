@@ -82,7 +82,7 @@ def perfect(program, length):
         lengths=lengths.astype(float),
         state=own.state_probe[:, lengths - 1],
         parity=own.parity_probe["hidden"][:, lengths - 1],
-        reach={"state": length, quotient.name: length},
+        cutoffs="",
         accuracy={"state": np.ones(length), quotient.name: np.ones(length)},
         sequences=1000,
         trained=length,

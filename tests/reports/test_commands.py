@@ -49,7 +49,7 @@ def test_figures_go_where_they_should(run, tmp_path):
 
 
 def test_what_cannot_be_done_is_one_sentence(run, tmp_path):
-    with pytest.raises(StatetraceError, match="holds no run"):
+    with pytest.raises(StatetraceError, match="neither a run folder"):
         typed("report", tmp_path)
     with pytest.raises(StatetraceError, match="is a folder"):
         typed("report", run, "--out", tmp_path)

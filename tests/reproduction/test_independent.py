@@ -1,4 +1,4 @@
-"""Twelve rows of REPRODUCTION.md recomputed from the raw tables, with the standard library alone.
+"""Fourteen rows of REPRODUCTION.md recomputed from the raw files, without the package.
 
 Nothing here imports reproduction/: the numbers agree to the digits that the page prints.
 """
@@ -11,14 +11,16 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import load_file
 
 PAA_MODELS = ("pythia-160m-parity-associative", "gpt2-parity-associative",
               "pythia-160m-second-parity-associative",
-              "topics-pythia-160m/lenses/pythia-160m_control_seed-2",
-              "topics-pythia-160m/lenses/pythia-160m_control_seed-3")  # fmt: skip
-AA_MODELS = ("gpt2-associative", "topics-gpt2/lenses/gpt2_topic-1_seed-0",
-             *(f"topics-pythia-160m/lenses/pythia-160m_{cell}"
+              "topics-pythia-160m/cells/pythia-160m_control_seed-2",
+              "topics-pythia-160m/cells/pythia-160m_control_seed-3")  # fmt: skip
+AA_MODELS = ("gpt2-associative", "topics-gpt2/cells/gpt2_topic-1_seed-0",
+             *(f"topics-pythia-160m/cells/pythia-160m_{cell}"
                for cell in ("topic-1_seed-1", "topic-1_seed-2", "topic-1_seed-3",
                             "topic-2_seed-3")))  # fmt: skip
 S3_STUDIES = ("small", "small-regimes", "tiny", "tiny-regimes", "tiny-control", "tiny-orders",
@@ -46,9 +48,19 @@ def rows(file):
         return list(csv.DictReader(stream))
 
 
+def lens_file(results, model, name):
+    """RUN/lenses/NAME, or RUN/lenses/length-N/NAME for a model analyzed on shorter sequences."""
+    (file,) = (results / model / "lenses").glob(f"**/{name}")
+    return file
+
+
+def lens_rows(results, model, lens):
+    return pq.read_table(lens_file(results, model, f"{lens}.parquet")).to_pylist()
+
+
 def prefix_map(results, model, split):
     found = defaultdict(dict)
-    for row in rows(results / model / "patching.csv"):
+    for row in lens_rows(results, model, "patching"):
         if (row["where"], row["split"], row["metric"]) == ("prefix", split, "nld"):
             found[int(row["layer"])][int(row["position"])] = float(row["mean"])
     return [[line[p] for p in sorted(line)] for _, line in sorted(found.items())]
@@ -121,7 +133,7 @@ def test_claim_8_single_actions_of_paa_models(results, page):
     values = []
     for model in PAA_MODELS[:3]:  # deletions were not measured in the topic studies
         counts = defaultdict(int)
-        found = [r for r in rows(results / model / "patching.csv")
+        found = [r for r in lens_rows(results, model, "patching")
                  if (r["where"], r["split"], r["metric"]) == ("window", "all", "nld")]  # fmt: skip
         last = max(int(r["position"]) for r in found)
         for r in found:
@@ -132,8 +144,9 @@ def test_claim_8_single_actions_of_paa_models(results, page):
 
 
 def probe(results, model, target, position, metric="accuracy"):
-    length = json.loads((results / model / "patching.json").read_text())["summary"]["length"]
-    found = [r for r in rows(results / model / "probing.csv")
+    about = lens_file(results, model, "patching.json").read_text()
+    length = json.loads(about)["summary"]["length"]
+    found = [r for r in lens_rows(results, model, "probing")
              if (r["target"], r["position"], r["metric"]) == (target, position, metric)
              and int(r["length"]) <= length]  # fmt: skip
     longest = max(int(r["length"]) for r in found)
@@ -161,9 +174,52 @@ def test_claim_15_probability_of_a_third(results, page):
 def test_claim_20_second_best_head(results, page):
     values = []
     for model in PAA_MODELS:
-        scores = sorted(float(r["mean"]) for r in rows(results / model / "attention.csv"))
+        table = lens_rows(results, model, "attention")
+        scores = sorted(r["mean"] for r in table if r["measure"] == "head score")
         values.append(f"{scores[-2]:.3g}%")
     assert cells(page, "PAA: score of the second-best head")[0].split(":")[0] == ", ".join(values)
+
+
+def released(name):
+    return f"zoo/s3-{name}-released"
+
+
+def test_claim_9_parity_of_patched_answers(results, page):
+    values = []
+    for model in sorted(map(released, ("parity-associative", "no-marker", "rotary"))):
+        fronts = restored_prefixes(grid := prefix_map(results, model, "opposite parity"))
+        settled = fronts.index(len(grid[0]))
+        arrays = load_file(lens_file(results, model, "patching.safetensors"))
+        logits = arrays["prefix-substitution-resid.logits"].astype(float)
+        odd = [0, 1, 1, 0, 0, 1]  # 123 132 213 231 312 321
+        by_pair = []
+        for pair, (clean, other) in enumerate(
+            zip(arrays["clean_state"], arrays["corrupted_state"], strict=True)
+        ):
+            if odd[clean] == odd[other]:
+                continue
+            shares = []
+            for cell in logits[settled:, :-1, pair].reshape(-1, 6):
+                p = [math.exp(x - max(cell)) for x in cell]
+                right = sum(x for x, parity in zip(p, odd, strict=True) if parity == odd[other])
+                shares.append(right / sum(p))
+            by_pair.append(sum(shares) / len(shares))
+        values.append(f"{sum(by_pair) / len(by_pair):.3g}")
+    printed = cells(page, "PAA, opposite parity: probability of the corrupted")[1]
+    assert printed.split(":")[0] == ", ".join(values)
+
+
+def test_claim_14_largest_deviation(results, page):
+    values = []
+    for model in sorted(map(released, ("parity-associative", "no-marker", "rotary"))):
+        deviations = [
+            r["std"]
+            for r in lens_rows(results, model, "probing")
+            if (r["target"], r["position"], r["metric"]) == ("state", "all", "accuracy")
+        ]
+        values.append(f"{max(deviations):.3g}")
+    printed = cells(page, "PAA: largest standard deviation")[1]
+    assert printed.split(":")[0] == ", ".join(values)
 
 
 def study_rows(results, studies):
@@ -176,7 +232,7 @@ def study_rows(results, studies):
             evidence[r["cell"]][r["lens"]][r["of"]] = float(r["value"] or "nan")
         for r in rows(results / study / "results.csv"):
             if r["state"] == "finished" and r["verdict"] not in ("", "unlearned"):
-                run = json.loads((results / study / "runs" / f"{r['cell']}.json").read_text())
+                run = json.loads((results / study / "cells" / r["cell"] / "run.json").read_text())
                 key = json.dumps(run["recipe"])
                 seen.setdefault(key, r | {"lenses": evidence[r["cell"]], "run": run})
     return list(seen.values())

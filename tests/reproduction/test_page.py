@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import subprocess
 import sys
@@ -80,8 +81,8 @@ def test_an_unknown_section_is_refused(answers, selection):
 
 def test_settings_are_those_of_the_runs(text, tables):
     row = next(line for line in text.splitlines() if line.startswith("| steps of 128"))
-    for file in sorted((tables.folder / "scratch" / "runs").glob("*.json")):
-        recipe = tables.json(f"scratch/runs/{file.name}")["recipe"]
+    for file in sorted((tables.folder / "scratch" / "cells").glob("*/run.json")):
+        recipe = json.loads(file.read_text())["recipe"]
         training, task = recipe["training"], recipe["task"]
         assert f"{training['steps']:,}" in row
         assert (training["batch"], training["learning_rate"], task["length"]) == (128, 5e-5, 100)
@@ -112,10 +113,10 @@ def test_every_number_has_its_run(tables):
     for study in tables.studies():
         for row in tables.csv(f"{study}/results.csv"):
             if row["state"] == "finished":
-                recipe = tables.json(f"{study}/runs/{row['cell']}.json")["recipe"]
-                assert (recipe["task"]["group"], recipe["training"]["seed"]) == (
-                    row["group"], row["seed"],
-                )  # fmt: skip
+                run = tables.json(f"{study}/cells/{row['cell']}/run.json")
+                task, training = run["recipe"]["task"], run["recipe"]["training"]
+                assert (task["group"], training["seed"]) == (row["group"], row["seed"])
+                assert run.get("results_commit") or run["versions"]["commit"]
 
 
 def test_the_command_reports_a_stale_page(project):

@@ -12,14 +12,13 @@ from tests.training.conftest import TOY, toy
 
 
 class FakeTrial:
-    """A step takes as long as `times` says for the current number of threads."""
+    """Remembers with how many threads it was called."""
 
-    def __init__(self, times):
-        self.times, self.tried = times, []
+    def __init__(self):
+        self.tried = set()
 
-    def seconds(self):
-        self.tried.append(torch.get_num_threads())
-        return self.times[self.tried[-1]]
+    def step(self):
+        self.tried.add(torch.get_num_threads())
 
 
 @pytest.fixture
@@ -31,30 +30,13 @@ def four_threads(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(
-    ("times", "best"),
-    [
-        ({4: 1.0, 2: 2.0, 1: 4.0}, 4),
-        ({4: 9.0, 2: 2.0, 1: 4.0}, 2),
-        ({4: 1.0, 2: 1.05, 1: 1.02}, 1),  # fewer where it hardly matters
-    ],
-)
-def test_the_fastest_is_used(four_threads, times, best):
-    trial = FakeTrial(times)
-    use_threads(toy(), None, trial)
-    assert torch.get_num_threads() == best
-    assert trial.tried == [4, 2, 1]
-
-
-def test_a_given_or_recorded_number_is_not_measured(four_threads, monkeypatch):
-    use_threads(toy(threads=3), 2, None)
-    assert torch.get_num_threads() == 3
-    use_threads(toy(), 2, None)
-    assert torch.get_num_threads() == 2
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    trial = FakeTrial({})
-    use_threads(toy(), None, trial)
-    assert trial.tried == []
+def test_threads_are_measured_unless_given_or_recorded(four_threads):
+    trial = FakeTrial()
+    use_threads(toy(), None, lambda: trial)
+    assert trial.tried == {1, 2, 4}
+    for recipe, recorded, used in [(toy(threads=3), 2, 3), (toy(), 2, 2)]:
+        use_threads(recipe, recorded, None)  # there is no trial
+        assert torch.get_num_threads() == used
 
 
 class Threads(Callback):

@@ -4,6 +4,7 @@ import { arrangements, replay, Stage } from "./objects.js";
 import { Answer, Heads, headline } from "./panels.js";
 import { Score } from "./score.js";
 import { fresh, read, setPrefix, toggleCell, write } from "./state.js";
+import { Training } from "./training.js";
 
 const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
@@ -16,7 +17,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 function setTheme(name) {
   root.dataset.theme = name;
   $("theme").textContent = name === "dark" ? "Light" : "Dark";
-  $("theme").setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colours`);
+  $("theme").setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colors`);
   parts?.forEach((part) => part.data && part.draw());
 }
 setTheme(system.matches ? "dark" : "light");
@@ -64,14 +65,25 @@ class Part {
       instead: (how) => change(() => { state.instead = how; }),
     });
     this.reset = make("button", { type: "button", class: "reset", onclick: () => change(() => {
-      Object.assign(own(), { ...fresh(), head: own().head });
+      Object.assign(own(), { ...fresh(), head: own().head, step: own().step });
     }) }, "Undo all changes");
     this.notes = make("p", { class: "fine notes" });
+    this.training = new Training(this.about, (step, done) => {
+      change(() => { own().step = step === this.about.step ? null : step; }, done);
+      return this.work;
+    });
+    this.headline = make("div", {}, this.title());
     const title = models.length > 1 ? make("h2", {}, this.about.name) : null;
     this.box = make("section", { class: "model", data: { model: String(number) }, "aria-label": this.about.name },
       title, this.notes,
       make("div", { class: "columns" }, this.score.box,
         make("aside", {}, this.reply.box, this.heads.box, make("div", { class: "below" }, this.reset))));
+  }
+
+  title() {
+    const line = headline(this.about);
+    if (models.length > 1) line.prepend(make("span", { class: "whose" }, `${this.about.name}: ${this.about.about}`));
+    return line;
   }
 
   ask() {  // at most one request is under way, and the latest is answered last
@@ -86,7 +98,7 @@ class Part {
     const own = state.models[this.number];
     const shown = structuredClone(state);
     try {
-      const data = await request("api/look", { model: this.number, actions: state.actions, source: own.patches.length ? state.source : [],
+      const data = await request("api/look", { model: this.number, step: own.step, actions: state.actions, source: own.patches.length ? state.source : [],
         patches: own.patches, without: own.without, instead: state.instead,
         at: state.at < state.actions.length ? state.at : -1, head: own.head, maps: true });
       this.data = data;
@@ -109,6 +121,9 @@ class Part {
 
   draw() {
     const own = this.shown.models[this.number];
+    for (const target of this.about.targets) target.accuracy = this.data.accuracy[target.name] ?? null;
+    this.headline.replaceChildren(this.title());
+    this.training.show(own);
     this.score.show(this.shown, own, this.data);
     this.reply.show(this.shown, own, this.data);
     this.heads.show(this.shown, own, this.data);
@@ -302,11 +317,7 @@ for (const name of ["actions", "source"]) {
   stage = new Stage($("stage"), models[0], add);
   palette();
   parts = models.map((_, i) => new Part(i));
-  $("headlines").replaceChildren(...models.map((about) => {
-    const line = headline(about);
-    if (models.length > 1) line.prepend(make("span", { class: "whose" }, `${about.name}: ${about.about}`));
-    return line;
-  }));
+  $("headlines").replaceChildren(...parts.map((part) => make("div", {}, part.headline, part.training.box)));
   $("models").replaceChildren(...parts.map((part) => part.box));
   show();
   await Promise.all(parts.map((part) => part.ask()));

@@ -78,18 +78,16 @@ export class Score {
   }
 
   grid(target, T) {
-    const cells = [], lines = [];
+    const cells = [], lines = [], levels = [];
     const by = this.state.reader === "probe" ? "read by a probe" : "read by the unembedding";
     const body = make("div", { class: "lattice", role: "grid", "aria-label": `${target.name}, ${by}` });
     for (let layer = 0; layer <= this.about.layers; layer++) {
-      const accuracy = this.state.reader === "probe" ? target.accuracy?.[layer] : null;
       const head = make("div", { class: "head", role: "rowheader" },
         make("span", { class: "layer" }, layer ? `layer ${layer}` : "input"));
-      if (accuracy !== null && accuracy !== undefined) {
-        const bar = make("span", { class: "level", title: `accuracy of this probe on held-out sequences: ${percent(accuracy)}` },
-          make("span", { class: `fill ${target.hue}` }));
-        bar.firstChild.style.width = `${100 * Math.max(0, (accuracy - target.chance) / (1 - target.chance))}%`;
-        head.append(bar, make("span", { class: "n" }, `${Math.floor(100 * accuracy)}%`));
+      if (this.state.reader === "probe") {
+        const bar = make("span", { class: "level" }, make("span", { class: `fill ${target.hue}` }));
+        levels.push([bar, make("span", { class: "n" })]);
+        head.append(...levels[layer]);
       }
       const line = Array.from({ length: T }, (_, t) => make("button", {
         type: "button", class: "cell", role: "gridcell", tabindex: layer || t ? "-1" : "0",
@@ -106,7 +104,7 @@ export class Score {
     body.append(...lines);
     const handle = new Handle(body, this.about, `${target.name}-handle`, this.on.prefix);
     const title = make("h3", {}, make("span", { class: `dot ${target.hue}` }), target.name, " ", make("span", { class: "by" }, by));
-    return { target, cells, handle, box: make("div", { class: "grid", data: { target: target.name } }, title, body) };
+    return { target, cells, levels, handle, box: make("div", { class: "grid", data: { target: target.name } }, title, body) };
   }
 
   move(event, cells, layer, t) {
@@ -182,7 +180,14 @@ export class Score {
     this.fit();
   }
 
-  paint({ target, cells, handle }, own) {
+  paint({ target, cells, levels, handle }, own) {
+    levels.forEach(([bar, number], layer) => {
+      const accuracy = target.accuracy?.[layer];
+      const known = accuracy !== undefined;
+      bar.title = known ? `accuracy of this probe on held-out sequences: ${percent(accuracy)}` : "";
+      bar.firstChild.style.width = `${known ? 100 * Math.max(0, (accuracy - target.chance) / (1 - target.chance)) : 0}%`;
+      number.textContent = known ? `${Math.floor(100 * accuracy)}%` : "";
+    });
     const from = this.readings(target, this.run());
     const plain = this.readings(target, "base");
     const short = target.name === "parity" && this.width < 34;

@@ -1,7 +1,7 @@
 // The view as one object, and as the part of the address after "#". Nothing else is stored: an
 // address is the view.
 
-export const fresh = () => ({ patches: [], without: [], head: null });
+export const fresh = () => ({ patches: [], without: [], head: null, step: null });
 
 export function initial(models) {
   const start = models[0].start;
@@ -23,6 +23,7 @@ export function write(state) {
     if (own.patches.length) parts[`p${n}`] = own.patches.map((p) => p.join("-")).join(",");
     if (own.without.length) parts[`x${n}`] = own.without.map(pair).join(",");
     if (own.head) parts[`h${n}`] = pair(own.head);
+    if (own.step !== null) parts[`k${n}`] = own.step;
   });
   const defaults = { t: -1, i: "mean", r: "probe", w: "after", e: "actions", c: "add" };
   return "#" + Object.entries(parts).filter(([k, v]) => defaults[k] !== v)
@@ -55,6 +56,8 @@ export function read(hash, models) {
     own.without = list(found.get(`x${n}`)).map(unpair).filter((p) => whole(p, 2));
     const head = found.has(`h${n}`) ? unpair(found.get(`h${n}`)) : [];
     if (whole(head, 2)) own.head = head;
+    const step = Number(found.get(`k${n}`));
+    if (models[i].checkpoints.some((c) => c.step === step)) own.step = step;
   });
   return state;
 }

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from statetrace.groups import Quotient
 from statetrace.interventions import Edit, Site, capturing, evaluating, overwrite
+from statetrace.lenses.partial import part
 from statetrace.lenses.parts.answers import answers, device_of
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.tasks.sequences import Sequences
@@ -144,11 +145,18 @@ def ablations(
     results = []
     for i, (kind, size, choices) in enumerate(sets):
         for method in METHODS:
-            runs = []
-            for heads in choices:
-                with ablated(model, heads, means if method == "mean" else None):
-                    runs.append(correct(model, task, sequences, quotient, batch))
-            share = {what: np.mean([run[what] for run in runs], axis=0) for what in runs[0]}
+
+            def measure(
+                choices: tuple[Heads, ...] = choices, method: str = method
+            ) -> dict[str, np.ndarray]:
+                runs = []
+                for heads in choices:
+                    with ablated(model, heads, means if method == "mean" else None):
+                        runs.append(correct(model, task, sequences, quotient, batch))
+                return {what: np.mean([run[what] for run in runs], axis=0) for what in runs[0]}
+
+            kept = part(f"{kind}-{size}-{method}", measure)
+            share = {what: kept[what] for what in ("state", quotient.name)}
             results.append(Ablation(kind, size, method, choices, share))
         progress((i + 1) / len(sets))
     return results

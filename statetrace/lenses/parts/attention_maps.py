@@ -22,7 +22,7 @@ from statetrace.lenses.parts.attention_tree import TreeMeasures, attention_trees
 from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.models import anatomy
-from statetrace.models.device import free_bytes
+from statetrace.models.device import float64_device, free_bytes
 from statetrace.tasks.word_problem import WordProblem
 
 PIECE_BYTES = 2**28
@@ -155,6 +155,7 @@ def attended(weights: Tensor) -> Tensor:
     """The effective number of attended tokens by query [..., T]: the exponential of the entropy of
     attention [..., T, T], which is k for uniform attention to k tokens. What a row lacks to 1 (the
     start marker) counts as one more token."""
+    weights = weights.to(float64_device(weights.device))
     rest = (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
     shares = torch.cat((weights, rest), dim=-1).double()
     return torch.special.entr(shares).sum(-1).exp()

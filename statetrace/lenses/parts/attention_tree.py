@@ -74,7 +74,7 @@ class Trees:
                 [tree_distance(reached[b], moving[b], length) for b in range(examples)]
             ),
             edges=number.T.cpu().numpy(),
-            span=span.T.double().cpu().numpy(),
+            span=span.T.cpu().double().numpy(),
             reached=reached,
         )
 

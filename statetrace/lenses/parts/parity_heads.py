@@ -41,6 +41,7 @@ from torch import Tensor
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.lenses.parts.intervals import quantile
+from statetrace.models.device import float64_device
 from statetrace.tasks.word_problem import WordProblem
 
 
@@ -60,6 +61,8 @@ def head_scores(
         margin: factor of the half-width of the interval.
         confidence: level of the interval.
     """
+    device = float64_device(weights.device)
+    weights, outside = weights.to(device), outside.to(device)
     length = weights.shape[-1]
     # Sums of single-precision weights are exact in double precision, so that uniform attention ties
     # instead of winning by a rounding error.

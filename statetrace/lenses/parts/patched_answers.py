@@ -16,9 +16,12 @@ import torch
 from torch import Tensor
 
 from statetrace.interventions import Grid, GridSpec
+from statetrace.interventions.grid import Keep, PatchGrids
+from statetrace.lenses.partial import part
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.pairs import Pairs
 from statetrace.lenses.result import Progress, no_progress
+from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
 
 
@@ -30,7 +33,7 @@ class PatchedAnswers:
         answers: ŷ and ŷ' [2, P], elements.
         ld: of the clean and of the corrupted run [2, P].
         grids: their values [R, C, P, K] are log p(ŷ), log p(ŷ') and, where requested, the element
-            that the patched run answers.
+            that the patched run answers, or the logits of all elements.
     """
 
     answers: np.ndarray
@@ -58,16 +61,50 @@ def patched_answers(
     by: str = "action",
     progress: Progress = no_progress,
     elements: bool = False,
+    logits: bool = False,
 ) -> PatchedAnswers:
-    """Patch every pair in every cell of the grids; with `elements`, keep the answer of each
-    cell."""
+    """Patch every pair in every cell of the grids; with `elements`, keep the answer of each cell,
+    with `logits` those of all elements."""
     ids = torch.as_tensor(task.vocabulary.elements, device=device_of(model))
-    keep = partial(_keep, ids, elements)
-    patched = pairs.patched(model, task, grids, keep, by, progress)
+    keep = partial(_keep, ids, elements, logits)
+    grids_done: list[Grid] = []
+    for number, grid in enumerate(grids):
+
+        def share(inner: float, done: int = number) -> None:
+            progress((done + inner) / len(grids))
+
+        patched = _patched(model, task, pairs, grid, keep, by, share)
+        grids_done += patched.grids
     unpatched = torch.stack((patched.clean, patched.corrupted))  # [2, P, V]
-    log_p = _keep(ids.cpu(), False, unpatched, patched.clean, patched.corrupted).double()
+    log_p = _keep(ids.cpu(), False, False, unpatched, patched.clean, patched.corrupted).double()
     answers = unpatched[:, :, ids.cpu()].argmax(-1)
-    return PatchedAnswers(answers.numpy(), (log_p[..., 0] - log_p[..., 1]).numpy(), patched.grids)
+    ld = log_p[..., 0] - log_p[..., 1]
+    return PatchedAnswers(answers.numpy(), ld.numpy(), tuple(grids_done))
+
+
+def _patched(
+    model: Any,
+    task: WordProblem,
+    pairs: Pairs,
+    grid: GridSpec,
+    keep: Keep,
+    by: str,
+    progress: Progress,
+) -> PatchGrids:
+    """One grid; a part of a lens that is kept."""
+
+    def compute() -> dict[str, np.ndarray]:
+        patched = pairs.patched(model, task, grid, keep, by, progress)
+        tensors = {"clean": patched.clean, "corrupted": patched.corrupted}
+        tensors["values"] = patched.grids[0].values
+        return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+    kept = {n: torch.from_numpy(a) for n, a in part(f"{grid.name}-by-{by}", compute).items()}
+    progress(1.0)
+    tokens, stride = task.vocabulary.tokens(pairs.clean.shape[1]), task.vocabulary.stride
+    windows = grid.windows(tokens, task.vocabulary.offset, stride if by == "action" else 1)
+    whole = Grid(grid, grid.sites(anatomy(model)), windows, kept["values"])
+    return PatchGrids((whole,), kept["clean"], kept["corrupted"])
 
 
 def nld(what: str, patched: np.ndarray, clean: np.ndarray, corrupted: np.ndarray) -> np.ndarray:
@@ -80,13 +117,15 @@ def nld(what: str, patched: np.ndarray, clean: np.ndarray, corrupted: np.ndarray
     return (clean - patched) / clean
 
 
-def _keep(ids: Tensor, elements: bool, logits: Tensor, clean: Tensor, corrupted: Tensor) -> Tensor:
+def _keep(
+    ids: Tensor, elements: bool, all_logits: bool, logits: Tensor, clean: Tensor, corrupted: Tensor
+) -> Tensor:
     """Reduce logits [cells, p, V]: see `PatchedAnswers.grids`."""
     answers = torch.stack(
         [ids[run[:, ids].argmax(-1)] for run in (clean, corrupted)], dim=-1
     )  # token ids [p, 2]
     log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     kept = log_p.gather(-1, answers.expand(*logits.shape[:-1], 2))
-    if not elements:
-        return kept
-    return torch.cat((kept, logits[..., ids].argmax(-1, keepdim=True).to(kept.dtype)), dim=-1)
+    if elements:
+        kept = torch.cat((kept, logits[..., ids].argmax(-1, keepdim=True).to(kept.dtype)), dim=-1)
+    return torch.cat((kept, logits[..., ids].to(kept.dtype)), dim=-1) if all_logits else kept

@@ -12,7 +12,7 @@ Caveat: the places of position "any" include single actions; those prefixes are 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.hidden_padding import HiddenPadding
 from statetrace.lenses.parts.probes import standardise
 from statetrace.lenses.result import Progress
-from statetrace.models.device import free_bytes
+from statetrace.models.device import float64_device, free_bytes
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
@@ -48,7 +48,7 @@ class Data:
     """The sequences, training ones first.
 
     Attributes:
-        actions, states: [N, T] on the device of the model.
+        actions, states: [N, T] on the device of the model, or where float64 is computed.
         train: number of training sequences, a multiple of `subsets`.
     """
 
@@ -64,17 +64,26 @@ class Data:
 
 @dataclass(frozen=True)
 class Place:
-    """The position of a probe: after action at[i] of sequence i.
+    """The position of a probe: after action at[i] of sequence i, or after every action.
 
     Attributes:
-        position: "last" or "any".
-        length: number of actions up to there; for "any", the maximum.
-        at: [N], counted from 0.
+        position: "last", "any" or "all".
+        length: number of actions up to there; the maximum, where it varies.
+        at: [N], counted from 0; None for "all".
+        rows: training and held-out rows of "all", which has several of each sequence.
     """
 
     position: str
     length: int
-    at: Tensor
+    at: Tensor | None
+    rows: tuple[int, int] = (0, 0)
+
+    def states(self, data: Data) -> Tensor:
+        """The states [rows] that a probe reads, training rows first."""
+        if self.at is not None:
+            return data.states.gather(1, self.at.to(data.states.device)[:, None])[:, 0]
+        parts = (data.states[: data.train], data.states[data.train :])
+        return torch.cat([part.flatten()[:n] for part, n in zip(parts, self.rows, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -110,9 +119,21 @@ def choose_targets(task: WordProblem, names: tuple[str, ...] | None) -> list[Tar
 
 
 def choose_sequences(
-    model: Any, task: WordProblem, train: int, test: int, subsets: int, shortest: int, seed: int
+    model: Any,
+    task: WordProblem,
+    train: int,
+    test: int,
+    subsets: int,
+    shortest: int,
+    seed: int,
+    several: int = 1,
 ) -> tuple[Data, list[str]]:
-    """Draw and split sequences; returns notes if there are fewer than requested."""
+    """Draw and split sequences; returns notes if there are fewer than requested. With `several`
+    rows per sequence, fewer sequences are needed."""
+    wanted = subsets
+    if several > 1:
+        train, test = (max(FEWEST, -(-rows // several)) for rows in (train, test))
+        subsets = 1
     drawn = task.draw(int(1.02 * (train + test)) + 1, seed)  # more, because the split is not exact
     if len(drawn) < FEWEST:
         raise StatetraceError(
@@ -137,10 +158,10 @@ def choose_sequences(
         )
     rows = np.concatenate([rest, held_out])
     actions, states = (
-        torch.from_numpy(array[rows].astype(np.int64)).to(device_of(model))
+        torch.from_numpy(array[rows].astype(np.int64)).to(float64_device(device_of(model)))
         for array in (drawn.actions, drawn.states)
     )
-    return Data(actions, states, len(rest), parts), notes
+    return Data(actions, states, len(rest), parts if several == 1 else wanted), notes
 
 
 def split_by_prefix(
@@ -163,12 +184,25 @@ def split_by_prefix(
     return np.concatenate([rng.permutation(order[:cut]), rng.permutation(order[cut:])]), cut
 
 
-def choose_places(data: Data, lengths: tuple[int, ...], seed: int) -> list[Place]:
-    """Every length at its last action, shortest first, and one random action of each sequence."""
+def choose_places(
+    data: Data,
+    lengths: tuple[int, ...],
+    seed: int,
+    positions: Sequence[str] = ("last", "any"),
+    rows: tuple[int, int] = (0, 0),
+) -> list[Place]:
+    """Every length at its last action, shortest first, one random action of each sequence, and all
+    actions, up to so many training and held-out rows."""
     n, longest = data.actions.shape
-    last = [Place("last", k, torch.full((n,), k - 1)) for k in lengths]
+    train = min(rows[0], data.train * longest) // data.subsets * data.subsets
+    test = min(rows[1], data.test * longest)
     anywhere = torch.randint(longest, (n,), generator=torch.Generator().manual_seed(seed))
-    return [*last, Place("any", longest, anywhere)]
+    places = {
+        "last": [Place("last", k, torch.full((n,), k - 1)) for k in lengths],
+        "any": [Place("any", longest, anywhere)],
+        "all": [Place("all", longest, None, (train, test))],
+    }
+    return [place for name, chosen in places.items() if name in positions for place in chosen]
 
 
 def features(
@@ -178,11 +212,14 @@ def features(
     ones [L + 1, M, D]. Progress counts the forward passes as half of the work and the use of each
     place as the other half."""
     tokens = task.encode(data.actions)
+    for place in [place for place in places if place.at is None]:
+        yield place, *_every_position(model, task, tokens, data, place.rows)
+    places = [place for place in places if place.at is not None]
     each = bytes_needed(model, len(tokens), 1)
     together = max(1, free_bytes(tokens.device) // 3 // each)
     for start in range(0, len(places), together):
         batch = places[start : start + together]
-        actions = torch.stack([place.at for place in batch], dim=1)  # [N, k]
+        actions = torch.stack([p.at for p in batch if p.at is not None], dim=1)  # [N, k]
         at = task.vocabulary.tokens(1) - 1 + task.vocabulary.stride * actions
         begin, middle, end = (
             (start + share * len(batch)) / len(places) for share in (0.0, 0.5, 1.0)
@@ -190,6 +227,7 @@ def features(
         running, fitting = Part(progress, begin, middle), Part(progress, middle, end)
         train = residuals(model, tokens[: data.train], at[: data.train], done=running)
         test = residuals(model, tokens[data.train :], at[data.train :])
+        train, test = train.to(tokens.device), test.to(tokens.device)
         for i, place in enumerate(batch):
             pair = [train[:, :, i], test[:, :, i]]
             if train.dtype.itemsize < 4:
@@ -198,6 +236,22 @@ def features(
             yield place, pair[0], pair[1]
             fitting((i + 1) / len(batch))
         del train, test, pair  # before the next batch
+
+
+def _every_position(
+    model: Any, task: WordProblem, tokens: Tensor, data: Data, rows: tuple[int, int]
+) -> tuple[Tensor, Tensor]:
+    """The standardized residual stream after every action of the first sequences of each part:
+    training and held-out rows."""
+    length = data.actions.shape[1]
+    at = task.vocabulary.tokens(1) - 1 + task.vocabulary.stride * torch.arange(length)
+    parts = []
+    for part, n in zip((tokens[: data.train], tokens[data.train :]), rows, strict=True):
+        used = part[: -(-n // length)]
+        read = residuals(model, used, at.expand(len(used), length))  # [L + 1, N, T, D]
+        parts.append(read.flatten(1, 2)[:, :n].to(torch.promote_types(read.dtype, torch.float32)))
+    standardise(*parts)
+    return parts[0], parts[1]
 
 
 def untrained_twin(model: Any, seed: int) -> Any:

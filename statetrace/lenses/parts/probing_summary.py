@@ -42,14 +42,16 @@ def summary(rows: Sequence[Row], lengths: tuple[int, ...], threshold: float) -> 
     return {
         "lengths": list(lengths),
         "threshold": threshold,
-        "chance": {row["target"]: row["chance"] for row in rows if row["position"] == "any"},
+        "chance": {row["target"]: row["chance"] for row in rows if row["length"] == lengths[-1]},
         "curves": curves,
         "first_layer": {
             target: {position: _first(curve, threshold) for position, curve in curves_.items()}
             for target, curves_ in read.items()
         },
         "reach": {
-            target: _reach(grids[f"{target}/none/accuracy"], lengths, threshold) for target in read
+            target: _reach(grids[name], lengths, threshold)
+            for target in read
+            if (name := f"{target}/none/accuracy") in grids
         },
         "largest_std": max(deviations, default=None),
     }

@@ -13,19 +13,28 @@
     return new Response(stream).text();
   }
 
+  // An open iframe delays the load event until every figure is drawn, so that tools which print at
+  // that event print all of them.
+  const hold = document.createElement("iframe");
+  hold.hidden = true;
+  document.body.append(hold);
+  hold.contentDocument.open();
+  const release = () => { hold.contentDocument?.close(); hold.remove(); };
+
   // Theme: that of the system, until the button is pressed.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const button = document.getElementById("theme");
   function setTheme(name) {
     root.dataset.theme = name;
     button.textContent = name === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colours`);
+    button.setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colors`);
   }
   setTheme(dark.matches ? "dark" : "light");
 
   if (typeof DecompressionStream === "undefined") {
     document.getElementById("loading").textContent =
       "This browser is too old to show the figures: it has no DecompressionStream.";
+    release();
     return;
   }
   const [library, text] = await Promise.all([unpack("plotly-packed"), unpack("data-packed")]);
@@ -102,22 +111,22 @@
       });
     }
 
-    async draw() {
-      this.drawn = true;
-      const style = getComputedStyle(root);
+    // Everything but the plots, with the height that they will have: links land where they should.
+    prepare() {
       const keys = new Map();
       const scales = new Map();
-      const jobs = [];
+      const style = getComputedStyle(root);
+      const plots = [];
       for (const { column, state, element, view } of this.views()) {
         const place = element.querySelector(".panels");
         const count = view ? view.panels.length : 0;
         place.querySelectorAll(".missing").forEach((line) => line.remove());
         while (place.children.length > count) {
-          Plotly.purge(place.lastChild);
+          if (place.lastChild.data) Plotly.purge(place.lastChild);
           place.lastChild.remove();
         }
         if (!view) place.appendChild(missing(state));
-        while (place.children.length < count) {  // all first, so that each has its final width
+        while (place.children.length < count) {
           const at = document.createElement("div");
           at.className = "panel";
           at.setAttribute("role", "img");
@@ -127,22 +136,31 @@
           const panel = view.panels[i];
           const at = place.children[i];
           at.setAttribute("aria-label", `${column.head}: ${view.title}`);
+          at.style.height = `${traces[panel.layout].height}px`;
           const data = colours(panel.data.map((n) => traces[n]), style);
-          const layout = colours(traces[panel.layout], style);
-          layout.dragmode = touch && !layout.scene ? false : layout.scene ? "turntable" : "zoom";
-          layout.hoverlabel = { ...layout.hoverlabel, bgcolor: style.getPropertyValue("--card").trim(),
-            font: { ...layout.hoverlabel.font, color: style.getPropertyValue("--ink").trim() } };
-          // plotly would adapt to the new width too late for printing
-          if (document.body.classList.contains("printing")) layout.width = at.clientWidth;
           collect(panel, data, keys, scales);
-          const config = { responsive: true, displayModeBar: false, displaylogo: false };
-          jobs.push(Plotly.react(at, data, layout, config).then(() => this.link(at, i)));
+          plots.push({ at, data, layout: traces[panel.layout], number: i });
         }
         tables(element.querySelector(".tables"), state.tables || []);
       }
       legend(this.section.querySelector(".legend"), keys, scales);
-      this.section.querySelector(".save").hidden = !jobs.length;
-      await Promise.all(jobs);
+      this.section.querySelector(".save").hidden = !plots.length;
+      return plots;
+    }
+
+    async draw() {
+      this.drawn = true;
+      const style = getComputedStyle(root);
+      const config = { responsive: true, displayModeBar: false, displaylogo: false };
+      await Promise.all(this.prepare().map(({ at, data, layout, number }) => {
+        layout = colours(layout, style);
+        layout.dragmode = touch && !layout.scene ? false : layout.scene ? "turntable" : "zoom";
+        layout.hoverlabel = { ...layout.hoverlabel, bgcolor: style.getPropertyValue("--card").trim(),
+          font: { ...layout.hoverlabel.font, color: style.getPropertyValue("--ink").trim() } };
+        // plotly would adapt to the new width too late for printing
+        if (document.body.classList.contains("printing")) layout.width = at.clientWidth;
+        return Plotly.react(at, data, layout, config).then(() => this.link(at, number));
+      }));
       this.section.dataset.drawn = String(Number(this.section.dataset.drawn || 0) + 1);
     }
 
@@ -375,8 +393,20 @@
       if (figure.near && !figure.drawn) figure.draw();
     }
   }, { rootMargin: "700px" });
-  all.forEach((figure) => near.observe(figure.section));
+  all.forEach((figure) => figure.prepare());
   document.getElementById("loading").remove();
+  if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView({ behavior: "instant" });
+  all.forEach((figure) => near.observe(figure.section));
+
+  // The rest is drawn when the page is idle, so that all of it can be printed.
+  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 50));
+  async function drawRest() {
+    const next = all.find((figure) => !figure.drawn);
+    if (!next) { root.dataset.complete = "true"; release(); return; }
+    await next.draw();
+    idle(drawRest, { timeout: 500 });
+  }
+  idle(drawRest, { timeout: 500 });
 
   // Figures far from the viewport are redrawn when they come near.
   const redraw = () => Promise.all(all.map((figure) => {

@@ -2,20 +2,31 @@
 of 10, 25, 50 and 100 actions (appendix H), and over training.
 
 Drawn from the log: every evaluation covers all lengths of the task, also while a stage trains on
-shorter ones. Cost: reading metrics.jsonl. Caveat: evaluations use fewer sequences than the
-generalization lens and end at the length of the task.
+shorter ones. The last stage is drawn from the generalization lens where that has analyzed it, so
+that a report has one cutoff for the trained model. Cost: reading metrics.jsonl. Caveat: evaluations
+use fewer sequences than the lens and end at the length of the task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Panel, ReferenceLine, numbers
+from statetrace.lenses.parts.cutoffs import NEVER, THRESHOLD, first_below
+from statetrace.mechanisms.mastery import by_length
+from statetrace.reports.figures.chart import (
+    Band,
+    Chart,
+    Line,
+    Panel,
+    ReferenceLine,
+    numbers,
+    target_styles,
+)
 from statetrace.reports.run_results import RunResults, stage_length, stage_names
 from statetrace.runs import Run
 
@@ -23,12 +34,10 @@ NAME = "stages"
 TITLE = "After each stage of the curriculum"
 ABOUT = (
     "Accuracy by length at the end of each stage, and over all steps with a dashed line where a "
-    "stage begins. Shading: lengths beyond the training length of the stage. A cutoff (dotted) is "
-    "the first length below 98%. In the length curriculum the paper's associative models "
-    "generalize from 25 to 50 actions without further training, its parity-associative models do "
-    "not."
+    "stage begins. Shading: lengths beyond the training length of the stage. Dotted: cutoffs. In "
+    "the length curriculum the paper's associative models generalize from 25 to 50 actions without "
+    "further training, its parity-associative models do not."
 )
-THRESHOLD = 0.98
 MOST_POINTS = 200
 
 
@@ -47,9 +56,8 @@ class StageEnd:
     accuracy: dict[str, list[float]]
 
     def cutoff(self, what: str) -> int | None:
-        """The first length below the threshold."""
-        below = (n for n, share in enumerate(self.accuracy[what], 1) if share < THRESHOLD)
-        return next(below, None)
+        end = int(first_below(np.array(self.accuracy[what]), THRESHOLD))
+        return None if end == NEVER else end
 
     def cutoff_text(self, what: str) -> str:
         return str(self.cutoff(what) or f"beyond {len(self.accuracy[what])}")
@@ -72,13 +80,25 @@ def stage_ends(run: Run, recipe: dict[str, Any]) -> list[StageEnd]:
     ]
 
 
+def _stage_ends(results: RunResults) -> list[StageEnd]:
+    if results.log is None:
+        return []
+    ends = stage_ends(results.log, results.log.recipe)
+    general, evaluations = results.lens("generalization"), results.log.evaluations()
+    if ends and general and general.subject.get("step") == evaluations[-1]["step"]:
+        length = len(ends[-1].accuracy["state"])
+        measured = {what: by_length(general, what)[:length].tolist() for what in ends[-1].accuracy}
+        ends[-1] = replace(ends[-1], accuracy=measured)
+    return ends
+
+
 def stages(results: RunResults) -> Chart:
     """A panel for each stage, and one over all steps."""
     if results.log is None:
         raise StatetraceError(f"'{results.location}' was not trained here and has no stages")
     if not staged(results):
         raise StatetraceError(f"'{results.location}' was trained in one stage")
-    ends = stage_ends(results.log, results.log.recipe)
+    ends = _stage_ends(results)
     if not ends:
         raise StatetraceError(f"the log of '{results.location}' has no evaluations")
     panels = [_after(stage) for stage in ends]
@@ -87,20 +107,14 @@ def stages(results: RunResults) -> Chart:
 
 def _after(stage: StageEnd) -> Panel:
     marks: list[Any] = beyond(stage.length, len(next(iter(stage.accuracy.values()))))
-    colours = iter(TURNS * 9)
-    for what, shares in stage.accuracy.items():
-        colour, mark = style(what, colours)
+    for what, (colour, mark) in target_styles(stage.accuracy).items():
+        shares = stage.accuracy[what]
         x = list(range(1, len(shares) + 1))
         marks.append(Line(what, x, numbers(shares), colour, mark=mark))
         end = stage.cutoff(what)
         if end is not None:
             marks.append(ReferenceLine("x", end, "", colour, "dot"))
-    return by_length(marks, f"after {stage.name}", len(x))
-
-
-def style(what: str, colours: Any) -> tuple[str, str]:
-    known = {"state": ("state", "circle"), "parity": ("parity", "square")}
-    return known[what] if what in known else (next(colours), "diamond")
+    return length_panel(marks, f"after {stage.name}", len(x))
 
 
 def beyond(trained: int, longest: int) -> list[Any]:
@@ -108,7 +122,7 @@ def beyond(trained: int, longest: int) -> list[Any]:
     return [Band(trained + 0.5, longest + 0.5)] if longest > trained else []
 
 
-def by_length(marks: Sequence[Any], title: str, longest: int) -> Panel:
+def length_panel(marks: Sequence[Any], title: str, longest: int) -> Panel:
     return Panel(
         "length",
         "accuracy",
@@ -132,11 +146,9 @@ def _steps(run: Run) -> Panel:
             begins.append(offset)
         at.append(offset + record["step"])
     drawn = np.unique(np.linspace(0, len(at) - 1, MOST_POINTS).round().astype(int))
-    colours = iter(TURNS * 9)
     marks: list[Any] = []
-    for what in records[0]["accuracy"]:
+    for what, (colour, _) in target_styles(records[0]["accuracy"]).items():
         shares = [records[i]["accuracy"][what] for i in drawn]
-        colour = style(what, colours)[0]
         marks.append(Line(what, [at[i] for i in drawn], numbers(shares), colour, mark=None))
     marks += [ReferenceLine("x", start, str(n)) for n, start in enumerate(begins, start=1) if n > 1]
     return Panel("step", "mean accuracy", tuple(marks), "over all stages",
@@ -145,9 +157,9 @@ def _steps(run: Run) -> Panel:
 
 def cutoff_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     """The cutoffs after each stage."""
-    ends = stage_ends(results.log, results.log.recipe) if results.log is not None else []
+    ends = _stage_ends(results)
     if not ends:
         return [], []
     targets = list(ends[0].accuracy)
     table = [[stage.name, *(stage.cutoff_text(what) for what in targets)] for stage in ends]
-    return ["after", *(f"{what} below 98% from" for what in targets)], table
+    return ["after", *(f"{what} cutoff" for what in targets)], table

@@ -17,17 +17,15 @@ MAPS = "attention-maps"
 MAPS_TITLE = "Parity heads"
 MAPS_ABOUT = (
     "Attention of the best-scoring heads on one example: rows are queries, columns are keys. "
-    "Triangles mark odd actions (those outside the kernel of the quotient). A parity head attends "
-    "to odd actions and to little else. The brightest colour stands for the strongest 3% of the "
-    "weights. Scores are those of the paper, which can slightly exceed 100%: a sum over lengths 5 "
-    "to L is divided by L - 5."
+    "Triangles mark odd actions (those outside the kernel of the quotient). The brightest color "
+    "stands for the strongest 3% of the weights. The paper's formula lets scores slightly exceed 1."
 )
 TREE = "attention-tree"
 TREE_TITLE = "Attention tree"
 TREE_ABOUT = (
-    "The strongest attention edges (weight above 0.95, among the strongest of both of their ends) "
-    "along which actions reach the last answer. Windows that double with every layer form a tree. "
-    "An empty figure means that attention is not sharp, not that no information flows."
+    "Edges have a weight above 0.95 and are among the strongest at both of their ends. Windows "
+    "that double with every layer form a tree. An empty figure means that attention is not sharp, "
+    "not that no information flows."
 )
 
 BRIGHT = 0.97
@@ -51,14 +49,15 @@ def attention_maps(results: RunResults) -> Chart:
     arrays = result.arrays
     length = arrays["top_maps"].shape[-1]
     label = results.group.labels
-    actions = [label[int(a)] for a in arrays["top_maps_actions"]]
+    actions = [label[int(a)] for a in arrays.get("top_maps_actions", ())] or ["?"] * length
     odd = np.flatnonzero(arrays["top_maps_odd"])
     name = result.summary["quotient"]
     marked = "odd actions" if name == "parity" else f"actions that change {name}"
     at = list(range(1, length + 1))
     causal = np.tril(np.ones((length, length), dtype=bool))
     strongest = max(0.05, float(np.quantile(arrays["top_maps"][:, causal], BRIGHT)))
-    ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if length <= NAMED else ()
+    named = length <= NAMED and "top_maps_actions" in arrays
+    ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if named else ()
     panels = []
     for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
         shown = np.where(causal, weights, np.nan)
@@ -79,16 +78,16 @@ def attention_maps(results: RunResults) -> Chart:
                 tall=1.15,
             )
         )
-    scores = arrays["scores"].mean(-1)
+    scores = arrays["scores"].mean(-1) / 100
     heads = Heat(
         list(range(scores.shape[1])),
         list(range(1, len(scores) + 1)),
         grid(scores),
         "score",
-        high=float(result.summary.get("score_ceiling", 100.0)),
+        high=result.summary.get("score_ceiling", 100.0) / 100,
     )
     panels.append(
-        Panel("head", "layer", (heads,), f"{name} head scores, %", down=True, whole="xy", tall=1.15)
+        Panel("head", "layer", (heads,), f"{name} head scores", down=True, whole="xy", tall=1.15)
     )
     return Chart(MAPS, f"The best {name} heads", tuple(panels), MAPS_ABOUT)
 
@@ -97,16 +96,14 @@ def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     """Table 2 for this model: the scores of the best heads, and the best score by chance."""
     summary = _scored(results).summary
     chance = summary.get("top_score_by_chance")
-    ceiling = float(summary.get("score_ceiling", 100.0))
-    score = f"{summary['quotient']} head score" + (f" (of {ceiling:.0f}%)" if ceiling > 100 else "")
-    head = ["layer", "head", score, "deviation", "best by chance"]
+    head = ["layer", "head", f"{summary['quotient']} head score", "deviation", "best by chance"]
     table = [
         [
             entry["layer"],
             entry["head"],
-            f"{entry['score']:.1f}%",
-            "" if entry["std"] is None else f"± {entry['std']:.1f}%",
-            "" if chance is None else f"{chance:.1f}%",
+            f"{entry['score'] / 100:.2f}",
+            "" if entry["std"] is None else f"± {entry['std'] / 100:.2f}",
+            "" if chance is None else f"{chance / 100:.2f}",
         ]
         for entry in summary["top_heads"]
     ]
@@ -114,12 +111,12 @@ def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
 
 
 def ablation_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
-    """Accuracy lost by ablating heads, in points."""
+    """The drop of accuracy with some heads ablated."""
     ablations = _scored(results).summary.get("ablation", [])
     names = list(ablations[0]["drop"]) if ablations else []
-    head = ["ablated heads", "replaced by", *(f"{name}: points lost" for name in names)]
+    head = ["ablated heads", "replaced by", *(f"drop of {name} accuracy" for name in names)]
     table = [
-        [entry["heads"], entry["method"], *(f"{100 * entry['drop'][name]:.1f}" for name in names)]
+        [entry["heads"], entry["method"], *(f"{entry['drop'][name]:z.3f}" for name in names)]
         for entry in ablations
     ]
     return head, table

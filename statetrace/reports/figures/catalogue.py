@@ -48,6 +48,7 @@ class Entry:
         choices: results -> control -> options, the default first.
         on_paper: control -> how many of its options become files; of other controls only the first.
         tables: title -> a table shown below the figure.
+        terms: of the glossary that it uses.
         applies: whether a run can have the figure at all.
     """
 
@@ -60,6 +61,7 @@ class Entry:
     on_paper: dict[str, int] = field(default_factory=dict)
     tables: dict[str, Callable[[RunResults], Table]] = field(default_factory=dict)
     applies: Callable[[RunResults], bool] = lambda results: True
+    terms: tuple[str, ...] = ()
 
     def views(self, results: RunResults) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
         """(chosen options, function that draws them) for every combination."""
@@ -85,6 +87,7 @@ CATALOGUE: tuple[Entry, ...] = (
         patching.patching,
         patching.choices,
         {"map": 9, "pairs": 3, "show": 2},
+        terms=("clean and corrupted", "prefix patching", "substitution", "deletion", "NLD"),
     ),
     Entry(
         probing.LAYERS,
@@ -95,6 +98,7 @@ CATALOGUE: tuple[Entry, ...] = (
         probing.layer_choices,
         {"sequences of": 2},
         {"Probe accuracy by layer": probing.scatter_table},
+        terms=("probe", "control"),
     ),
     Entry(
         probing.LENGTHS,
@@ -104,6 +108,7 @@ CATALOGUE: tuple[Entry, ...] = (
         probing.probes_by_length,
         probing.length_choices,
         {"probe of": 9},
+        terms=("probe", "front"),
     ),
     Entry(
         depth.NAME,
@@ -113,6 +118,7 @@ CATALOGUE: tuple[Entry, ...] = (
         depth.depth,
         depth.choices,
         {"pairs": 3},
+        terms=("clean and corrupted", "layers needed", "restored share"),
     ),
     Entry(
         geometry.SPACE,
@@ -123,6 +129,7 @@ CATALOGUE: tuple[Entry, ...] = (
         geometry.choices,
         {"along": 2},
         {"The prism at its clearest layer": geometry.prism_table},
+        terms=("prism", "prism score"),
     ),
     Entry(
         geometry.MEASURES,
@@ -130,6 +137,7 @@ CATALOGUE: tuple[Entry, ...] = (
         geometry.MEASURES_ABOUT,
         "geometry",
         geometry.measures,
+        terms=("prism score", "irreducible representation"),
     ),
     Entry(
         generalization.NAME,
@@ -138,6 +146,7 @@ CATALOGUE: tuple[Entry, ...] = (
         "generalization",
         generalization.generalization,
         tables={"Cutoffs": generalization.cutoff_table},
+        terms=("accuracy", "cutoff", "solved length"),
     ),
     Entry(
         dynamics.NAME,
@@ -146,6 +155,7 @@ CATALOGUE: tuple[Entry, ...] = (
         "dynamics",
         dynamics.training,
         dynamics.choices,
+        terms=("phase", "lead of parity"),
     ),
     Entry(
         after_stages.NAME,
@@ -155,6 +165,7 @@ CATALOGUE: tuple[Entry, ...] = (
         after_stages.stages,
         tables={"Cutoffs after each stage": after_stages.cutoff_table},
         applies=after_stages.staged,
+        terms=("cutoff",),
     ),
     Entry(
         attention.MAPS,
@@ -166,6 +177,7 @@ CATALOGUE: tuple[Entry, ...] = (
             "The best heads": attention.head_table,
             "Accuracy lost by ablating heads": attention.ablation_table,
         },
+        terms=("parity head", "head score", "chance", "ablation"),
     ),
     Entry(
         attention.TREE,
@@ -174,6 +186,7 @@ CATALOGUE: tuple[Entry, ...] = (
         "attention",
         attention.attention_tree,
         attention.tree_choices,
+        terms=("attention tree",),
     ),
 )
 
@@ -204,6 +217,7 @@ class StudyEntry:
     draw: Callable[[Path], Chart]
     applies: Callable[[Path], bool] = lambda path: True
     tables: dict[str, Callable[[Path], Table]] = field(default_factory=dict)
+    terms: tuple[str, ...] = ()
 
 
 STUDY: tuple[StudyEntry, ...] = (
@@ -225,6 +239,7 @@ STUDY: tuple[StudyEntry, ...] = (
         study_shares.CUTOFFS_TITLE,
         study_shares.CUTOFFS_ABOUT,
         study_shares.study_cutoffs,
+        terms=("cutoff",),
     ),
     StudyEntry(
         study_stages.NAME,
@@ -232,7 +247,8 @@ STUDY: tuple[StudyEntry, ...] = (
         study_stages.ABOUT,
         study_stages.study_lengths,
         study_stages.grows,
-        {"Where accuracy falls below 98%": study_stages.length_table},
+        {"Cutoffs at the evaluation after each stage": study_stages.length_table},
+        terms=("cutoff",),
     ),
 )
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -38,6 +39,14 @@ COLOURS = {
 screens."""
 
 TURNS = ("third", "fourth", "fifth", "sixth")
+TARGETS = {"state": ("state", "circle"), "parity": ("parity", "square")}
+
+
+def target_styles(targets: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Color and mark of the state, of parity, and of other quotients in turn."""
+    turns = cycle(TURNS)
+    names = dict.fromkeys(targets)
+    return {name: TARGETS.get(name) or (next(turns), "diamond") for name in names}
 
 
 @dataclass(frozen=True)
@@ -304,6 +313,12 @@ class Chart:
 
     def _repr_html_(self) -> str:
         return str(self.plotly()._repr_html_())
+
+    def _repr_png_(self) -> bytes:
+        """For code hosts, and pages that show a notebook without plotly."""
+        from statetrace.reports.figures import matplotlib_renderer
+
+        return matplotlib_renderer.png(self)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return self.plotly()._repr_mimebundle_(**options)

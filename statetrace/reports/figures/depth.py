@@ -14,10 +14,9 @@ NAME = "depth"
 TITLE = "Layers needed by length"
 ABOUT = (
     "At each layer the last token is reset to the corrupted run while all other tokens stay "
-    "clean. As long as the clean answer is still produced, it is not yet decided at that layer. "
-    "Left: layers needed. Right: restored share of the clean answer, by layer. The parallel "
-    "algorithm needs the same number of layers at every length, the associative one another layer "
-    "per doubling, the sequential one a layer per action."
+    "clean. Left: layers needed. Right: restored share, by layer. The parallel algorithm needs the "
+    "same number of layers at every length, the associative one another layer per doubling, the "
+    "sequential one a layer per action."
 )
 STYLES = {
     "all": ("all pairs", "grey", "dash", "diamond"),

@@ -9,7 +9,7 @@ import numpy as np
 from statetrace.errors import StatetraceError
 from statetrace.reports.figures.after_stages import staged
 from statetrace.reports.figures.chart import (
-    TURNS,
+    TARGETS,
     Chart,
     Heat,
     Line,
@@ -17,6 +17,7 @@ from statetrace.reports.figures.chart import (
     ReferenceLine,
     grid,
     numbers,
+    target_styles,
 )
 from statetrace.reports.run_results import RunResults
 
@@ -34,19 +35,19 @@ MOST_POINTS = 200
 def _targets(results: RunResults) -> list[str]:
     arrays = results.need("dynamics").arrays
     names = [name[len("accuracy_") :] for name in arrays if name.startswith("accuracy_")]
-    return sorted(
-        names,
-        key=lambda name: ("state", "parity").index(name) if name in ("state", "parity") else 9,
-    )
+    return [*(name for name in TARGETS if name in names), *(n for n in names if n not in TARGETS)]
 
 
 def choices(results: RunResults) -> dict[str, list[str]]:
-    return {"lengths for": _targets(results)}
+    targets = _targets(results)
+    return {"lengths for": targets} if targets else {}
 
 
 def training(results: RunResults, lengths_for: str = "state") -> Chart:
     result = results.need("dynamics")
     names = _targets(results)
+    if not names and result.columns.get("step"):
+        return learned_by_length(results)  # the curves were not kept
     if not names:
         raise StatetraceError(result.notes[0] if result.notes else "the log has no evaluations")
     steps = result.arrays["steps"]
@@ -57,10 +58,8 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
         for number, start in enumerate(result.summary.get("phases", []), start=1)
         if number > 1
     ]
-    colours = iter(TURNS * 9)
     curves: list[Any] = []
-    for name in names:
-        colour = name if name in ("state", "parity") else next(colours)
+    for name, (colour, _) in target_styles(names).items():
         mean = result.arrays[f"accuracy_{name}"].mean(1)[drawn]
         curves.append(Line(name, steps.tolist(), numbers(mean), colour, mark=None))
     loss = Line("loss", steps.tolist(), numbers(result.arrays["loss"][drawn]), "ink", mark=None)
@@ -73,3 +72,20 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
         Panel("step", "length", (by_length,), f"{lengths_for} by length{stage}", whole="y"),
     )
     return Chart(NAME, "Accuracy and loss over training", panels, ABOUT)
+
+
+def learned_by_length(results: RunResults, threshold: float = 0.9) -> Chart:
+    """The step at which each length was learned, from the table of the lens."""
+    rows = [
+        row
+        for row in results.need("dynamics").rows()
+        if (row["measure"], row["threshold"]) == ("reached", threshold) and row["step"] is not None
+    ]
+    lines = []
+    for what, (colour, mark) in target_styles(dict.fromkeys(row["what"] for row in rows)).items():
+        x, y = ([row[key] for row in rows if row["what"] == what] for key in ("length", "step"))
+        lines.append(Line(what, x, y, colour, mark=mark))
+    if not lines:
+        raise StatetraceError(f"no length reached an accuracy of {threshold:.0%}")
+    panel = Panel("length", "training step", tuple(lines), whole="xy")
+    return Chart(NAME, f"Steps until {threshold:.0%} are correct, by length", (panel,), ABOUT)

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from statetrace.reports.figures.chart import TURNS, Band, Chart, Line, Panel, ReferenceLine, numbers
+from statetrace.mechanisms.mastery import cutoffs
+from statetrace.reports.figures.chart import (
+    Band,
+    Chart,
+    Line,
+    Panel,
+    ReferenceLine,
+    numbers,
+    target_styles,
+)
 from statetrace.reports.run_results import RunResults
 
 NAME = "generalization"
 TITLE = "Generalization to other lengths"
 ABOUT = (
     "Accuracy after each number of actions, with 95% intervals. Shading: lengths beyond the "
-    "training length. A cutoff (dotted) is the first length below 98%. Where parity stays "
-    "accurate beyond the cutoff of the state, parity is computed separately."
+    "training length. Dotted: cutoffs. Where parity stays accurate beyond the cutoff of the state, "
+    "parity is computed separately."
 )
 ROOM = 0.36
 """Share of the axis that the label of a cutoff takes on a phone. It goes to the left of the cutoff
 if it fits there, because curves fall to the right."""
-MARKS = {"state": "circle", "parity": "square"}
 
 
 def generalization(results: RunResults) -> Chart:
@@ -28,27 +36,25 @@ def generalization(results: RunResults) -> Chart:
     if longest > trained:
         marks.append(Band(trained + 0.5, longest + 0.5, "beyond the training length"))
     marks.append(ReferenceLine("y", float(summary["threshold"]), "", dash="dot"))
-    colours = iter(TURNS * 9)
-    cutoffs = []
-    for what in dict.fromkeys(row["what"] for row in rows):
+    ends = []
+    for what, (colour, mark) in target_styles(row["what"] for row in rows).items():
         series = [row for row in rows if row["what"] == what]
-        colour = what if what in MARKS else next(colours)
         marks.append(
             Line(
                 what,
                 [row["length"] for row in series],
                 numbers(row["accuracy"] for row in series),
                 colour,
-                mark=MARKS.get(what, "diamond"),
+                mark=mark,
                 low=numbers(row["low"] for row in series),
                 high=numbers(row["high"] for row in series),
             )
         )
         end = summary["cutoff"][what]["first_below"]
         if end is not None:
-            cutoffs.append((int(end), what, colour))
-    for i, end in enumerate(sorted({end for end, _, _ in cutoffs})):
-        targets = {what: colour for at, what, colour in cutoffs if at == end}
+            ends.append((int(end), what, colour))
+    for i, end in enumerate(sorted({end for end, _, _ in ends})):
+        targets = {what: colour for at, what, colour in ends if at == end}
         label = f"{' and '.join(targets)} cutoff {end}"
         side = "left" if end > ROOM * longest else "right"
         beside = (side, 0.02 + 0.08 * i)  # near the bottom, where curves are rare, and stacked
@@ -66,14 +72,14 @@ def generalization(results: RunResults) -> Chart:
 
 def cutoff_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     """The cutoffs with their intervals."""
-    summary = results.need("generalization").summary
-    head = ["", "accuracy up to the training length", "first below", "95% interval", "reach"]
+    general = results.need("generalization")
+    summary, ends = general.summary, cutoffs(general)
+    accuracy = f"mean accuracy, lengths 1 to {summary['training_length']}"
     table: list[list[Any]] = []
     for what, cutoff in summary["cutoff"].items():
         beyond = f"beyond {summary['longest']}"
         low = cutoff["low"] if cutoff["low"] <= summary["longest"] else beyond
         high = beyond if cutoff["high"] is None else cutoff["high"]
-        interval = str(low) if low == high else f"{low} to {high}"
-        first = cutoff["first_below"] if cutoff["first_below"] is not None else beyond
-        table.append([what, f"{summary['accuracy'][what]:.1%}", first, interval, cutoff["reach"]])
-    return head, table
+        interval = f"{low} to {high}" if low != high else str(low)
+        table.append([what, f"{summary['accuracy'][what]:.1%}", ends[what], interval])
+    return ["", accuracy, "cutoff", "95% interval"], table

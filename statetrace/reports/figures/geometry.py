@@ -27,12 +27,12 @@ from statetrace.reports.run_results import RunResults
 SPACE = "geometry"
 SPACE_TITLE = "Geometry of the states"
 SPACE_ABOUT = (
-    "Activations at the last token (small points) and their mean for each state (large, labelled), "
+    "Activations at the last token (small points) and their mean for each state (large, labeled), "
     "along the parity direction and the two main directions orthogonal to it, or along principal "
     "components. Solid edges join nearest states of opposite parity (the vertical edges of the "
     "prism), dashed edges states of equal parity; the two planes hold even and odd states. "
-    "Permutations of four and more objects are coloured by the position of one object, which is "
-    "written at the centre of each cluster; round marks are even, pointed ones odd. A few outlying "
+    "Permutations of four and more objects are colored by the position of one object, which is "
+    "written at the center of each cluster; round marks are even, pointed ones odd. A few outlying "
     "points may be outside the box. Drag to rotate."
 )
 MEASURES = "geometry-measures"
@@ -106,6 +106,8 @@ def _panel(results: RunResults, key: str, at: int, coloured_by: str) -> Panel:
     means = _spatial(result.arrays[f"{key}_means"][at])
     points = _spatial(result.arrays[f"{key}_points"][at])[:POINTS]
     states = result.arrays["point_states"][:POINTS]
+    saved = np.isfinite(points).all(1)
+    points, states = points[saved], states[saved]
     names = ("orthogonal 1", "orthogonal 2", "parity")
     if key == "decomposition":  # parity on the vertical axis, as in the paper
         means, points = means[:, [1, 2, 0]], points[:, [1, 2, 0]]

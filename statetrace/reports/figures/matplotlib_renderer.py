@@ -7,6 +7,7 @@ slightly different from those of the page.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,18 @@ def save(chart: Chart, path: Path) -> None:
         raise StatetraceError(
             f"cannot draw '{path}'; its name must end in one of {', '.join(FORMATS)}"
         )
+    dates = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
+    _render(chart, path, dpi=200, metadata=dates or None)
+
+
+def png(chart: Chart, dpi: int = 120) -> bytes:
+    """All panels as a picture for notebooks."""
+    picture = BytesIO()
+    _render(chart, picture, dpi=dpi, format="png")
+    return picture.getvalue()
+
+
+def _render(chart: Chart, target: Path | BytesIO, **options: Any) -> None:
     import matplotlib
     from matplotlib.figure import Figure  # not pyplot: a notebook keeps its own backend
 
@@ -96,8 +109,7 @@ def save(chart: Chart, path: Path) -> None:
                 bar.set_label(panel.heat.label)
                 bar.outline.set_linewidth(0.4)
         _legend(figure, 4 if across > 1 else 3)
-        dates = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
-        figure.savefig(path, dpi=200, metadata=dates or None)
+        figure.savefig(target, **options)
 
 
 def _across(panels: Sequence[Panel]) -> int:

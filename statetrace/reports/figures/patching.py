@@ -21,10 +21,9 @@ NAME = "patching"
 TITLE = "Activation patching"
 ABOUT = (
     "Each cell shows the effect on the answer of overwriting the activations of a prefix, suffix "
-    "or window of actions at one layer. NLD, the normalized logit difference, is 1 where a "
-    "substitution restores the clean answer (or a deletion destroys it) and 0 where it has no "
-    "effect. In associative models the prefix that restores the answer doubles with every layer; "
-    "in parity-associative models opposite-parity pairs are decided early."
+    "or window of actions at one layer. In associative models the prefix that restores the answer "
+    "doubles with every layer; in parity-associative models pairs of opposite parity are decided "
+    "early."
 )
 METRICS = {"NLD": "nld", "probability": "probability"}
 KINDS = ("resid", "attn_out", "mlp_out", "head")
@@ -44,12 +43,13 @@ _AXES = {
 def choices(results: RunResults) -> dict[str, list[str]]:
     """Control -> options."""
     result = results.need("patching")
-    pairs = [f"pair {n + 1}" for n in range(min(PAIRS, int(result.summary["pairs"])))]
+    saved = "clean_state" in result.arrays
+    pairs = [f"pair {n + 1}" for n in range(min(PAIRS, int(result.summary["pairs"])) * saved)]
     return {
         "map": [_title(name) for name in result.spec["grid_names"]],
         "pairs": [name for name, n in result.summary["pairs_by_split"].items() if n],
         "show": ["mean", "deviation", *pairs],
-        "measure": list(METRICS),
+        "measure": [name for name, key in METRICS.items() if key in {*result.columns["metric"]}],
     }
 
 

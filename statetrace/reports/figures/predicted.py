@@ -6,7 +6,10 @@ layers as the algorithm needs, which is rarely the number of layers of the model
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
+
+import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec
@@ -22,6 +25,13 @@ LONGEST = 128
 """Longer sequences are predicted at this length; the pattern does not change beyond."""
 
 SPLITS = {"all": "all", "same parity": "same", "opposite parity": "opposite"}
+
+PROBES = {
+    "state": ("state", "state", "solid", "circle"),
+    "parity linear": ("parity", "parity", "solid", "square"),
+    "parity hidden": ("parity, if not linear", "third", "dash", "triangle-up"),
+}
+"""Target -> label, color, dash, mark."""
 
 __all__ = ["Predicted", "depth", "patching", "probes", "signatures"]
 
@@ -76,9 +86,16 @@ def _map(predicted: Predicted, name: str, pairs: str, title: str = "") -> Panel 
     signature = predicted.signature(name)
     if isinstance(signature, str) or ("prefix", SPLITS.get(pairs, "")) not in signature.patching:
         return None
-    z = signature.patching["prefix", SPLITS[pairs]]
-    heat = Heat(list(range(1, z.shape[1] + 1)), list(range(len(z))), grid(z), "NLD")
-    return Panel("prefix length", "layer", (heat,), title, down=True, whole="xy", tall=0.8)
+    return replace(prefix_map(signature.patching["prefix", SPLITS[pairs]], title), tall=0.8)
+
+
+def prefix_map(nld: np.ndarray | None, title: str) -> Panel:
+    """Mean NLD of prefix patching [rows, T]; an empty panel if there are no such pairs."""
+    heats: tuple[Heat, ...] = ()
+    if nld is not None:
+        x, y = range(1, nld.shape[1] + 1), range(len(nld))
+        heats = (Heat(list(x), list(y), grid(nld), "NLD"),)
+    return Panel("prefix length", "layer", heats, title, down=True, whole="xy")
 
 
 def signatures(
@@ -101,18 +118,18 @@ def probes(results: RunResults, name: str) -> Chart | None:
     signature = Predicted.of(results, "probing").signature(name)
     if isinstance(signature, str):
         return None
-    styles = {
-        "state": ("state", "state", "solid", "circle"),
-        "parity linear": ("parity", "parity", "solid", "square"),
-        "parity hidden": ("parity, if not linear", "third", "dash", "triangle-up"),
-    }
+    panel = replace(probe_panel(signature), tall=0.8)
+    return Chart(f"predicted-probes-{name}", f"{name}: probes", (panel,))
+
+
+def probe_panel(signature: Signature, title: str = "") -> Panel:
+    """Probe accuracy by layer, the mean over lengths 1 to T: the share of decodable states."""
     lines = []
     for target, values in signature.probes().items():
-        label, colour, dash, mark = styles[target]
-        x = list(range(signature.rows))
-        lines.append(Line(label, x, numbers(values.mean(1)), colour, dash, mark=mark))
-    panel = Panel("layer", "accuracy", tuple(lines), y_range=(0, 1.04), whole="x", tall=0.8)
-    return Chart(f"predicted-probes-{name}", f"{name}: probes", (panel,))
+        label, colour, dash, mark = PROBES[target]
+        x, y = list(range(signature.rows)), numbers(values.mean(1))
+        lines.append(Line(label, x, y, colour, dash, mark if signature.rows <= 16 else None))
+    return Panel("layer", "accuracy", tuple(lines), title, y_range=(0, 1.04), whole="x")
 
 
 def depth(results: RunResults, name: str, lengths: tuple[int, ...]) -> Chart | None:

@@ -8,22 +8,26 @@ from typing import Any
 import numpy as np
 
 from statetrace.mechanisms.algorithms import algorithm_names
-from statetrace.reports.figures.chart import TURNS, Chart, Heat, Line, Panel, grid, numbers
+from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers, target_styles
 from statetrace.reports.figures.predicted import Predicted
 from statetrace.reports.run_results import RunResults
 
-READ = {"any length": "any", "whole length": "last"}
+READ = {"any length": "any", "whole length": "last", "every length": "all"}
 METRICS = {"accuracy": "accuracy", "probability": "probability"}
-MARKS = {"state": "circle", "parity": "square"}
+CONTROL_STYLES = {
+    "untrained": ("untrained model", "third", "dash"),
+    "shuffled": ("shuffled labels", "fourth", "dot"),
+}
+"""Control -> label, color, dash; marks tell the targets apart."""
 CONTROLS = {"the model": "none", "an untrained model": "untrained", "shuffled labels": "shuffled"}
 
 LAYERS = "probes"
 LAYERS_TITLE = "Probes by layer"
 LAYERS_ABOUT = (
-    "Held-out accuracy of linear probes of the state and of its parity at the last token. Bands: "
-    "one standard deviation over disjoint training sets. Wide pale curves: the prediction of the "
-    "chosen algorithm, stretched to the depth of this model. Parity that is decodable before the "
-    "state indicates a parity-associative model."
+    "Held-out accuracy of probes for the state and for its parity at the last token. Bands: one "
+    "standard deviation over disjoint training sets. Dashed and dotted: controls, if measured. "
+    "Wide pale curves: the prediction of the chosen algorithm, stretched to the depth of this "
+    "model. Parity that can be decoded before the state indicates a parity-associative model."
 )
 LENGTHS = "probes-by-length"
 LENGTHS_TITLE = "Probes by length"
@@ -34,9 +38,9 @@ LENGTHS_ABOUT = (
 
 
 def layer_choices(results: RunResults) -> dict[str, list[str]]:
-    results.need("probing")
+    positions = set(results.need("probing").columns["position"])
     return {
-        "sequences of": list(READ),
+        "sequences of": [name for name, position in READ.items() if position in positions],
         "measure": list(METRICS),
         "predicted by": ["none", *Predicted.of(results, "probing").names()],
     }
@@ -44,12 +48,13 @@ def layer_choices(results: RunResults) -> dict[str, list[str]]:
 
 def probes(
     results: RunResults,
-    sequences_of: str = "any length",
+    sequences_of: str = "",
     measure: str = "accuracy",
     predicted_by: str = "none",
 ) -> Chart:
     """Probe curves over layers, with controls as thin lines and a prediction in pale."""
     result = results.need("probing")
+    sequences_of = sequences_of or layer_choices(results)["sequences of"][0]
     rows = [
         row
         for row in result.rows()
@@ -57,14 +62,11 @@ def probes(
         and row["metric"] == METRICS[measure]
         and row["length"] == result.summary["lengths"][-1]
     ]
-    targets = list(dict.fromkeys(row["target"] for row in rows))
     layers = 1 + max(row["layer"] for row in rows)
     marks: list[Any] = []
     if predicted_by in algorithm_names():
         marks += _prediction(results, predicted_by, layers, sequences_of)
-    colours = iter(TURNS * 9)
-    for target in targets:
-        colour = target if target in MARKS else next(colours)
+    for target, (colour, mark) in target_styles(row["target"] for row in rows).items():
         measured = _series(rows, target, "none")
         marks.append(
             Line(
@@ -72,17 +74,16 @@ def probes(
                 list(range(layers)),
                 numbers(measured["mean"]),
                 colour,
-                mark=MARKS.get(target, "diamond"),
+                mark=mark,
                 low=numbers(measured["mean"] - measured["std"]),
                 high=numbers(measured["mean"] + measured["std"]),
             )
         )
-        for control, dash in (("untrained", "dash"), ("shuffled", "dot")):
-            other = _series(rows, target, control)
-            if len(other["mean"]):
-                name = f"{target}, {control}"
-                x = list(range(len(other["mean"])))
-                marks.append(Line(name, x, numbers(other["mean"]), "grey", dash, mark=None))
+        for control, (name, hue, dash) in CONTROL_STYLES.items():
+            other = numbers(_series(rows, target, control)["mean"])
+            if other:
+                x = list(range(len(other)))
+                marks.append(Line(f"{target}, {name}", x, other, hue, dash, mark))
     panel = Panel("layer", measure, tuple(marks), y_range=(0, 1.04), whole="x")
     return Chart(LAYERS, f"Probes on sequences of {sequences_of}", (panel,), LAYERS_ABOUT)
 
@@ -107,7 +108,7 @@ def _prediction(results: RunResults, algorithm: str, layers: int, sequences_of: 
     for target, by_length in signature.probes().items():
         if target == "parity hidden":
             continue
-        values = by_length.mean(1) if sequences_of == "any length" else by_length[:, -1]
+        values = by_length[:, -1] if sequences_of == "whole length" else by_length.mean(1)
         name = target.split()[0]
         lines.append(
             Line(f"{name}, predicted", numbers(x), numbers(values), name, mark=None, behind=True)
@@ -143,10 +144,12 @@ def probes_by_length(
 def scatter_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     """Table 1: accuracy and its standard deviation over disjoint training sets, by layer."""
     result = results.need("probing")
+    position = READ[layer_choices(results)["sequences of"][0]]
     rows = [
         row
         for row in result.rows()
-        if (row["position"], row["control"], row["metric"]) == ("any", "none", "accuracy")
+        if (row["position"], row["control"], row["metric"]) == (position, "none", "accuracy")
+        and row["length"] == result.summary["lengths"][-1]
     ]
     targets = list(dict.fromkeys(row["target"] for row in rows))
     spread = any(row["std"] is not None for row in rows)  # a single training set has none

@@ -17,7 +17,7 @@ NAME = "study-sizes"
 TITLE = "Mechanism by model size"
 ABOUT = (
     "Share of runs that learned each mechanism against the number of parameters, with 95% "
-    "intervals, for each family and regime. In the paper architecture and initialisation matter, "
+    "intervals, for each family and regime. In the paper architecture and initialization matter, "
     "but size hardly does."
 )
 Row = dict[str, Any]

@@ -24,9 +24,8 @@ SHARES_ABOUT = (
 CUTOFFS = "study-cutoffs"
 CUTOFFS_TITLE = "Cutoffs of state and parity"
 CUTOFFS_ABOUT = (
-    "The first length below 98% for the state and for its parity, one mark per run; the number of "
-    "runs is in brackets, as marks may overlap. Above the diagonal parity stays accurate at "
-    "lengths where the state does not."
+    "Cutoffs of the state and of its parity, one mark per run; the number of runs is in brackets, "
+    "as marks may overlap. Above the diagonal parity stays accurate where the state does not."
 )
 STYLES = {
     "associative": ("state", "circle"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.reports.figures import study_shares
-from statetrace.reports.figures.after_stages import StageEnd, beyond, by_length, stage_ends
+from statetrace.reports.figures.after_stages import StageEnd, beyond, length_panel, stage_ends
 from statetrace.reports.figures.chart import Chart, Line, Panel, numbers
 
 NAME = "study-lengths"
@@ -77,7 +77,7 @@ def _panel(name: str, runs: Runs) -> Panel:
             low, high = numbers(np.nanmin(shares, 0)), numbers(np.nanmax(shares, 0))
             mean = numbers(np.nanmean(shares, 0))
             marks.append(Line(f"{mechanism}: {what}", x, mean, colour, dash, mark, low, high))
-    return by_length(marks, f"after {name}, {len(ends)} run{'s' * (len(ends) > 1)}", longest)
+    return length_panel(marks, f"after {name}, {len(ends)} run{'s' * (len(ends) > 1)}", longest)
 
 
 def length_table(path: Path) -> tuple[list[str], list[list[Any]]]:

@@ -1,0 +1,67 @@
+"""results/ through the package's own doors: loading, verdicts, tables and reports of run and study
+folders, with weights and without."""
+
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+import statetrace as st
+from statetrace.cli import app
+
+WEIGHTLESS = "gpt2-parity-associative"  # analyzed at length 20 of 100
+COMPLETE = "zoo/s3-rotary"
+
+
+@pytest.fixture
+def copied(tmp_path, request):
+    """A function that copies a folder of results/ to where commands may write."""
+
+    def copy(name):
+        return shutil.copytree(request.config.rootpath / "results" / name, tmp_path / name)
+
+    return copy
+
+
+@pytest.mark.parametrize("name", [WEIGHTLESS, "gpt2-associative", COMPLETE])
+def test_the_recorded_verdict_is_that_of_the_lens_results(copied, name):
+    folder = copied(name)
+    recorded = json.loads((folder / "verdict.json").read_text())
+    (folder / "verdict.json").unlink()
+    judged = st.load(folder).verdict()
+    assert judged.mechanism == recorded["mechanism"]
+    assert judged.confidence == pytest.approx(recorded["confidence"], abs=1e-4)
+
+
+def test_kept_results_without_weights(copied):
+    model = st.load(copied(WEIGHTLESS))
+    results = model.analyze()
+    assert results["patching"].summary["length"] == results.length == 20
+    assert results["generalization"].summary["longest"] == 200
+    with pytest.raises(st.StatetraceError, match="has no weights, so patching cannot be computed"):
+        model.analyze("patching", pairs=5)
+    with pytest.raises(st.StatetraceError, match="no weights; its recipe"):
+        model.look("213,132")
+
+
+def test_a_bundled_model_has_its_weights(copied):
+    model = st.load(copied(COMPLETE))
+    patching = model.analyze("patching", pairs=5, at_length=4)["patching"]
+    assert patching.summary["pairs_asked"] == 5
+
+
+@pytest.mark.parametrize("name", [WEIGHTLESS, COMPLETE, "text-scratch-0"])
+def test_commands(copied, name):
+    folder = copied(name)
+    for command in ("show", "verdict", "report"):
+        done = CliRunner().invoke(app, [command, str(folder)])
+        assert done.exit_code == 0, (command, done.output)
+    assert (folder / "report.html").stat().st_size > 1_000_000
+
+
+@pytest.mark.parametrize("name", ["tiny-split", "topics-gpt2", "small-s5"])
+def test_studies_have_reports(copied, name):
+    folder = copied(name)
+    path = st.report(folder, folder / "report.html")
+    assert name in path.read_text()

@@ -1,0 +1,1 @@
+"""The documentation site: pages, generated reference, notebooks and pictures."""
