@@ -118,7 +118,7 @@ def wait_for(condition, seconds=600.0):
 
 def look_often(monkeypatch) -> None:
     """Let a driver look at its study all the time, however long a look takes."""
-    monkeypatch.setattr(supervise, "POLL", 0.01)
+    monkeypatch.setattr(supervise, "POLL", 0.03)
     clock = SimpleNamespace(perf_counter=lambda: 0.0, sleep=time.sleep)
     monkeypatch.setattr(supervise, "time", clock)
 
