@@ -6,9 +6,7 @@
 The Python interface (api/), the command line and studies all use this. Results of a run folder are
 stored in RUN/lenses (RUN/lenses/step-N for an older checkpoint), all others in memory. A result is
 stored as soon as it is computed, and so are the longer parts of a lens: after an interruption, the
-same call continues.
-
-Cost: see the lenses and lenses/cost.py. A verdict from stored results needs no torch.
+same call continues. Cost: see lenses/cost.py; a verdict from stored results needs no torch.
 """
 
 from __future__ import annotations

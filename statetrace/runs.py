@@ -6,6 +6,7 @@
     RUN/checkpoints/step-N/     a plain Hugging Face checkpoint, plus what exact resuming needs
     RUN/stages/1-topic/         the same for an earlier stage, if a recipe has several
     RUN/lenses/                 the results of each lens
+    RUN/verdict.json            the last verdict, with its evidence
 
 Needs no torch. Files are replaced whole (written under another name, then renamed), so a killed
 process leaves either the old or the new one.

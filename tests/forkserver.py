@@ -151,6 +151,8 @@ def serve(listening: socket.socket) -> dict[str, Any]:
         request = json.loads(connection.makefile("rb").read(size))
         child = os.fork()
         if child:
+            for stream in streams:
+                os.close(stream)
             _watch(child, connection)
         connection.close()
         return request | {"streams": streams}

@@ -14,7 +14,7 @@ import pytest
 from tests import forkserver
 
 LIST = Path(__file__).with_name("slow.txt")
-LIMIT = 1.0
+LIMIT = 0.5
 
 
 def pytest_addoption(parser):

@@ -206,13 +206,13 @@ def _show(results: Results) -> None:
         for sentence in results[name].notes:
             warn(f"{name}: {sentence}")
     if "generalization" in results:
-        from statetrace.mechanisms.mastery import LEARNED, solved_length
+        from statetrace.mechanisms.mastery import has_learned, solved_length
 
-        solved = solved_length(results["generalization"])
-        if solved < min(LEARNED, results["generalization"].summary["training_length"]):
+        general = results["generalization"]
+        if not has_learned(general):
             warn(
-                f"the model has not learned the task: its solved length is {solved}, so the other "
-                "lenses show no mechanism"
+                f"the model has not learned the task: its solved length is "
+                f"{solved_length(general)}, so the other lenses show no mechanism"
             )
 
 

@@ -93,9 +93,12 @@ def folder_of(name: str, reading: dict[str, Any] | None = None, work: Work | Non
         return path
     model = tracked_model(name, reading, command="report")
     assert model.run is not None
-    if work is not None and model.run.external and not (model.run.path / "lenses").is_dir():
+    folder = model.run.path
+    untouched = not (folder / "lenses").is_dir()
+    described = bool(reading) and not (folder / "verdict.json").is_file()  # or interrupted
+    if work is not None and model.run.external and (untouched or described):
         model.verdict(work.lens, work.estimate)
-    return model.run.path
+    return folder
 
 
 def _describes(run: Run, name: str) -> bool:

@@ -30,8 +30,8 @@ LAPTOP: dict[str, Any] = {
     "heads": "8, or 16",
     "dropout": 0.0,
     "init_std": 0.06,
-    "steps": "500 + 500 length",
-    "learning_rate": "5e-3, or 2e-3",
+    "steps": "500 + 500 length or more",
+    "learning_rate": "5e-3, or 1e-3",
     "schedule": "trapezoid",
     "warmup": 200,
     "grow": 0.7,
@@ -58,14 +58,15 @@ def preset_recipe(
         return given
     task = given.task
     length = settings.get("length", LAPTOP["length"])
-    steps = settings.get("steps", 500 + 500 * length)
-    small = (states or group(task.group, task.notation)).order <= SMALL
+    order = (states or group(task.group, task.notation)).order
+    small = order <= SMALL
+    steps = settings.get("steps", 500 + 500 * length + (1000 if order > 6 else 0))
     sized = {
         "steps": steps,
         "warmup": min(LAPTOP["warmup"], steps // 8),
         "layers": max(4, math.ceil(math.log2(length))),
         "width": 32 if small else 128,
         "heads": 8 if small else 16,
-        "learning_rate": 5e-3 if small else 2e-3,
+        "learning_rate": 5e-3 if small else 1e-3,
     }
     return Recipe().override(LAPTOP | sized | dict(settings))

@@ -31,6 +31,10 @@ from statetrace.studies.grid import Cell, StudyPlan
 
 FINISHED, FAILED = "finished", "failed"
 
+DEATHS = 20
+"""Deaths of workers without progress after which a cell has failed: one that needs more memory than
+there is would otherwise be tried forever."""
+
 REPAIRS = {
     "outcomes": "run the study again to restore it from the last checkpoint",
     "early": "run the study again to repeat the evaluation",
@@ -174,11 +178,13 @@ class Study:
         write_json(file, [*self.failures(cell), record])
 
     def gave_up(self, cell: Cell) -> bool:
-        """Whether a cell used up its retries without progress between them. A cell that advances
-        between crashes, for example on preempted machines, has not failed."""
-        positions = [failure["at"] for failure in self.failures(cell)]
-        stuck = list(itertools.takewhile(lambda at: at == positions[-1], reversed(positions)))
-        return len(stuck) > self.plan.settings.retries
+        """Whether a cell used up its retries without progress between them. A worker that died says
+        little about its cell: machines are preempted, so many more deaths than errors are allowed.
+        """
+        failures = self.failures(cell)
+        stuck = [*itertools.takewhile(lambda f: f["at"] == failures[-1]["at"], reversed(failures))]
+        deaths = sum(failure["died"] for failure in stuck)
+        return len(stuck) - deaths > self.plan.settings.retries or deaths >= DEATHS
 
     def position(self, cell: Cell) -> str:
         """The newest checkpoint of every stage of a cell."""

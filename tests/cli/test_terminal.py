@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import struct
+import subprocess
 import sys
 import termios
 
@@ -21,11 +22,14 @@ COLUMNS = 80
 
 def on_a_terminal(*words):
     """What a command shows there, without colours; lines that were drawn over count as well."""
-    process, end = pty.fork()
-    if process == 0:
-        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
-        os.environ.pop("COLUMNS", None)
-        os.execv(sys.executable, [sys.executable, "-m", "statetrace", *words])
+    end, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "statetrace", *words],
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
+        stdin=terminal, stdout=terminal, stderr=terminal,
+    )  # fmt: skip
+    os.close(terminal)
     shown = b""
     while True:
         try:
@@ -35,7 +39,8 @@ def on_a_terminal(*words):
         if not piece:
             break
         shown += piece
-    os.waitpid(process, 0)
+    process.wait()
+    os.close(end)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
 
 

@@ -254,11 +254,8 @@ def test_what_lenses_saw_at_the_length_it_masters_is_used(theirs):
     hidden = (theirs / "hf" / "model.safetensors").rename(theirs / "hidden")
     used = json.loads(said(theirs / "long", "--json").stdout)  # the model is not needed
     hidden.rename(theirs / "hf" / "model.safetensors")
-    assert (
-        used["says"]
-        == found["says"]
-        == f"the model runs the associative algorithm at length {length}"
-    )
+    assert used["says"] == found["says"]
+    assert used["says"].startswith(f"the model runs the associative algorithm at length {length},")
     analyzed(theirs / "long", "--only", "depth", "--at-length", 6)
     analyzed(theirs / "long", "--only", "depth,patching")
     assert json.loads(said(theirs / "long", "--json").stdout) == used

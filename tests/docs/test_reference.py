@@ -1,6 +1,7 @@
 """The generated reference covers the code, and the pictures are those of the script."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from statetrace.glossary import terms
 from statetrace.lenses.registry import BUILTIN
 from website.pictures import FOLDER, PICTURES, draw
 from website.reference import GENERATED, MARK, fill
-from website.stage import ROOT
+from website.stage import LINK, ROOT, pages
 
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -56,6 +57,18 @@ def test_public_names():
     text = (REFERENCE / "python.md").read_text()
     missing = [n for n in st.__all__ if f"::: statetrace.{n}\n" not in text]
     assert missing == ["StatetraceError"]
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "zensical.toml").read_text()
+    listed = set(re.findall(r'"([^"]+\.md)"', navigation))
+    assert {str(name) for name in pages().values() if name.suffix == ".md"} == listed
+
+
+def test_links_of_the_readme():
+    for match in LINK.finditer((ROOT / "README.md").read_text()):
+        target = match["target"].partition("#")[0]
+        assert "://" in target or (ROOT / target).exists(), target
 
 
 def test_every_picture_has_a_function_and_a_page():

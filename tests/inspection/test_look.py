@@ -312,7 +312,7 @@ def test_large_groups_are_not_probed_for_their_states():
     ("name", "options", "words"),
     [
         ("zoo:no-such", {}, "'no-such'"),
-        ("no/such/folder", {}, "'no/such/folder' holds no run"),
+        ("no/such/folder", {}, "there is no folder 'no/such/folder'"),
         (ZOO, {"step": 5}, "step 5"),
         (ZOO, {"device": "tpu"}, "tpu"),
     ],

@@ -135,9 +135,9 @@ for line in sys.argv[1:]:
     print("$", line)
     cli.app(line.split(), standalone_mode=False)
 """
+    (work / "several.py").write_text(several)
     done = run(
-        "-c",
-        several,
+        "several.py",
         "analyze RUN --only confidence",
         "report RUN --out report.html",
         "signatures --group Q8 --length 9 --out signatures.png",
@@ -195,8 +195,9 @@ print(json.dumps([said, notes]))
 """
 
 
-def test_from_python(run):
-    said, notes = json.loads(run("-c", USE).stdout.splitlines()[-1])
+def test_from_python(run, work):
+    (work / "use.py").write_text(USE)
+    said, notes = json.loads(run("use.py").stdout.splitlines()[-1])
     expected = {
         "unknown": ["Q8"],
         "zeros": ["'broken-plugins'", "zeros = broken_plugins:zeros", "0 then 1 is 0"],

@@ -7,7 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from statetrace.studies import supervise
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
 from statetrace.studies.worker import work
@@ -41,8 +45,8 @@ log_every = 1
 """
 
 
-SLOWER = {"steps": 120, "checkpoint_every": 20}
-"""For studies that are to be caught in the middle."""
+SLOWER = {"steps": 120, "checkpoint_every": 20, "rules": "retries = 20"}
+"""For studies that are to be caught in the middle; on a busy machine, several times."""
 
 
 def study_file(folder: Path, **about) -> Path:
@@ -73,6 +77,21 @@ def undisturbed(folder: Path, **about) -> Study:
     return study
 
 
+@pytest.fixture(scope="session")
+def left_alone(tmp_path_factory) -> Study:
+    """Four cells of the slower study that nobody disturbed."""
+    return undisturbed(tmp_path_factory.mktemp("whole"), seeds=4, **SLOWER)
+
+
+def assert_unharmed(study: Study, left_alone: Study) -> None:
+    """Every cell of a study has ended as if it had been left alone."""
+    expected = contents(left_alone)
+    names = [cell.name for cell in study.plan.cells]
+    assert contents(study) == {
+        file: value for file, value in expected.items() if any(name in file for name in names)
+    }
+
+
 def contents(study: Study) -> dict[str, object]:
     """What must be equal for equal studies: logs and checkpoints byte by byte, and measurements."""
     found: dict[str, object] = {}
@@ -95,6 +114,13 @@ def wait_for(condition, seconds=600.0):
             return found
         time.sleep(0.01)
     raise AssertionError("it did not happen in time")
+
+
+def look_often(monkeypatch) -> None:
+    """Let a driver look at its study all the time, however long a look takes."""
+    monkeypatch.setattr(supervise, "POLL", 0.03)
+    clock = SimpleNamespace(perf_counter=lambda: 0.0, sleep=time.sleep)
+    monkeypatch.setattr(supervise, "time", clock)
 
 
 def a_worker_in_the_middle(study: Study, least=1, most=100):

@@ -10,11 +10,12 @@ from statetrace.studies.survey import Survey
 from tests.studies.conftest import (
     SLOWER,
     a_worker_in_the_middle,
+    assert_unharmed,
     begin,
     contents,
+    look_often,
     prepared,
     study_file,
-    undisturbed,
     wait_for,
 )
 
@@ -27,9 +28,8 @@ def test_jobs_follow_cores_and_gpus():
     assert default_jobs(4, 8, 0.1) == 4
 
 
-def test_a_killed_worker_costs_nothing_but_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervise, "POLL", 0.02)  # the toy is quick
-    whole = undisturbed(tmp_path, **SLOWER)
+def test_a_killed_worker_costs_nothing_but_steps(tmp_path, monkeypatch, left_alone):
+    look_often(monkeypatch)
     study = prepared(tmp_path, **SLOWER)
     killed = []
 
@@ -45,11 +45,10 @@ def test_a_killed_worker_costs_nothing_but_steps(tmp_path, monkeypatch):
     assert killed
     assert any("signal 9" in words for words in said)
     assert study.failures(study.cell(killed[0]))[0]["why"].endswith("died")
-    assert contents(study) == contents(whole)
+    assert_unharmed(study, left_alone)
 
 
-def test_two_drivers_one_of_them_killed_and_status_from_a_third_terminal(tmp_path):
-    whole = undisturbed(tmp_path, seeds=4, **SLOWER)
+def test_two_drivers_one_of_them_killed_and_status_from_a_third_terminal(tmp_path, left_alone):
     file, out = study_file(tmp_path, seeds=4, **SLOWER), tmp_path / "study"
     drivers = [begin(file, "--out", out, "--jobs", 1) for _ in range(2)]
     try:
@@ -72,7 +71,7 @@ def test_two_drivers_one_of_them_killed_and_status_from_a_third_terminal(tmp_pat
         for driver in drivers:
             driver.kill()
             driver.communicate()
-    assert contents(whole).items() <= contents(study).items()
+    assert contents(left_alone).items() <= contents(study).items()
     sessions = [len(study.run(cell).info["sessions"]) for cell in study.plan.cells]
     claims = [len(list((out / "claims").glob(f"{c.name}.*"))) for c in study.plan.cells]
     # an early look makes two sittings; the killed driver's worker stopped at most one cell between

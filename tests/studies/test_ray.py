@@ -12,18 +12,26 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.studies import supervise
 from statetrace.studies.engines import make_pool
-from tests.studies.conftest import SLOWER, a_worker_in_the_middle, contents, prepared, undisturbed
+from tests.studies.conftest import (
+    SLOWER,
+    a_worker_in_the_middle,
+    assert_unharmed,
+    look_often,
+    prepared,
+)
 
 DRIVER = """
 import json, os, signal, sys
+import pytest
 from pathlib import Path
 from statetrace.studies import supervise
 from statetrace.studies.engines import make_pool
 from statetrace.studies.folder import Study
-from tests.studies.conftest import a_worker_in_the_middle
+from tests.studies.conftest import a_worker_in_the_middle, look_often
 
 study, record = Study.existing(Path(sys.argv[1])), Path(sys.argv[2])
-supervise.POLL, messages = 0.02, []
+messages = []
+look_often(pytest.MonkeyPatch())
 
 def kill(states):
     worker = None if record.exists() else a_worker_in_the_middle(study)
@@ -39,13 +47,13 @@ print(json.dumps(messages))
 """
 
 
-def test_a_killed_ray_worker_costs_nothing_but_steps(tmp_path):
-    whole = undisturbed(tmp_path, **SLOWER)
+@pytest.mark.slow
+def test_a_killed_ray_worker_costs_nothing_but_steps(tmp_path, left_alone):
     study, record = prepared(tmp_path, **SLOWER), tmp_path / "killed.json"
     command = [sys.executable, "-c", DRIVER, str(study.path), str(record)]
     root = Path(__file__).parents[2]
     aborted = 0
-    while (driver := _run(command, root)).returncode == -signal.SIGABRT and aborted < 2:
+    while (driver := _run(command, root)).returncode == -signal.SIGABRT and aborted < 5:
         aborted += 1  # Ray's core aborts a driver now and then; the next one continues the study
     assert driver.returncode == 0, driver.stderr
     (name, pid) = json.loads(record.read_text())
@@ -54,31 +62,32 @@ def test_a_killed_ray_worker_costs_nothing_but_steps(tmp_path):
         messages = json.loads(driver.stdout.splitlines()[-1])
         assert any("WorkerCrashed" in message for message in messages), messages
     assert study.outcome(study.cell(name))["tries"] >= 2
-    assert contents(study) == contents(whole)
+    assert_unharmed(study, left_alone)
 
 
 def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
-def test_a_lost_node_and_a_shared_gpu(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_a_lost_node_and_a_shared_gpu(tmp_path, monkeypatch, left_alone):
     """An existing cluster by its address. Its head runs nothing; its one node has a GPU, as far as
     Ray knows, that two runs share until the node is killed with both of them."""
-    monkeypatch.setattr(supervise, "POLL", 0.02)
+    look_often(monkeypatch)
     import ray
     from ray.cluster_utils import Cluster
 
-    whole = undisturbed(tmp_path, **SLOWER)
     study = prepared(tmp_path, **SLOWER)
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "num_gpus": 0})
+    head = {"num_cpus": 0, "num_gpus": 0, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     node = cluster.add_node(num_cpus=2, num_gpus=1)
-    lost, said, left = [], [], []
+    lost, said, shared = [], [], []
 
     def lose(states):
+        shared.append("GPU" in ray.cluster_resources() and "GPU" not in ray.available_resources())
         found = a_worker_in_the_middle(study) if not lost else None
         if found:
             lost.append(found[0])
-            left.append(ray.available_resources().get("GPU", 0))
             cluster.remove_node(node, allow_graceful=False)
             cluster.add_node(num_cpus=2, num_gpus=1)
 
@@ -88,11 +97,11 @@ def test_a_lost_node_and_a_shared_gpu(tmp_path, monkeypatch):
         states = supervise.supervise(study, pool, lose, said.append)
     finally:
         cluster.shutdown()
-    assert left == [0], "two runs share the GPU"
+    assert any(shared), "two runs share the GPU"
     assert {one.state for one in states} == {"finished"}
     assert any("died" in words for words in said)
     assert study.failures(study.cell(lost[0]))[0]["why"].endswith("died")
-    assert contents(study) == contents(whole)
+    assert_unharmed(study, left_alone)
 
 
 @pytest.mark.parametrize(

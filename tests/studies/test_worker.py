@@ -9,6 +9,7 @@ import pytest
 from statetrace.config.recipe import Recipe
 from statetrace.runs import Run
 from statetrace.studies import cell as cells
+from statetrace.studies.folder import DEATHS
 from statetrace.studies.survey import Survey
 from statetrace.studies.table import results, write_table
 from statetrace.studies.worker import work
@@ -178,12 +179,19 @@ def test_a_seed_that_fails_in_company_is_done_alone(tmp_path, monkeypatch):
     assert study.failures(study.cell("seed-1"))[0]["why"] == "RuntimeError: one of them went wrong"
 
 
-def test_deaths_count_only_where_nothing_is_gained(tmp_path):
+def test_errors_count_only_without_progress_and_deaths_hardly(tmp_path):
     study = prepared(tmp_path, seeds=1, rules="retries = 1")
     (cell,) = study.plan.cells
     for step in (6, 12, 18):
         study.run(cell).checkpoint(step).mkdir(parents=True)
-        study.add_failure(cell, "its worker died", "someone")
+        study.add_failure(cell, "an error", "someone")
+    for _ in range(DEATHS - 1):
+        study.add_failure(cell, "its worker died", "someone", died=True)
     assert not study.gave_up(cell)
-    study.add_failure(cell, "its worker died", "someone")
+    study.add_failure(cell, "its worker died", "someone", died=True)
+    assert study.gave_up(cell)
+    study.run(cell).checkpoint(24).mkdir(parents=True)
+    study.add_failure(cell, "an error", "someone")
+    assert not study.gave_up(cell)
+    study.add_failure(cell, "an error", "someone")
     assert study.gave_up(cell)

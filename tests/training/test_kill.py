@@ -31,13 +31,17 @@ def test_sigkill_at_random_steps(tmp_path):
         while process.poll() is None and last_step(killed) < moment:
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, (moments, process.stderr.read())
-        process.stderr.close()
-    subprocess.run(command, check=True, capture_output=True)
+        with process:
+            quicker = process.wait() == 0  # than this process, on a busy machine
+            assert quicker or process.returncode == -signal.SIGKILL, process.stderr.read()
+        if quicker:
+            break
+    else:
+        subprocess.run(command, check=True, capture_output=True)
     assert_same_run(whole, killed)
     *broken, last = (sitting.get("ended") for sitting in killed.info["sessions"])
-    assert broken  # who was killed left the beginning of a sitting
-    assert set(broken) == {None}
+    assert broken or quicker  # who was killed left the beginning of a sitting
+    assert set(broken) <= {None}
     assert last == "finished"
     lines = (killed.path / "metrics.jsonl").read_text()
     assert lines == (whole.path / "metrics.jsonl").read_text()
