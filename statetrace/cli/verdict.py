@@ -40,8 +40,8 @@ def verdict(
 
     Uses the results of `statetrace analyze` in RUN/lenses. Missing results are computed, and so
     are results that describe other weights or have settings that a verdict cannot use. The
-    mechanism is sequential, parallel, associative, parity-associative, mixed (no algorithm reaches a
-    probability of 50%) or unlearned. Writes RUN/verdict.json. After Ctrl-C the same command
+    mechanism is sequential, parallel, associative, parity-associative, mixed (no algorithm reaches
+    a probability of 50%) or unlearned. Writes RUN/verdict.json. After Ctrl-C the same command
     continues.
     """
     with working() as work:
@@ -58,7 +58,7 @@ def verdict(
     _show(judged)
     folder = model.run.path
     if judged["mechanism"] == "unlearned" and model.run.external:
-        next_steps("check how its input is encoded (--tokens, --notation, --start-token), or train it longer")
+        next_steps("check its encoding (--tokens, --notation, --start-token), or train it longer")
     elif fast:
         next_steps(["verdict", folder])
     else:

@@ -232,9 +232,7 @@ def _dissent(scores: Mapping[str, Mapping[str, float]], probabilities: Mapping[s
             alike = [name for name in by_algorithm if by_algorithm[name] > top - 1e-6]
             favored = max(alike, key=lambda name: probabilities[name])
             against.setdefault(favored, []).append(lens)
-    parts = [
-        f"{' and '.join(lenses)} alone would favor {name}" for name, lenses in against.items()
-    ]
+    parts = [f"{' and '.join(lenses)} alone would favor {name}" for name, lenses in against.items()]
     return f"; but {', '.join(parts)}" if parts else ""
 
 
