@@ -159,7 +159,7 @@ def _steps(
     assert target is not None
     if target.external:
         raise StatetraceError(
-            f"--checkpoint {checkpoint}: '{run}' was not trained here and is one checkpoint"
+            f"--checkpoint {checkpoint}: '{run}' has a single checkpoint; leave --checkpoint out"
         )
     if checkpoint == "all":
         steps = [step for step, _ in target.checkpoints()]
