@@ -7,7 +7,7 @@ answer a different question, and such results are not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from statetrace.groups import Group
@@ -108,13 +108,9 @@ def _patching(result: LensResult, group: Group, length: int) -> Iterator[str]:
     if PREFIX_GRID not in grids:
         yield f"grids {_shown(grids)} without {PREFIX_GRID}"
     quotient = first_quotient(group)
-    if quotient is not None and not {*splits_of(quotient.name).values()} <= {*_splits(result)}:
+    measured = result.summary.get("pairs_by_split", {})
+    if quotient is not None and not {*splits_of(quotient.name).values()} <= {*measured}:
         yield f"quotients without {quotient.name}"
-
-
-def _splits(patching: LensResult) -> Mapping[str, Any]:
-    splits: Mapping[str, Any] = patching.summary.get("pairs_by_split", {})
-    return splits
 
 
 def _depth(result: LensResult, group: Group, length: int) -> Iterator[str]:

@@ -24,7 +24,7 @@ def layers_needed(
     needed: dict[str, list[float | None]] = {}
     for length in lengths:
         drawn = corrupted_pairs(program.group, length, pairs, 0)
-        clean, corrupted = (program.run(actions, layers).h for actions in drawn)  # [rows, P, T, R]
+        clean, corrupted = (program.run(actions, layers) for actions in drawn)  # [rows, P, T, R]
         count = np.zeros(clean.shape[1])
         for row in range(layers + 1):
             h = clean[row].copy()

@@ -254,7 +254,7 @@ def _patch(
 ) -> tuple[dict[str, np.ndarray], np.ndarray, Mask]:
     """For the D pairs with two answers: where -> NLD [rows, T, D], and under prefix patching
     whether the clean answer is restored [rows, T, D]; which pairs these are [P]."""
-    tables = [program.run(actions, layers).h for actions in (clean, corrupted)]
+    tables = [program.run(actions, layers) for actions in (clean, corrupted)]
     differ = (tables[0][-1, :, -1] != tables[1][-1, :, -1]).any(-1)  # [P]
     good, bad = (h[:, differ] for h in tables)  # [rows, D, T, R]
     cells = _overwritten(clean.shape[1])
@@ -350,7 +350,7 @@ def _parity_registers(program: Program, layers: int, length: int, classes: np.nd
     actions = rng.integers(0, program.group.order, size=(_SAMPLE, length))
     reached = classes[scan(program.group, actions)][..., None]  # [B, T, 1]
     rows = []
-    for h in program.run(actions, layers).h:  # [B, T, R]
+    for h in program.run(actions, layers):  # [B, T, R]
         lows, highs = (
             np.stack(
                 [extreme(np.where(reached == c, h, beyond), axis=0) for c in np.unique(classes)]

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.mechanisms.algorithms import ALGORITHMS
 from statetrace.reports.figures import predicted
 from statetrace.reports.figures.chart import Chart, Line
 from statetrace.reports.figures.depth import by_split
@@ -20,12 +19,6 @@ from statetrace.reports.figures.probing import probes
 from statetrace.reports.page_data import FigureColumn, FigureState, PageFigure, missing_state
 from statetrace.reports.run_results import RunResults
 
-ABOUT = (
-    "First the measurement, then the prediction of each algorithm at the same group and length, "
-    "with as many layers as the algorithm needs. Compare shapes, not layer numbers: a model may "
-    "spread an algorithm over more layers or have layers that do nothing."
-)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -33,12 +26,10 @@ class Comparison:
     `splits` is true."""
 
     name: str
-    title: str
     lens: str
     splits: bool
     measure: Callable[..., Chart]
     predict: Callable[..., Chart | None]
-    terms: tuple[str, ...]
 
     @property
     def options(self) -> list[str]:
@@ -82,23 +73,9 @@ def comparison(runs: Sequence[Sequence[RunResults]], names: Sequence[str]) -> li
                 head = algorithm + (task if len(tasks) > 1 else "")
                 columns.append(FigureColumn(head, None, [kind.predicted(results, algorithm)]))
         splits = [s for s in kind.options if s and any(s in c.states[0].charts for c in columns)]
-        figures.append(
-            PageFigure(
-                kind.name,
-                kind.title,
-                "" if figures else ABOUT,
-                {"pairs": splits} if splits else {},
-                columns,
-                linked=False,
-                small=True,
-                terms=kind.terms,
-            )
-        )
+        controls = {"pairs": splits} if splits else {}
+        figures.append(PageFigure(kind.name, controls, columns, linked=False, small=True))
     return figures
-
-
-def _patching(results: RunResults, pairs: str) -> Chart:
-    return patching(results, pairs=pairs)
 
 
 def _probes(results: RunResults) -> Chart:
@@ -125,29 +102,11 @@ def _predicted_depth(results: RunResults, algorithm: str) -> Chart | None:
 _COMPARISONS = (
     Comparison(
         "compare-patching",
-        "Prefix patching, measured and predicted",
         "patching",
         True,
-        _patching,
+        lambda run, pairs: patching(run, pairs=pairs),
         predicted.patching,
-        (*ALGORITHMS, "clean and corrupted", "prefix patching", "NLD"),
     ),
-    Comparison(
-        "compare-probes",
-        "Probes, measured and predicted",
-        "probing",
-        False,
-        _probes,
-        predicted.probes,
-        ("probe",),
-    ),
-    Comparison(
-        "compare-depth",
-        "Layers needed, measured and predicted",
-        "depth",
-        False,
-        _depth,
-        _predicted_depth,
-        ("layers needed",),
-    ),
+    Comparison("compare-probes", "probing", False, _probes, predicted.probes),
+    Comparison("compare-depth", "depth", False, _depth, _predicted_depth),
 )

@@ -15,14 +15,23 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
 
 from statetrace import __version__
 from statetrace.errors import StatetraceError
-from statetrace.reports import html
+from statetrace.reports.cards import (
+    Definitions,
+    evidence_table,
+    notes,
+    run_card,
+    study_card,
+    unique_names,
+)
 from statetrace.reports.compare import comparison
 from statetrace.reports.page_data import PageFigure, TracePool, run_figures, study_figures
 from statetrace.reports.run_results import RunResults, all_results
@@ -33,6 +42,9 @@ LIMIT = 8_000_000
 
 MOST_RUNS = 8
 """More columns cannot be compared by eye."""
+
+FEW_OPTIONS = 4
+"""The most options shown as buttons; more become a drop-down list."""
 
 Checkpoints: TypeAlias = Sequence[RunResults]
 """One run at its analyzed checkpoints, the newest last."""
@@ -75,27 +87,24 @@ def report(sources: Sequence[Path | RunResults]) -> str:
     ]
     if len(runs) > MOST_RUNS:
         raise StatetraceError(f"{len(runs)} runs are too many for one page; use up to {MOST_RUNS}")
-    study_names = html.names([(path.resolve().name, str(path)) for path in studies])
-    names = html.names([(each[-1].name, each[-1].location) for each in runs])
+    study_names = unique_names([(path.resolve().name, str(path)) for path in studies])
+    names = unique_names([(each[-1].name, each[-1].location) for each in runs])
     most = LEVELS[0].checkpoints
     cut = f"all but {most} checkpoints" if any(len(each) > most for each in runs) else ""
     runs = [[each[number] for number in _spread(len(each), most)] for each in runs]
     figures = study_figures(studies, study_names)
     if runs:
         figures += comparison(runs, names) + run_figures(runs, names)
-    definitions = html.Definitions()
-    cards = [
-        html.study_card(path, name, definitions)
-        for path, name in zip(studies, study_names, strict=True)
-    ] + [
-        html.verdict_card(each[-1], name, definitions)
-        for each, name in zip(runs, names, strict=True)
-    ]
+    headings = [*study_names, *names]
+    parts = {
+        "title": " and ".join(headings) if len(headings) < 4 else f"{len(headings)} runs",
+        "studies": [study_card(*each) for each in zip(studies, study_names, strict=True)],
+        "runs": [run_card(each[-1], name) for each, name in zip(runs, names, strict=True)],
+    }
     text = ""
     for level in LEVELS:
-        notes = html.notes(runs, names, level.omitted or cut)
-        given = html.Definitions(sorted(definitions.given))
-        text = _page(runs, [*study_names, *names], cards, figures, level, notes, given)
+        parts["notes"] = notes(runs, names, level.omitted or cut)
+        text = _page(runs, figures, level, parts)
         if len(text.encode()) <= LIMIT:
             return text
     raise StatetraceError(
@@ -109,13 +118,7 @@ def is_study(path: Path) -> bool:
 
 
 def _page(
-    runs: list[Checkpoints],
-    headings: list[str],
-    cards: list[str],
-    figures: list[PageFigure],
-    level: Thinning,
-    notes: str,
-    definitions: html.Definitions,
+    runs: list[Checkpoints], figures: list[PageFigure], level: Thinning, parts: dict[str, Any]
 ) -> str:
     kept = [_spread(len(checkpoints), level.checkpoints) for checkpoints in runs]
     figures = [figure.thinned(level.pairs, kept) for figure in figures]
@@ -128,31 +131,28 @@ def _page(
         "steps": steps if any(len(run) > 1 for run in shown) else [],
         "runs": shown,
     }
-    title = " and ".join(headings) if len(headings) < 4 else f"{len(headings)} runs"
-    parts = {
-        "title": escape(f"statetrace: {title}"),
-        "css": _asset("page.css"),
-        "heading": escape(title),
-        "several": "several" if len(headings) > 1 else "single",
-        "verdicts": "\n".join(cards),
-        "contents": html.contents([(figure.name, figure.title) for figure in figures]),
-        "slider": html.slider(data["steps"]),
-        "figures": "\n".join(html.figure_frame(figure, definitions) for figure in figures),
-        "notes": notes,
-        "version": escape(__version__),
-        "plotly": _packed_plotly(),
-        "data": _packed(json.dumps(data, separators=(",", ":"), allow_nan=False).encode()),
-        "js": _asset("page.js"),
-    }
-    template = _asset("page.html")
-    for name in parts:
-        if "{{" + name + "}}" not in template:
-            raise AssertionError(f"page.html has no place for {name}")
-    # Split once, so that nothing inside a part is taken for a placeholder.
-    pieces = template.split("{{")
-    return pieces[0] + "".join(
-        parts[name] + rest for name, rest in (piece.split("}}", 1) for piece in pieces[1:])
+    return _template().render(
+        parts,
+        figures=figures,
+        steps=data["steps"],
+        data=_packed(json.dumps(data, separators=(",", ":"), allow_nan=False).encode()),
+        definitions=Definitions(),
     )
+
+
+@cache
+def _template() -> Template:
+    page = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page.globals |= {
+        "asset": lambda name: Markup(_asset(name)),
+        "evidence_table": evidence_table,
+        "few": FEW_OPTIONS,
+        "plotly": _packed_plotly(),
+        "version": __version__,
+    }
+    return page.from_string(_asset("page.html"))
 
 
 def _spread(count: int, most: int) -> list[int]:
@@ -171,7 +171,6 @@ def _asset(name: str) -> str:
     return files("statetrace.reports").joinpath("assets", name).read_text()
 
 
-@cache
 def _packed_plotly() -> str:
     """plotly.js from the plotly package."""
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.reports.figures.catalogue import STUDY, Entry, all_figures
+from statetrace.reports.figures.catalogue import STUDY, Entry, FigureText, all_figures, figure_text
 from statetrace.reports.figures.chart import Chart, Heat, Panel
 from statetrace.reports.figures.plotly_renderer import picture
 from statetrace.reports.run_results import RunResults
@@ -73,17 +73,18 @@ class PageFigure:
     """One figure of the page."""
 
     name: str
-    title: str
-    about: str
     controls: dict[str, list[str]]
     columns: list[FigureColumn]
     linked: bool = True
     small: bool = False
-    terms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.linked:
             _share_ranges(self.columns)
+
+    @property
+    def text(self) -> FigureText:
+        return figure_text(self.name)
 
     def thinned(self, pairs: bool, checkpoints: Sequence[Sequence[int]]) -> PageFigure:
         """The figure with some checkpoints of each run only; without single pairs unless
@@ -105,7 +106,7 @@ class PageFigure:
     def as_json(self, pool: TracePool) -> dict[str, Any]:
         return {
             "name": self.name,
-            "title": self.title,
+            "title": self.text.title,
             "linked": self.linked,
             "controls": list(self.controls),
             "columns": [
@@ -145,8 +146,7 @@ def run_figures(runs: Sequence[Sequence[RunResults]], names: Sequence[str]) -> l
             shown = checkpoints[-1:] if entry.lens in ("dynamics", "") else checkpoints
             states = [_state(entry, results, controls) for results in shown]
             columns.append(FigureColumn(name, number, states))
-        figure = PageFigure(entry.name, entry.title, entry.about, controls, columns)
-        figures.append(replace(figure, terms=entry.terms))
+        figures.append(PageFigure(entry.name, controls, columns))
     return figures
 
 
@@ -164,9 +164,7 @@ def study_figures(paths: Sequence[Path], names: Sequence[str]) -> list[PageFigur
             except StatetraceError as reason:
                 state = FigureState(missing=f"Nothing to draw: {reason}.")
             columns.append(FigureColumn(name, None, [state]))
-        linked = len(paths) > 1
-        figure = PageFigure(entry.name, entry.title, entry.about, {}, columns, linked)
-        figures.append(replace(figure, terms=entry.terms))
+        figures.append(PageFigure(entry.name, {}, columns, linked=len(paths) > 1))
     return figures
 
 

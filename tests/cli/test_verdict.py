@@ -191,7 +191,7 @@ def test_report_and_figures_leave_results_of_other_weights_out(theirs):
         "generalization, probing, patching, attention: ignored, because the results are of other "
         "weights" in page
     )
-    assert "verdict.json&#x27; is of other weights" in page
+    assert "verdict.json&#39; is of other weights" in page
     done = CliRunner().invoke(app, ["figures", str(run), "--only", "patching"])
     assert str(done.exception).count("other weights") == 1
 

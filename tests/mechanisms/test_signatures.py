@@ -36,7 +36,7 @@ def test_patching_is_the_papers_nld_of_a_model_that_adds_its_registers_up(case, 
     found = signature(name, of, length, layers=layers, pairs=7, seed=3)
     clean, corrupted = corrupted_pairs(group(of), length, 7, 3)
     # A sequence of one action leads to that state, so it shows how states are represented.
-    codes = this.run(np.arange(this.group.order)[:, None], layers).h[-1, :, 0]  # [order, R]
+    codes = this.run(np.arange(this.group.order)[:, None], layers)[-1, :, 0]  # [order, R]
 
     def log_p(h):  # [R] -> [order]
         logits = 2.5 * (codes == h).sum(-1)
@@ -49,7 +49,7 @@ def test_patching_is_the_papers_nld_of_a_model_that_adds_its_registers_up(case, 
         ):
             scores = []
             for good, bad in zip(clean, corrupted, strict=True):
-                tables = [this.run(actions[None], layers).h for actions in (good, bad)]
+                tables = [this.run(actions[None], layers) for actions in (good, bad)]
                 ends = [log_p(h[-1, 0, -1]) for h in tables]
                 says, says_not = (int(end.argmax()) for end in ends)
                 h = tables[1][row].copy()
@@ -72,7 +72,7 @@ def test_probes_are_the_best_readers_by_enumeration(case):
     layers = this.depth(length)
     found = signature(this, of, length)
     actions = np.array(list(itertools.product(range(this.group.order), repeat=length)))
-    h, states = this.run(actions, layers).h.astype(int), scan(this.group, actions)
+    h, states = this.run(actions, layers).astype(int), scan(this.group, actions)
     targets = {"state": states}
     if this.group.parity is not None:
         targets["parity linear"] = this.group.parity[states].astype(int)

@@ -139,7 +139,7 @@ def test_a_damaged_result_does_not_spoil_the_rest(run, tmp_path):
     (bad / "lenses" / "patching.parquet").write_bytes(b"nothing")
     (bad / "verdict.json").write_text("{")
     html = report([bad])
-    assert f"{bad}/lenses/patching.parquet&#x27; is damaged (" in visible(html)
+    assert f"{bad}/lenses/patching.parquet&#39; is damaged (" in visible(html)
     figures = {figure["name"]: figure for figure in numbers(html)["figures"]}
     assert not figures["patching"]["columns"][0]["states"][-1]["views"]
     assert figures["probes"]["columns"][0]["states"][-1]["views"]

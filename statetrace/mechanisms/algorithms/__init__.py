@@ -12,7 +12,7 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
 from statetrace.mechanisms.algorithms.associative import Associative
 from statetrace.mechanisms.algorithms.parallel import Parallel
-from statetrace.mechanisms.algorithms.program import Program, Table
+from statetrace.mechanisms.algorithms.program import Program
 from statetrace.mechanisms.algorithms.quotient_associative import QuotientAssociative
 from statetrace.mechanisms.algorithms.sequential import Sequential
 
@@ -30,7 +30,6 @@ __all__ = [
     "Program",
     "QuotientAssociative",
     "Sequential",
-    "Table",
     "algorithm",
     "algorithm_names",
 ]

@@ -82,9 +82,9 @@ class Program(ABC):
         """Layers needed for sequences of that length."""
         return next(layer for layer in count() if self.reaches(layer, length))
 
-    def run(self, actions: NDArray[np.integer], layers: int | None = None) -> Table:
-        """Fill the table for actions [B, T]. With fewer layers than `depth` some states are wrong;
-        more layers change nothing."""
+    def run(self, actions: NDArray[np.integer], layers: int | None = None) -> Registers:
+        """The table [layers + 1, B, T, R] for actions [B, T]. With fewer layers than `depth` some
+        states are wrong; more layers change nothing."""
         actions = np.asarray(actions)
         if actions.ndim != 2 or actions.shape[1] < 1:
             raise StatetraceError(
@@ -100,7 +100,7 @@ class Program(ABC):
         rows = [self.start(actions)]
         for layer in range(1, layers + 1):
             rows.append(self.step(layer, rows[-1]))
-        return Table(self, np.stack(rows))
+        return np.stack(rows)
 
     def multiply(self, first: Registers, second: Registers) -> Registers:
         """First, then second, cell by cell."""
@@ -110,35 +110,6 @@ class Program(ABC):
     @cached_property
     def _products(self) -> Registers:
         return self.group.table.astype(np.int16).ravel()
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Everything a program computed for some sequences.
-
-    Attributes:
-        program: the one that filled it.
-        h: registers [layers + 1, B, T, R].
-    """
-
-    program: Program
-    h: Registers
-
-    @property
-    def layers(self) -> int:
-        return len(self.h) - 1
-
-    def held(self, t: int, layer: int) -> Registers:
-        """The registers of the cell at token t after a layer, [B, R]."""
-        return self.h[layer, :, t]
-
-    def state(self, t: int, layer: int) -> Registers:
-        """The state read from that cell, [B]; correct where `reaches` holds."""
-        return self.program.read(self.held(t, layer))
-
-    def answers(self) -> Registers:
-        """The states read from the last row at every token, [B, T]."""
-        return self.program.read(self.h[-1])
 
 
 def check_layers(layers: int) -> int:

@@ -30,14 +30,6 @@ from statetrace.reports.figures.chart import (
 from statetrace.reports.run_results import RunResults, stage_length, stage_names
 from statetrace.runs import Run
 
-NAME = "stages"
-TITLE = "After each stage of the curriculum"
-ABOUT = (
-    "Accuracy by length at the end of each stage, and over all steps with a dashed line where a "
-    "stage begins. Shading: lengths beyond the training length of the stage. Dotted: cutoffs. In "
-    "the length curriculum the paper's associative models generalize from 25 to 50 actions without "
-    "further training, its parity-associative models do not."
-)
 MOST_POINTS = 200
 
 
@@ -102,7 +94,7 @@ def stages(results: RunResults) -> Chart:
     if not ends:
         raise StatetraceError(f"the log of '{results.location}' has no evaluations")
     panels = [_after(stage) for stage in ends]
-    return Chart(NAME, "Accuracy after each stage", (*panels, _steps(results.log)), ABOUT)
+    return Chart("stages", "Accuracy after each stage", (*panels, _steps(results.log)))
 
 
 def _after(stage: StageEnd) -> Panel:

@@ -13,21 +13,6 @@ from statetrace.lenses.result import LensResult
 from statetrace.reports.figures.chart import Chart, Dots, Edges, Heat, Panel, grid
 from statetrace.reports.run_results import RunResults
 
-MAPS = "attention-maps"
-MAPS_TITLE = "Parity heads"
-MAPS_ABOUT = (
-    "Attention of the best-scoring heads on one example: rows are queries, columns are keys. "
-    "Triangles mark odd actions (those outside the kernel of the quotient). The brightest color "
-    "stands for the strongest 3% of the weights. The paper's formula lets scores slightly exceed 1."
-)
-TREE = "attention-tree"
-TREE_TITLE = "Attention tree"
-TREE_ABOUT = (
-    "Edges have a weight above 0.95 and are among the strongest at both of their ends. Windows "
-    "that double with every layer form a tree. An empty figure means that attention is not sharp, "
-    "not that no information flows."
-)
-
 BRIGHT = 0.97
 """Quantile of the weights that gets the brightest colour: otherwise early rows, which have few
 keys, would leave the rest dark."""
@@ -89,7 +74,7 @@ def attention_maps(results: RunResults) -> Chart:
     panels.append(
         Panel("head", "layer", (heads,), f"{name} head scores", down=True, whole="xy", tall=1.15)
     )
-    return Chart(MAPS, f"The best {name} heads", tuple(panels), MAPS_ABOUT)
+    return Chart("attention-maps", f"The best {name} heads", tuple(panels))
 
 
 def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
@@ -149,7 +134,7 @@ def attention_tree(results: RunResults, example: str | None = None) -> Chart:
     edges = result.arrays[f"tree{number}_edges"]
     weights = result.arrays[f"tree{number}_weights"].tolist()
     panel = tree_panel(edges, weights, names, tree_layers(result), result.spec.get("weight", 0.95))
-    return Chart(TREE, f"Attention tree, example {example}", (panel,), TREE_ABOUT)
+    return Chart("attention-tree", f"Attention tree, example {example}", (panel,))
 
 
 def tree_layers(result: LensResult) -> int:

@@ -1,16 +1,18 @@
 """All figures by name: the lens they draw, their options, and which views become files.
 
-To add a figure, write a function that returns a Chart and list it here.
+To add a figure, write a function that returns a Chart, list it here, and describe it in
+assets/figures.toml.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from statetrace.reports.figures import (
     after_stages,
@@ -34,159 +36,139 @@ Options = dict[str, list[str]]
 Table = tuple[list[str], list[list[Any]]]
 
 
-def _no_options(results: RunResults) -> Options:
-    return {}
+class FigureText(NamedTuple):
+    """What the report says about a figure: how to read it, and terms of the glossary."""
+
+    title: str
+    about: str = ""
+    terms: Sequence[str] = ()
+
+
+@cache
+def _texts() -> dict[str, FigureText]:
+    file = files("statetrace.reports").joinpath("assets", "figures.toml")
+    texts = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {
+        name: FigureText(t["title"], " ".join(t.get("about", "").split()), t.get("terms", ()))
+        for name, t in texts.items()
+    }
+
+
+def figure_text(name: str) -> FigureText:
+    """The text of a figure; a registered lens has none."""
+    return _texts().get(name, FigureText(name))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A figure of the catalogue.
+    """A figure of the catalogue, of a run or (its source is then a path) of a study.
 
     Attributes:
-        lens: the lens whose result it draws; "" for a figure of the training log.
-        draw: results and one option per control -> chart.
-        choices: results -> control -> options, the default first.
+        lens: the lens whose result it draws; "" for a figure of the training log or of a study.
+        make: source and one option per control -> chart.
+        choices: source -> control -> options, the default first.
         on_paper: control -> how many of its options become files; of other controls only the first.
         tables: title -> a table shown below the figure.
-        terms: of the glossary that it uses.
-        applies: whether a run can have the figure at all.
+        applies: whether the source can have the figure at all.
     """
 
     name: str
-    title: str
-    about: str
     lens: str
-    draw: Callable[..., Chart]
-    choices: Callable[[RunResults], Options] = _no_options
+    make: Callable[..., Chart]
+    choices: Callable[[Any], Options] = lambda source: {}
     on_paper: dict[str, int] = field(default_factory=dict)
-    tables: dict[str, Callable[[RunResults], Table]] = field(default_factory=dict)
-    applies: Callable[[RunResults], bool] = lambda results: True
-    terms: tuple[str, ...] = ()
+    tables: Mapping[str, Callable[[Any], Table]] = field(default_factory=dict)
+    applies: Callable[[Any], bool] = lambda source: True
 
-    def views(self, results: RunResults) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
+    def draw(self, source: Any, *chosen: str) -> Chart:
+        """The chart of the chosen options, in the order of `choices`."""
+        chart = self.make(source, *chosen)
+        return replace(chart, about=figure_text(self.name).about or chart.about)
+
+    def views(self, source: Any) -> Iterator[tuple[tuple[str, ...], Callable[[], Chart]]]:
         """(chosen options, function that draws them) for every combination."""
-        for chosen in product(*self.choices(results).values()):
-            yield chosen, partial(self.draw, results, *chosen)
+        for chosen in product(*self.choices(source).values()):
+            yield chosen, partial(self.draw, source, *chosen)
 
-    def papers(self, results: RunResults) -> Iterator[tuple[str, Chart]]:
+    def papers(self, source: Any) -> Iterator[tuple[str, Chart]]:
         """(file name without suffix, chart)."""
-        choices = self.choices(results)
+        choices = self.choices(source)
         shown = [options[: self.on_paper.get(name, 1)] for name, options in choices.items()]
         for chosen in product(*shown):
             varied = [option for option, all_ in zip(chosen, shown, strict=True) if len(all_) > 1]
             name = "-".join([self.name, *(option.replace(" ", "-") for option in varied)])
-            yield name, self.draw(results, *chosen)
+            yield name, self.draw(source, *chosen)
 
 
 CATALOGUE: tuple[Entry, ...] = (
     Entry(
-        patching.NAME,
-        patching.TITLE,
-        patching.ABOUT,
+        "patching",
         "patching",
         patching.patching,
         patching.choices,
-        {"map": 9, "pairs": 3, "show": 2},
-        terms=("clean and corrupted", "prefix patching", "substitution", "deletion", "NLD"),
+        on_paper={"map": 9, "pairs": 3, "show": 2},
     ),
     Entry(
-        probing.LAYERS,
-        probing.LAYERS_TITLE,
-        probing.LAYERS_ABOUT,
+        "probes",
         "probing",
         probing.probes,
         probing.layer_choices,
-        {"sequences of": 2},
-        {"Probe accuracy by layer": probing.scatter_table},
-        terms=("probe", "control"),
+        on_paper={"sequences of": 2},
+        tables={"Probe accuracy by layer": probing.scatter_table},
     ),
     Entry(
-        probing.LENGTHS,
-        probing.LENGTHS_TITLE,
-        probing.LENGTHS_ABOUT,
+        "probes-by-length",
         "probing",
         probing.probes_by_length,
         probing.length_choices,
-        {"probe of": 9},
-        terms=("probe", "front"),
+        on_paper={"probe of": 9},
     ),
+    Entry("depth", "depth", depth.depth, depth.choices, on_paper={"pairs": 3}),
     Entry(
-        depth.NAME,
-        depth.TITLE,
-        depth.ABOUT,
-        "depth",
-        depth.depth,
-        depth.choices,
-        {"pairs": 3},
-        terms=("clean and corrupted", "layers needed", "restored share"),
-    ),
-    Entry(
-        geometry.SPACE,
-        geometry.SPACE_TITLE,
-        geometry.SPACE_ABOUT,
+        "geometry",
         "geometry",
         geometry.geometry,
         geometry.choices,
-        {"along": 2},
-        {"The prism at its clearest layer": geometry.prism_table},
-        terms=("prism", "prism score"),
+        on_paper={"along": 2},
+        tables={"The prism at its clearest layer": geometry.prism_table},
     ),
+    Entry("geometry-measures", "geometry", geometry.measures),
     Entry(
-        geometry.MEASURES,
-        geometry.MEASURES_TITLE,
-        geometry.MEASURES_ABOUT,
-        "geometry",
-        geometry.measures,
-        terms=("prism score", "irreducible representation"),
-    ),
-    Entry(
-        generalization.NAME,
-        generalization.TITLE,
-        generalization.ABOUT,
+        "generalization",
         "generalization",
         generalization.generalization,
         tables={"Cutoffs": generalization.cutoff_table},
-        terms=("accuracy", "cutoff", "solved length"),
     ),
+    Entry("training", "dynamics", dynamics.training, dynamics.choices),
     Entry(
-        dynamics.NAME,
-        dynamics.TITLE,
-        dynamics.ABOUT,
-        "dynamics",
-        dynamics.training,
-        dynamics.choices,
-        terms=("phase", "lead of parity"),
-    ),
-    Entry(
-        after_stages.NAME,
-        after_stages.TITLE,
-        after_stages.ABOUT,
+        "stages",
         "",
         after_stages.stages,
         tables={"Cutoffs after each stage": after_stages.cutoff_table},
         applies=after_stages.staged,
-        terms=("cutoff",),
     ),
     Entry(
-        attention.MAPS,
-        attention.MAPS_TITLE,
-        attention.MAPS_ABOUT,
+        "attention-maps",
         "attention",
         attention.attention_maps,
         tables={
             "The best heads": attention.head_table,
             "Accuracy lost by ablating heads": attention.ablation_table,
         },
-        terms=("parity head", "head score", "chance", "ablation"),
     ),
+    Entry("attention-tree", "attention", attention.attention_tree, attention.tree_choices),
+)
+
+STUDY: tuple[Entry, ...] = (
+    Entry("study-proportions", "", study_shares.study_proportions),
+    Entry("study-sizes", "", study_parameters.study_sizes, applies=study_parameters.sizes_vary),
+    Entry("study-cutoffs", "", study_shares.study_cutoffs),
     Entry(
-        attention.TREE,
-        attention.TREE_TITLE,
-        attention.TREE_ABOUT,
-        "attention",
-        attention.attention_tree,
-        attention.tree_choices,
-        terms=("attention tree",),
+        "study-lengths",
+        "",
+        study_stages.study_lengths,
+        tables={"Cutoffs at the evaluation after each stage": study_stages.length_table},
+        applies=study_stages.grows,
     ),
 )
 
@@ -196,8 +178,8 @@ def figures_of(lens: str) -> list[Entry]:
     entries = [entry for entry in CATALOGUE if entry.lens == lens]
     if entries:
         return entries
-    tables: dict[str, Callable[[RunResults], Table]] = {"Table": partial(own_lens.table, name=lens)}
-    return [Entry(lens, lens, "", lens, partial(own_lens.draw, name=lens), tables=tables)]
+    tables = {"Table": partial(own_lens.table, name=lens)}
+    return [Entry(lens, lens, partial(own_lens.draw, name=lens), tables=tables)]
 
 
 def all_figures(runs: Iterable[RunResults]) -> list[Entry]:
@@ -207,56 +189,10 @@ def all_figures(runs: Iterable[RunResults]) -> list[Entry]:
     return [*CATALOGUE, *(entry for name in names for entry in figures_of(name))]
 
 
-@dataclass(frozen=True)
-class StudyEntry:
-    """A figure of a study folder, omitted where it does not apply."""
-
-    name: str
-    title: str
-    about: str
-    draw: Callable[[Path], Chart]
-    applies: Callable[[Path], bool] = lambda path: True
-    tables: dict[str, Callable[[Path], Table]] = field(default_factory=dict)
-    terms: tuple[str, ...] = ()
-
-
-STUDY: tuple[StudyEntry, ...] = (
-    StudyEntry(
-        study_shares.SHARES,
-        study_shares.SHARES_TITLE,
-        study_shares.SHARES_ABOUT,
-        study_shares.study_proportions,
-    ),
-    StudyEntry(
-        study_parameters.NAME,
-        study_parameters.TITLE,
-        study_parameters.ABOUT,
-        study_parameters.study_sizes,
-        study_parameters.sizes_vary,
-    ),
-    StudyEntry(
-        study_shares.CUTOFFS,
-        study_shares.CUTOFFS_TITLE,
-        study_shares.CUTOFFS_ABOUT,
-        study_shares.study_cutoffs,
-        terms=("cutoff",),
-    ),
-    StudyEntry(
-        study_stages.NAME,
-        study_stages.TITLE,
-        study_stages.ABOUT,
-        study_stages.study_lengths,
-        study_stages.grows,
-        {"Cutoffs at the evaluation after each stage": study_stages.length_table},
-        terms=("cutoff",),
-    ),
-)
-
-
-def predictions(results: RunResults) -> Iterator[tuple[str, Chart]]:
+def predictions(source: Any) -> Iterator[tuple[str, Chart]]:
     """(file name, chart) of the prediction of each algorithm at this group and length."""
-    for name in predicted.Predicted.of(results).names():
-        charts = {split: predicted.patching(results, name, split) for split in predicted.SPLITS}
-        charts["probes"] = predicted.probes(results, name)
+    for name in predicted.Predicted.of(source).names():
+        charts = {split: predicted.patching(source, name, split) for split in predicted.SPLITS}
+        charts["probes"] = predicted.probes(source, name)
         panels = [replace(c.panels[0], title=title) for title, c in charts.items() if c is not None]
         yield f"predicted-{name}", Chart(f"predicted-{name}", f"Predicted: {name}", tuple(panels))

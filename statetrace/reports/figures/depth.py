@@ -10,14 +10,6 @@ import numpy as np
 from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers
 from statetrace.reports.run_results import RunResults
 
-NAME = "depth"
-TITLE = "Layers needed by length"
-ABOUT = (
-    "At each layer the last token is reset to the corrupted run while all other tokens stay "
-    "clean. Left: layers needed. Right: restored share, by layer. The parallel algorithm needs the "
-    "same number of layers at every length, the associative one another layer per doubling, the "
-    "sequential one a layer per action."
-)
 STYLES = {
     "all": ("all pairs", "grey", "dash", "diamond"),
     "same parity": ("same parity", "state", "solid", "circle"),
@@ -73,4 +65,4 @@ def depth(results: RunResults, pairs: str = "all") -> Chart:
     ticks = tuple((float(i), str(n)) for i, n in enumerate(lengths))
     restored = Panel("length", "layer", (heat,), down=True, whole="y", ticks=ticks)
     lines = by_split(lengths, result.summary["layers_needed"])
-    return Chart(NAME, f"Layers needed by length ({pairs})", (lines, restored), ABOUT)
+    return Chart("depth", f"Layers needed by length ({pairs})", (lines, restored))

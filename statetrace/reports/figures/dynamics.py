@@ -21,14 +21,6 @@ from statetrace.reports.figures.chart import (
 )
 from statetrace.reports.run_results import RunResults
 
-NAME = "training"
-TITLE = "Training"
-ABOUT = (
-    "Left: mean accuracy over all lengths at each evaluation; numbered dashed lines mark the "
-    "beginning of a training phase. Middle: the loss. Right: accuracy by length. "
-    "Parity-associative models learn parity at all lengths first and the state later; in "
-    "associative models they rise together."
-)
 MOST_POINTS = 200
 
 
@@ -71,7 +63,7 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
         Panel("step", "loss", (loss, *phases), f"loss{stage}"),
         Panel("step", "length", (by_length,), f"{lengths_for} by length{stage}", whole="y"),
     )
-    return Chart(NAME, "Accuracy and loss over training", panels, ABOUT)
+    return Chart("training", "Accuracy and loss over training", panels)
 
 
 def learned_by_length(results: RunResults, threshold: float = 0.9) -> Chart:
@@ -88,4 +80,4 @@ def learned_by_length(results: RunResults, threshold: float = 0.9) -> Chart:
     if not lines:
         raise StatetraceError(f"no length reached an accuracy of {threshold:.0%}")
     panel = Panel("length", "training step", tuple(lines), whole="xy")
-    return Chart(NAME, f"Steps until {threshold:.0%} are correct, by length", (panel,), ABOUT)
+    return Chart("training", f"Steps until {threshold:.0%} are correct, by length", (panel,))

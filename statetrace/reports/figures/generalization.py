@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from statetrace.mechanisms.mastery import cutoffs
+from statetrace.reports.figures.after_stages import length_panel
 from statetrace.reports.figures.chart import (
     Band,
     Chart,
     Line,
-    Panel,
     ReferenceLine,
     numbers,
     target_styles,
 )
 from statetrace.reports.run_results import RunResults
 
-NAME = "generalization"
-TITLE = "Generalization to other lengths"
-ABOUT = (
-    "Accuracy after each number of actions, with 95% intervals. Shading: lengths beyond the "
-    "training length. Dotted: cutoffs. Where parity stays accurate beyond the cutoff of the state, "
-    "parity is computed separately."
-)
 ROOM = 0.36
 """Share of the axis that the label of a cutoff takes on a phone. It goes to the left of the cutoff
 if it fits there, because curves fall to the right."""
@@ -59,15 +52,8 @@ def generalization(results: RunResults) -> Chart:
         side = "left" if end > ROOM * longest else "right"
         beside = (side, 0.02 + 0.08 * i)  # near the bottom, where curves are rare, and stacked
         marks.append(ReferenceLine("x", end, label, next(iter(targets.values())), "dot", beside))
-    panel = Panel(
-        "length",
-        "accuracy",
-        tuple(marks),
-        x_range=(0.5, longest + 0.5),
-        y_range=(0, 1.04),
-        whole="x",
-    )
-    return Chart(NAME, "Accuracy by length", (panel,), ABOUT)
+    panel = length_panel(marks, "", longest)
+    return Chart("generalization", "Accuracy by length", (panel,))
 
 
 def cutoff_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:

@@ -24,25 +24,6 @@ from statetrace.reports.figures.chart import (
 )
 from statetrace.reports.run_results import RunResults
 
-SPACE = "geometry"
-SPACE_TITLE = "Geometry of the states"
-SPACE_ABOUT = (
-    "Activations at the last token (small points) and their mean for each state (large, labeled), "
-    "along the parity direction and the two main directions orthogonal to it, or along principal "
-    "components. Solid edges join nearest states of opposite parity (the vertical edges of the "
-    "prism), dashed edges states of equal parity; the two planes hold even and odd states. "
-    "Permutations of four and more objects are colored by the position of one object, which is "
-    "written at the center of each cluster; round marks are even, pointed ones odd. A few outlying "
-    "points may be outside the box. Drag to rotate."
-)
-MEASURES = "geometry-measures"
-MEASURES_TITLE = "Geometry measures by layer"
-MEASURES_ABOUT = (
-    "Prism score (1: a perfect triangular prism with parity as its axis), the share of variance "
-    "between states, and the shares of that variance that belong to parity and to each irreducible "
-    "representation. Grey: the prism score of permuted states. For four and more objects also the "
-    "share explained by the position of each object."
-)
 AXES = {"parity and clusters": "decomposition", "principal components": "pca"}
 EYES = {
     "oblique": (1.25, 1.15, 0.7),
@@ -96,7 +77,7 @@ def geometry(
     if key not in results.cache:
         results.cache[key] = _panel(results, AXES[along], layers.index(layer), coloured_by)
     panel = replace(results.cache[key], eye=EYES[view])
-    return Chart(SPACE, f"States at layer {layer}, {along}", (panel,), SPACE_ABOUT)
+    return Chart("geometry", f"States at layer {layer}, {along}", (panel,))
 
 
 def _panel(results: RunResults, key: str, at: int, coloured_by: str) -> Panel:
@@ -270,7 +251,7 @@ def measures(results: RunResults) -> Chart:
     objects = places.objects(results.need("geometry"))
     if objects:
         panels.append(places.shares(objects, series))
-    return Chart(MEASURES, "Geometry measures by layer", tuple(panels), MEASURES_ABOUT)
+    return Chart("geometry-measures", "Geometry measures by layer", tuple(panels))
 
 
 def prism_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:

@@ -17,14 +17,6 @@ from statetrace.reports.run_results import RunResults
 if TYPE_CHECKING:
     from statetrace.inspection import PatchTable
 
-NAME = "patching"
-TITLE = "Activation patching"
-ABOUT = (
-    "Each cell shows the effect on the answer of overwriting the activations of a prefix, suffix "
-    "or window of actions at one layer. In associative models the prefix that restores the answer "
-    "doubles with every layer; in parity-associative models pairs of opposite parity are decided "
-    "early."
-)
 METRICS = {"NLD": "nld", "probability": "probability"}
 KINDS = ("resid", "attn_out", "mlp_out", "head")
 """As in interventions/sites.py, which needs torch."""
@@ -85,7 +77,7 @@ def patching(
     panel = _panel(name, heat, heads, title)
     split = "all pairs" if pairs == "all" else f"{pairs} pairs"
     shown = label if show == "deviation" else f"{show} {measure}"
-    return Chart(NAME, f"{_title(name)}, {split}: {shown}", (panel,), ABOUT)
+    return Chart("patching", f"{_title(name)}, {split}: {shown}", (panel,))
 
 
 def own_pairs(table: PatchTable, metric: str = "nld") -> Chart:
@@ -96,7 +88,7 @@ def own_pairs(table: PatchTable, metric: str = "nld") -> Chart:
     label = "NLD" if metric == "nld" else metric.replace("_", " ")
     heat = Heat(list(range(1, values.shape[1] + 1)), list(rows), grid(values), label)
     count = "1 pair" if len(table) == 1 else f"mean of {len(table):,} pairs"
-    return Chart(NAME, f"{_title(name)}: {label}", (_panel(name, heat, heads, count),), ABOUT)
+    return Chart("patching", f"{_title(name)}: {label}", (_panel(name, heat, heads, count),))
 
 
 def _panel(name: str, heat: Heat, heads: bool, title: str) -> Panel:

@@ -21,21 +21,6 @@ CONTROL_STYLES = {
 """Control -> label, color, dash; marks tell the targets apart."""
 CONTROLS = {"the model": "none", "an untrained model": "untrained", "shuffled labels": "shuffled"}
 
-LAYERS = "probes"
-LAYERS_TITLE = "Probes by layer"
-LAYERS_ABOUT = (
-    "Held-out accuracy of probes for the state and for its parity at the last token. Bands: one "
-    "standard deviation over disjoint training sets. Dashed and dotted: controls, if measured. "
-    "Wide pale curves: the prediction of the chosen algorithm, stretched to the depth of this "
-    "model. Parity that can be decoded before the state indicates a parity-associative model."
-)
-LENGTHS = "probes-by-length"
-LENGTHS_TITLE = "Probes by length"
-LENGTHS_ABOUT = (
-    "A probe for each layer and length. In associative models the decodable length doubles with "
-    "every layer; a band at one third (in S3) means that only parity is known."
-)
-
 
 def layer_choices(results: RunResults) -> dict[str, list[str]]:
     positions = set(results.need("probing").columns["position"])
@@ -85,7 +70,7 @@ def probes(
                 x = list(range(len(other)))
                 marks.append(Line(f"{target}, {name}", x, other, hue, dash, mark))
     panel = Panel("layer", measure, tuple(marks), y_range=(0, 1.04), whole="x")
-    return Chart(LAYERS, f"Probes on sequences of {sequences_of}", (panel,), LAYERS_ABOUT)
+    return Chart("probes", f"Probes on sequences of {sequences_of}", (panel,))
 
 
 def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, np.ndarray]:
@@ -138,7 +123,7 @@ def probes_by_length(
     x = [int(n) for n in result.arrays["lengths"]]
     heat = Heat(x, list(range(len(z))), grid(z), measure)
     panel = Panel("length", "layer", (heat,), title=f"{probe_of} probe", down=True, whole="xy")
-    return Chart(LENGTHS, f"Probes by length: {probe_of} in {in_}", (panel,), LENGTHS_ABOUT)
+    return Chart("probes-by-length", f"Probes by length: {probe_of} in {in_}", (panel,))
 
 
 def scatter_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:

@@ -13,13 +13,6 @@ from statetrace.errors import StatetraceError
 from statetrace.reports.figures import study_shares
 from statetrace.reports.figures.chart import Chart, Line, Panel, numbers
 
-NAME = "study-sizes"
-TITLE = "Mechanism by model size"
-ABOUT = (
-    "Share of runs that learned each mechanism against the number of parameters, with 95% "
-    "intervals, for each family and regime. In the paper architecture and initialization matter, "
-    "but size hardly does."
-)
 Row = dict[str, Any]
 
 
@@ -90,7 +83,7 @@ def study_sizes(path: Path) -> Chart:
                 log_x=True,
             )
         )
-    return Chart(NAME, "Mechanisms by number of parameters", tuple(panels), ABOUT)
+    return Chart("study-sizes", "Mechanisms by number of parameters", tuple(panels))
 
 
 def _ticks(sizes: Sequence[int]) -> tuple[tuple[float, str], ...]:

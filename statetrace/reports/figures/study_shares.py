@@ -14,19 +14,6 @@ from typing import Any
 from statetrace.errors import StatetraceError
 from statetrace.reports.figures.chart import Bars, Chart, Dots, Line, Panel
 
-SHARES = "study-proportions"
-SHARES_TITLE = "Learned mechanisms"
-SHARES_ABOUT = (
-    "Share of runs that learned each mechanism, for every combination of factors; runs that "
-    "differ in the seed only are repetitions. Error bars: Wilson's 95% intervals. The tooltip of "
-    "a bar has the number of runs."
-)
-CUTOFFS = "study-cutoffs"
-CUTOFFS_TITLE = "Cutoffs of state and parity"
-CUTOFFS_ABOUT = (
-    "Cutoffs of the state and of its parity, one mark per run; the number of runs is in brackets, "
-    "as marks may overlap. Above the diagonal parity stays accurate where the state does not."
-)
 STYLES = {
     "associative": ("state", "circle"),
     "parity-associative": ("parity", "square"),
@@ -91,7 +78,7 @@ def study_proportions(path: Path) -> Chart:
                 bare=True,
             )
         )
-    return Chart(SHARES, SHARES_TITLE, tuple(panels), SHARES_ABOUT)
+    return Chart("study-proportions", "Learned mechanisms", tuple(panels))
 
 
 def study_cutoffs(path: Path) -> Chart:
@@ -114,7 +101,7 @@ def study_cutoffs(path: Path) -> Chart:
     limits = (0.0, max(row["longest"] for row in judged) + 2.0)
     panel = Panel("state cutoff", "parity cutoff", tuple(marks), x_range=limits, y_range=limits,
                   whole="xy", tall=1.3)  # fmt: skip
-    return Chart(CUTOFFS, CUTOFFS_TITLE, (panel,), CUTOFFS_ABOUT)
+    return Chart("study-cutoffs", "Cutoffs of state and parity", (panel,))
 
 
 def _levels(row: Row, factors: Sequence[str]) -> str:

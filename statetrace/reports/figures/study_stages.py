@@ -16,15 +16,6 @@ from statetrace.reports.figures import study_shares
 from statetrace.reports.figures.after_stages import StageEnd, beyond, length_panel, stage_ends
 from statetrace.reports.figures.chart import Chart, Line, Panel, numbers
 
-NAME = "study-lengths"
-TITLE = "Length curriculum"
-ABOUT = (
-    "Accuracy by length after each stage, by the mechanism that was finally learned: mean and "
-    "range over runs. Solid: state; dashed: parity; shaded: lengths beyond the training length of "
-    "the stage. Runs whose state reaches as far into the shading as their parity already compose "
-    "associatively. In the paper 2 of 5 such runs learned the associative mechanism, so growing "
-    "lengths do not decide the mechanism."
-)
 Runs = list[tuple[str, str, list[StageEnd]]]  # run, mechanism, stages
 
 
@@ -57,7 +48,7 @@ def study_lengths(path: Path) -> Chart:
         raise StatetraceError(f"no run of the study '{path}' was trained on growing lengths")
     names = dict.fromkeys(stage.name for _, _, stages in runs for stage in stages)
     panels = tuple(_panel(name, runs) for name in names)
-    return Chart(NAME, "Accuracy by length after each stage", panels, ABOUT)
+    return Chart("study-lengths", "Accuracy by length after each stage", panels)
 
 
 def _panel(name: str, runs: Runs) -> Panel:

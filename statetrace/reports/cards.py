@@ -1,0 +1,124 @@
+"""What the page says about each run and study; assets/page.html lays it out.
+
+The template escapes all text, which comes from file names, recipes and results.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from statetrace.glossary import define
+from statetrace.reports.headlines import headline
+from statetrace.reports.next_steps import after_study, next_steps
+from statetrace.reports.run_results import RunResults
+
+
+class Definitions:
+    """Definitions from the glossary, each where its term first stands on the page."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def first(self, term: str) -> str:
+        """The definition; "" if it was given before or there is none."""
+        definition = "" if term in self._given else define(term)
+        self._given.add(term)
+        return definition
+
+    def new(self, terms: Iterable[str]) -> list[tuple[str, str]]:
+        """Those terms that were not defined before, with their definitions."""
+        return [(term, text) for term in terms if (text := self.first(term))]
+
+
+def unique_names(labels: Sequence[tuple[str, str]]) -> list[str]:
+    """Of each (short name, long name) the short one, or the long one where two are the same."""
+    short = [name for name, _ in labels]
+    return [name if short.count(name) == 1 else long for name, long in labels]
+
+
+def run_card(results: RunResults, name: str) -> dict[str, Any]:
+    """A run's verdict, a headline per lens, and what to do next."""
+    step = "" if results.step is None else f", after {results.step:,} steps"
+    return {
+        "name": name,
+        "about": results.about + step,
+        "verdict": results.verdict,
+        "verdict_command": results.verdict_command,
+        "headlines": _headlines(results),
+        "next_steps": next_steps(results),
+    }
+
+
+def _headlines(results: RunResults) -> dict[str, str]:
+    sentences = {}
+    for lens, result in results.all().items():
+        try:
+            sentences[lens] = headline(result)
+        except (KeyError, IndexError, TypeError, ValueError):  # a result of another version
+            continue
+    return {lens: sentence for lens, sentence in sentences.items() if sentence}
+
+
+def study_card(path: Path, name: str) -> dict[str, Any]:
+    """The progress of a study, its verdicts, the factors that matter, and what to do next."""
+    from statetrace.reports.figures.study_shares import study_rows
+    from statetrace.studies.proportions import associations
+
+    rows, factors = study_rows(path)
+    verdicts = Counter(str(row["verdict"]) for row in rows if row["verdict"])
+    counts = [f"{learned} {n} of {verdicts.total()}" for learned, n in verdicts.most_common()]
+    return {
+        "name": name,
+        "counts": f"Verdicts: {', '.join(counts)}." if counts else "No run has a verdict yet.",
+        "finished": sum(row["state"] == "finished" for row in rows),
+        "runs": len(rows),
+        "learned": list(verdicts),
+        "associations": associations(rows, factors),
+        "next_steps": after_study(path, rows),
+    }
+
+
+def evidence_table(
+    evidence: Mapping[str, Any], algorithms: Iterable[str]
+) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
+    """The algorithms that have scores, and for each lens (its name, its sentence, the score of each
+    algorithm relative to the best one)."""
+    names = [name for name in algorithms if any(name in _scores(e) for e in evidence.values())]
+    rows = []
+    for lens, part in evidence.items():
+        scores = _scores(part)
+        best = max(scores.values(), default=0.0)
+        cells = [_lost(scores[name] - best) if name in scores else "" for name in names]
+        sentence = part.get("says", "") if isinstance(part, dict) else part
+        rows.append((lens, str(sentence), cells))
+    return names, rows
+
+
+def _lost(score: float) -> str:
+    if score == 0:
+        return "best"
+    shown = f"{score:.1f}" if score < -0.05 else f"{score:.1g}"
+    return shown.replace("-", "−")
+
+
+def _scores(part: Any) -> dict[str, float]:
+    scores = part.get("scores", {}) if isinstance(part, dict) else {}
+    scores = scores if isinstance(scores, dict) else {}
+    return {str(k): float(v) for k, v in scores.items() if isinstance(v, int | float)}
+
+
+def notes(runs: Sequence[Sequence[RunResults]], names: Sequence[str], omitted: str) -> list[str]:
+    """The caveats of the lenses, and what could not be read or was left out."""
+    items = [f"Left out to keep this file small: {omitted}."] if omitted else []
+    for checkpoints, name in zip(runs, names, strict=True):
+        caveats = [
+            f"{lens}: {note}"
+            for lens, result in checkpoints[-1].all().items()
+            for note in result.notes
+        ]
+        caveats += [sentence for results in checkpoints for sentence in results.trouble]
+        items += [f"{name}: {sentence}" for sentence in dict.fromkeys(caveats)]
+    return items
