@@ -206,7 +206,7 @@ def answer(claim: Claim, selection: Selection) -> Answer:
     )
     verdict = ""
     if small - {ABSENT}:
-        verdict = "differ" if FAIL in small else "agree" if small == {PASS} else "do not decide"
+        verdict = "differ" if FAIL in small else "agree" if small == {PASS} else "inconclusive"
     if FAIL in large:
         return Answer(claim, DIFFERS, verdict, outcomes)
     if large == {PASS}:

@@ -34,7 +34,7 @@ from statetrace.errors import StatetraceError
 HERE = Path(__file__).parent
 MOST_ROWS = 5
 MARKS = {AGREES: "✓ agrees", DIFFERS: "✗ differs at the paper's size", UNTESTED: "untested"}
-ORDER = {"differ": FAIL, "agree": PASS, "do not decide": OPEN}
+ORDER = {"differ": FAIL, "agree": PASS, "inconclusive": OPEN}
 
 
 def page(answers: list[Answer], selection: Selection) -> str:
@@ -83,7 +83,7 @@ def _summary(
         "small": sum(a.status == SMALL for a in answers),
         "small_agree": listed(SMALL, "agree"),
         "small_differ": listed(SMALL, "differ"),
-        "small_open": listed(SMALL, "do not decide"),
+        "small_open": listed(SMALL, "inconclusive"),
         "untested": listed(UNTESTED),
     }
     return [f"- {templates[name].format(**values)}" for name in ("holds", "open", "untested")]

@@ -114,7 +114,7 @@ def _external(
         raise StatetraceError(f"'{source}' is a study; load one of its runs, such as '{cells[0]}'")
     if not Path(source).exists() and not {"group", "length"} <= set(reading):
         raise StatetraceError(
-            f"there is no folder '{source}'; for a model id of the Hugging Face hub also give "
+            f"there is no folder '{source}'; for a model id on the Hugging Face hub also give "
             "group and length"
         )
     _need_task(source, reading)

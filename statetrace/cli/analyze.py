@@ -50,8 +50,7 @@ def analyze(
         str | None,
         typer.Option(
             metavar="N",
-            help="Actions per sequence, if fewer than in training; able: the longest length that "
-            "the model solves.",
+            help="Actions per sequence, if fewer than in training; able: the solved length.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
@@ -63,21 +62,21 @@ def analyze(
     ] = None,
     reading: dict[str, Any],
 ) -> None:
-    """Measure a trained model with the lenses of the paper.
+    """Measure a trained model with lenses such as probing and patching.
 
     The lenses are generalization (accuracy by length, cutoffs), probing (what each layer encodes),
     patching (which activations the answer depends on), depth (layers needed by length), attention
     (parity heads, attention tree), geometry (the arrangement of the states) and dynamics (what was
     learned first).
 
-    The settings are those of a verdict; --thorough uses the paper's. Results are written to
-    RUN/lenses, each as soon as it is there: a tidy table (parquet), arrays (safetensors) and a
+    The settings are light by default; --thorough uses the paper's. Results are written to
+    RUN/lenses, each as soon as it is done: a tidy table (parquet), arrays (safetensors) and a
     summary (json). After Ctrl-C the same command continues. `statetrace lenses NAME` lists the
     settings of a lens, which --set changes: --set patching.grids=prefix-substitution-head or --set
     probing.subsets=5.
 
     A model that does not solve its full length is best analyzed with --at-length able. All lenses
-    except generalization and dynamics then use sequences of the longest length that it solves;
+    except generalization and dynamics then use sequences of its solved length (see glossary);
     results at a shorter length are written to RUN/lenses/length-N.
 
     A Hugging Face checkpoint that statetrace did not train needs --group and --length, and --form
@@ -160,7 +159,7 @@ def _steps(
     assert target is not None
     if target.external:
         raise StatetraceError(
-            f"--checkpoint {checkpoint}: '{run}' was not trained here and is one checkpoint"
+            f"--checkpoint {checkpoint}: '{run}' has a single checkpoint; leave --checkpoint out"
         )
     if checkpoint == "all":
         steps = [step for step, _ in target.checkpoints()]

@@ -131,5 +131,5 @@ def working(doing: str = "loading") -> Iterator[Work]:
         with work._bar:
             yield work
     except KeyboardInterrupt:
-        note("stopped; what was finished is kept, and the same command continues")
+        note("stopped; finished work is kept, and the same command continues")
         raise typer.Exit(130) from None

@@ -14,7 +14,7 @@ from statetrace.cli.console import next_steps, out
 def glossary(
     term: Annotated[str | None, typer.Argument(help="A term, such as 'cutoff'.")] = None,
 ) -> None:
-    """Define the terms that reports, figures and the help use, or one of them."""
+    """Define the terms used in reports, figures and help texts, or one of them."""
     from statetrace.glossary import find, plain, terms
 
     if term is not None:
@@ -31,4 +31,4 @@ def glossary(
             table.add_row(Text(f"\n{part}" if table.row_count else part, style="italic"))
         table.add_row(Text(entry.name, style="bold"), Text(entry.definition))
     out.print(table)
-    next_steps("statetrace glossary TERM says more about one term")
+    next_steps("statetrace glossary TERM explains one term")

@@ -26,7 +26,7 @@ def recipes(
         ),
     ] = None,
 ) -> None:
-    """List the recipes and studies of the package, or print one of them.
+    """List the bundled recipes and studies, or print one of them.
 
     Commands accept their names: `statetrace train demo`, `statetrace study studies/toy --out DIR`.
     """

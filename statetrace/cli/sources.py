@@ -22,8 +22,8 @@ MODEL = typer.Argument(
     help="A run folder, a compiled model's folder, zoo:NAME, or a Hugging Face checkpoint.",
     autocompletion=complete_model,
 )
-DEVICE = typer.Option(help="auto, cpu, cuda, a certain GPU such as cuda:1, or mps.")
-OUT = "The folder of the results (default: runs/NAME, for zoo models zoo-NAME)."
+DEVICE = typer.Option(help="auto, cpu, cuda, a specific GPU such as cuda:1, or mps.")
+OUT = "Folder for the results (default: runs/NAME; for zoo:NAME, zoo-NAME)."
 
 
 def tracked_model(
@@ -121,7 +121,7 @@ def _check_described(name: str, reading: dict[str, Any], command: str) -> None:
     words = ["statetrace", command, name]
     words += ["--group", reading.get("group", "S3"), "--length", str(reading.get("length", 14))]
     problem = "does not record its task" if folder.is_dir() else "is not a folder"
-    others = "" if folder.is_dir() else "; if it is a model id of the Hugging Face hub"
+    others = "" if folder.is_dir() else "; if it is a model id on the Hugging Face hub"
     raise StatetraceError(
         f"'{name}' {problem}{others}, add the {' and '.join(missing)} it was trained with, as in "
         f"`{shlex.join(words)}`"

@@ -63,9 +63,9 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Without a RECIPE, where settings that are not given come from: laptop (a small "
-            "model that learns in minutes on a CPU; the default) or paper (the default with "
-            "--model or --pretrained)."
+            help="Defaults to use without a RECIPE: laptop (a small model that learns in minutes "
+            "on a CPU) or paper. Unless set, it is laptop, or paper with --model or "
+            "--pretrained."
         ),
     ] = None,
     resume: Annotated[
@@ -260,7 +260,7 @@ class TrainingProgress(Callback):
             stages = self._cost.stages[self._stage :]
             seconds = sum(each.seconds for each in stages) - stages[0].seconds * step / steps
             may_end = any(each.stage.training.may_end_early for each in stages)
-            early = ", less if it learns before" if may_end else ""
+            early = ", less if it learns earlier" if may_end else ""
             note(f"about {duration(seconds)} {_pace(self._cost)}{early}")
             self._cost = None
         self._progress.update(self._bar, total=steps, completed=step, description=self._label)

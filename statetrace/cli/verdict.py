@@ -35,13 +35,13 @@ def verdict(
 ) -> None:
     """Report which algorithm a model runs, with its probability and the evidence of each lens.
 
-    For your own Hugging Face checkpoint say what it was trained on: `statetrace verdict FOLDER
+    For your own Hugging Face checkpoint, state what it was trained on: `statetrace verdict FOLDER
     --group S3 --length 14`.
 
     Uses the results of `statetrace analyze` in RUN/lenses. Missing results are computed, and so
     are results that describe other weights or have settings that a verdict cannot use. The
-    mechanism is sequential, parallel, associative, parity-associative, mixed (no algorithm explains
-    the lens results) or unlearned. Writes RUN/verdict.json. After Ctrl-C the same command
+    mechanism is sequential, parallel, associative, parity-associative, mixed (no algorithm reaches
+    a probability of 50%) or unlearned. Writes RUN/verdict.json. After Ctrl-C the same command
     continues.
     """
     with working() as work:
@@ -58,7 +58,7 @@ def verdict(
     _show(judged)
     folder = model.run.path
     if judged["mechanism"] == "unlearned" and model.run.external:
-        next_steps("check how it is read (--tokens, --notation, --start-token), or train it longer")
+        next_steps("check its encoding (--tokens, --notation, --start-token), or train it longer")
     elif fast:
         next_steps(["verdict", folder])
     else:

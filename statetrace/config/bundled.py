@@ -33,7 +33,7 @@ def suggestion(name: str | Path) -> str:
     """How to go on after an unknown name."""
     close = difflib.get_close_matches(_short(name), bundled_names(), n=1)
     guess = f"did you mean '{close[0]}'? " if close else ""
-    return f"{guess}`statetrace recipes` lists the recipes and studies that are included"
+    return f"{guess}`statetrace recipes` lists the bundled recipes and studies"
 
 
 def _short(name: str | Path) -> str:

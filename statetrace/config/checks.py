@@ -28,7 +28,7 @@ def check_device(name: str) -> None:
     """Of a device only the name; `models.device.pick_device` asks whether it is there."""
     need(
         re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name) is not None,
-        f"device '{name}' is unknown; use auto, cpu, cuda, a certain GPU such as cuda:1, or mps",
+        f"device '{name}' is unknown; use auto, cpu, cuda, a specific GPU such as cuda:1, or mps",
     )
 
 

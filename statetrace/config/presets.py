@@ -25,13 +25,13 @@ SMALL = 8
 # as the help shows it; `preset_recipe` fills in what depends on the task
 LAPTOP: dict[str, Any] = {
     "length": 12,
-    "layers": "4, or log2(length)",
-    "width": "32, or 128 for groups of more than 8",
-    "heads": "8, or 16",
+    "layers": "4, or log2(length) if larger",
+    "width": "32, or 128 for more than 8 elements",
+    "heads": "8, or 16 for width 128",
     "dropout": 0.0,
     "init_std": 0.06,
-    "steps": "500 + 500 length or more",
-    "learning_rate": "5e-3, or 1e-3",
+    "steps": "500 + 500 per action, or more",
+    "learning_rate": "5e-3, or 1e-3 for width 128",
     "schedule": "trapezoid",
     "warmup": 200,
     "grow": 0.7,

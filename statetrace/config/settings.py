@@ -131,7 +131,7 @@ class TrainingSettings:
     beta2: float = setting(0.999, "AdamW's second-moment decay.")
     clip: float = setting(1.0, "Maximum gradient norm; 0 disables clipping.")
     stop_at: float | None = setting(
-        None, "End early, at the first evaluation with at least this accuracy (0.995)."
+        None, "End early, at the first evaluation with at least this accuracy, e.g. 0.995."
     )
     stop_loss: float | None = setting(
         None, "End early, at the first evaluation with at most this loss."
@@ -139,10 +139,10 @@ class TrainingSettings:
     stop_learned: float | None = setting(
         None,
         "End early, at the second evaluation in a row with at least this accuracy at every length "
-        "(0.99).",
+        "(e.g. 0.99).",
     )
     seed: int = setting(0, "Seed of data order, dropout and (without init_seed) initial weights.")
-    device: str = setting("auto", "auto, cpu, cuda, a certain GPU such as cuda:1, or mps.")
+    device: str = setting("auto", "auto, cpu, cuda, a specific GPU such as cuda:1, or mps.")
     threads: int | None = setting(
         None,
         "CPU threads (default: the fastest number, measured before the first step and kept when a "
@@ -232,7 +232,7 @@ class CheckpointSettings:
     """Checkpoints on disk."""
 
     checkpoint_every: int = setting(10_000, "Steps between checkpoints; the last step has one too.")
-    keep: int = setting(0, "Newest checkpoints to keep; 0 keeps all, as the dynamics lens needs.")
+    keep: int = setting(0, "Newest checkpoints to keep; 0 keeps all.")
 
     def __post_init__(self) -> None:
         at_least("checkpoint_every", self.checkpoint_every, 1)

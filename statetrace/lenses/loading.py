@@ -82,7 +82,7 @@ def _checkpoint(run: Run, step: int | None, on_message: Callable[[str], None]) -
     steps = [step for step, _ in run.checkpoints()]
     if not steps and (run.path / "lenses").is_dir():
         raise StatetraceError(
-            f"'{run.path}' has results but no weights; its recipe, in run.json, trains it again"
+            f"'{run.path}' has results but no weights; retrain it with the recipe in its run.json"
         )
     if not steps:
         raise StatetraceError(f"'{run.path}' has no checkpoint yet; train it first")

@@ -4,7 +4,7 @@ Every lens scores every algorithm. Patching, probing and depth measure a distanc
 algorithm's prediction; their score is -n log(d + d0), the likelihood of n measurements that scatter
 by an unknown amount (so that a trained model, which is far from all predictions, is judged by
 ratios, as a compiled one is); d0 is the resolution of the measurement. Generalization, attention
-and dynamics measure how clearly parity is separate from the state, and penalise the algorithms they
+and dynamics measure how clearly parity is separate from the state, and penalize the algorithms they
 contradict. Scores are added and turned into probabilities; the weights are fitted on the
 calibration set and stored, with their meaning, in weights.json.
 
@@ -43,7 +43,7 @@ RARE = 0.1
 any of its dozens of trained models."""
 
 CLEARLY = float(np.log(5))
-"""A lens that favours another algorithm by this score, odds of 5 to 1, is named."""
+"""A lens that favors another algorithm by this score, odds of 5 to 1, is named."""
 
 CLEAR_LEAD = 0.25
 """A clear lead of parity in training, as a share of the possible maximum: it was 0.19 or more in
@@ -222,7 +222,7 @@ def _against(lens: str, parity: str, apart: float) -> float:
 
 
 def _dissent(scores: Mapping[str, Mapping[str, float]], probabilities: Mapping[str, float]) -> str:
-    """Lenses that clearly favour another algorithm than the most probable one, as the end of a
+    """Lenses that clearly favor another algorithm than the most probable one, as the end of a
     sentence. Of algorithms that a lens cannot distinguish, the more probable is named."""
     best = max(probabilities, key=lambda name: probabilities[name])
     against: dict[str, list[str]] = {}
@@ -230,11 +230,9 @@ def _dissent(scores: Mapping[str, Mapping[str, float]], probabilities: Mapping[s
         top = max(by_algorithm.values())
         if top - by_algorithm[best] > CLEARLY:
             alike = [name for name in by_algorithm if by_algorithm[name] > top - 1e-6]
-            favoured = max(alike, key=lambda name: probabilities[name])
-            against.setdefault(favoured, []).append(lens)
-    parts = [
-        f"{' and '.join(lenses)} alone would favour {name}" for name, lenses in against.items()
-    ]
+            favored = max(alike, key=lambda name: probabilities[name])
+            against.setdefault(favored, []).append(lens)
+    parts = [f"{' and '.join(lenses)} alone would favor {name}" for name, lenses in against.items()]
     return f"; but {', '.join(parts)}" if parts else ""
 
 

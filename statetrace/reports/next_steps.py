@@ -63,8 +63,7 @@ def after_study(path: Path, rows: Sequence[dict[str, Any]]) -> Steps:
     study = Study.existing(path)
     cells = [cell for cell in study.plan.cells if cell.name in judged[:1]]
     steps += [
-        (_command("report", str(study.run(cell).path)), "look into one of its runs")
-        for cell in cells
+        (_command("report", str(study.run(cell).path)), "open one of its runs") for cell in cells
     ]
     steps.append((_command("study", "table", str(path)), "print the table with intervals"))
     return steps

@@ -105,7 +105,7 @@ def test_an_interrupted_verdict_continues(tmp_path):
     process.send_signal(signal.SIGINT)
     _, shown = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert shown.endswith("stopped; what was finished is kept, and the same command continues\n")
+    assert "the same command continues" in shown.splitlines()[-1]
     assert not (tmp_path / "runs/hf/verdict.json").exists()
     written = first.stat().st_mtime_ns
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)

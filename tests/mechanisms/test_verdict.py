@@ -267,11 +267,11 @@ def test_lenses_that_say_something_else_are_named():
     scores = score(measured, weights)
     probabilities = probable(scores, weights.lapse)
     assert max(probabilities, key=probabilities.get) == "associative"
-    said = "; but generalization and dynamics alone would favour parity-associative"
+    said = "; but generalization and dynamics alone would favor parity-associative"
     assert _dissent(scores, probabilities) == said
     scores = score(measured | {"generalization": 0.0, "dynamics": 0.0}, weights)
     assert _dissent(scores, probable(scores, weights.lapse)) == ""
     # generalization cannot tell the sequential from the associative algorithm
     near = near | {"associative": 1.0, "parity-associative": 0.05}
     scores = score(measured | {"depth": near, "generalization": 0.0, "dynamics": 1.0}, weights)
-    assert _dissent(scores, probable(scores, weights.lapse)).endswith("would favour associative")
+    assert _dissent(scores, probable(scores, weights.lapse)).endswith("would favor associative")
