@@ -19,19 +19,24 @@ if TYPE_CHECKING:
 
 PRESETS = ("laptop", "paper")
 
-SMALL = 8
-"""Order up to which a group is learned by a model of width 32."""
+SIZES = (
+    (6, 4, 32, 8, 5e-3),
+    (8, 4, 64, 8, 2e-3),
+    (12, 5, 128, 16, 1e-3),
+    (math.inf, 4, 128, 16, 1e-3),
+)
+"""Largest order of a group, with the layers, width, heads and learning rate that learn it."""
 
 # as the help shows it; `preset_recipe` fills in what depends on the task
 LAPTOP: dict[str, Any] = {
     "length": 12,
-    "layers": "4, or log2(length) if larger",
-    "width": "32, or 128 for more than 8 elements",
+    "layers": "4, 5 for 9 to 12 elements, or log2(length) if larger",
+    "width": "32, 64 or 128 for up to 6, up to 8 and more elements",
     "heads": "8, or 16 for width 128",
     "dropout": 0.0,
     "init_std": 0.06,
     "steps": "500 + 500 per action, or more",
-    "learning_rate": "5e-3, or 1e-3 for width 128",
+    "learning_rate": "5e-3, 2e-3 or 1e-3, by width",
     "schedule": "trapezoid",
     "warmup": 200,
     "grow": 0.7,
@@ -59,14 +64,14 @@ def preset_recipe(
     task = given.task
     length = settings.get("length", LAPTOP["length"])
     order = (states or group(task.group, task.notation)).order
-    small = order <= SMALL
-    steps = settings.get("steps", 500 + 500 * length + (1000 if order > 6 else 0))
+    layers, width, heads, rate = next(size for limit, *size in SIZES if order <= limit)
+    steps = settings.get("steps", 500 + 500 * length + (1000 if width > 64 else 0))
     sized = {
         "steps": steps,
         "warmup": min(LAPTOP["warmup"], steps // 8),
-        "layers": max(4, math.ceil(math.log2(length))),
-        "width": 32 if small else 128,
-        "heads": 8 if small else 16,
-        "learning_rate": 5e-3 if small else 1e-3,
+        "layers": max(layers, math.ceil(math.log2(length))),
+        "width": width,
+        "heads": heads,
+        "learning_rate": rate,
     }
     return Recipe().override(LAPTOP | sized | dict(settings))

@@ -12,11 +12,11 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import group
 
 
-@pytest.mark.parametrize(("name", "length"), [("S3", 12), ("S3", 16), ("Z6", 8), ("S4", 8)])
+@pytest.mark.parametrize(("name", "length"), [("S3", 16), ("Z6", 8), ("D4", 8), ("S4", 8)])
 def test_laptop_needs_only_group_and_length(name, length):
     recipe = preset_recipe({"group": name, "length": length})
     assert (recipe.task.group, recipe.task.length) == (name, length)
-    assert recipe.model.width == (32 if name != "S4" else 128)
+    assert recipe.model.width == {"D4": 64, "S4": 128}.get(name, 32)
     assert recipe.training.stop_learned == LAPTOP["stop_learned"]
     assert recipe == Recipe.of(recipe.to_dict())
 
