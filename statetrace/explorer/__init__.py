@@ -7,11 +7,12 @@ snippets copied from earlier versions of the page still run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from statetrace.inspection import Patch, Session, View, look, make_session
-from statetrace.inspection.timeline import with_timeline
+from statetrace.inspection.timeline import Timeline
 from statetrace.lenses.result import Progress, no_progress
 
 __all__ = ["Patch", "Session", "View", "look", "open_model"]
@@ -38,4 +39,4 @@ def open_model(
     session = make_session(model.loaded, str(name), options, seed, progress)
     if model.run is None or len(model.run.checkpoints()) < 2:
         return session
-    return with_timeline(session, model.run, model.loaded, seed)
+    return replace(session, timeline=Timeline(model.run, model.loaded, session, seed))

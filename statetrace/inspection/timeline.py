@@ -59,8 +59,3 @@ class Timeline:
         loaded = replace(self._loaded, model=model, folder=folder, step=step)
         options = self._first.options | {"step": step}
         return make_session(loaded, self._first.name, options, self._seed)
-
-
-def with_timeline(session: Session, run: Run, loaded: LoadedModel, seed: int) -> Session:
-    """The session, with the other checkpoints of its run."""
-    return replace(session, timeline=Timeline(run, loaded, session, seed))

@@ -33,8 +33,6 @@ PROBES = {
 }
 """Target -> label, color, dash, mark."""
 
-__all__ = ["Predicted", "depth", "patching", "probes", "signatures"]
-
 
 class Predicted:
     """The predictions for one group and length."""

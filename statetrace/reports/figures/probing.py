@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.algorithms import algorithm_names
 from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers, target_styles
 from statetrace.reports.figures.predicted import Predicted
@@ -40,13 +41,7 @@ def probes(
     """Probe curves over layers, with controls as thin lines and a prediction in pale."""
     result = results.need("probing")
     sequences_of = sequences_of or layer_choices(results)["sequences of"][0]
-    rows = [
-        row
-        for row in result.rows()
-        if row["position"] == READ[sequences_of]
-        and row["metric"] == METRICS[measure]
-        and row["length"] == result.summary["lengths"][-1]
-    ]
+    rows = _rows(result, READ[sequences_of], METRICS[measure])
     layers = 1 + max(row["layer"] for row in rows)
     marks: list[Any] = []
     if predicted_by in algorithm_names():
@@ -71,6 +66,13 @@ def probes(
                 marks.append(Line(f"{target}, {name}", x, other, hue, dash, mark))
     panel = Panel("layer", measure, tuple(marks), y_range=(0, 1.04), whole="x")
     return Chart("probes", f"Probes on sequences of {sequences_of}", (panel,))
+
+
+def _rows(result: LensResult, position: str, metric: str) -> list[dict[str, Any]]:
+    """At the longest length."""
+    chosen = (position, metric, result.summary["lengths"][-1])
+    keys = ("position", "metric", "length")
+    return [row for row in result.rows() if tuple(row[key] for key in keys) == chosen]
 
 
 def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, np.ndarray]:
@@ -130,12 +132,7 @@ def scatter_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     """Table 1: accuracy and its standard deviation over disjoint training sets, by layer."""
     result = results.need("probing")
     position = READ[layer_choices(results)["sequences of"][0]]
-    rows = [
-        row
-        for row in result.rows()
-        if (row["position"], row["control"], row["metric"]) == (position, "none", "accuracy")
-        and row["length"] == result.summary["lengths"][-1]
-    ]
+    rows = [row for row in _rows(result, position, "accuracy") if row["control"] == "none"]
     targets = list(dict.fromkeys(row["target"] for row in rows))
     spread = any(row["std"] is not None for row in rows)  # a single training set has none
     head = ["layer"]
