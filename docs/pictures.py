@@ -29,6 +29,10 @@ def algorithms(path: Path) -> None:
     measured = results["patching"].plot().panels[0]
     title = "a trained model"
     panels = [*predicted.panels, replace(measured, title=title, tall=predicted.panels[0].tall)]
+    panels = [
+        replace(p, marks=tuple(replace(m, label="answer restored") for m in p.marks))
+        for p in panels
+    ]
     heading = "How much of the answer a patched prefix restores, by layer (S3, 24 actions)"
     Chart("algorithms", heading, tuple(panels), columns=5).save(path)
 

@@ -13,6 +13,7 @@ from typing import Any
 from statetrace.glossary import define
 from statetrace.reports.headlines import headline
 from statetrace.reports.next_steps import after_study, next_steps
+from statetrace.reports.page_data import PageFigure
 from statetrace.reports.run_results import RunResults
 
 
@@ -122,3 +123,14 @@ def notes(runs: Sequence[Sequence[RunResults]], names: Sequence[str], omitted: s
         caveats += [sentence for results in checkpoints for sentence in results.trouble]
         items += [f"{name}: {sentence}" for sentence in dict.fromkeys(caveats)]
     return items
+
+
+def unmeasured(figures: Iterable[PageFigure]) -> list[tuple[str, str, str]]:
+    """(titles of figures without results, why, the command that computes them or "")."""
+    titles: dict[tuple[str, str], list[str]] = {}
+    for figure in figures:
+        for column in figure.columns if figure.unmeasured else ():
+            if reason := column.states[-1].missing:
+                listed = titles.setdefault((reason, column.states[-1].command), [])
+                listed.append(figure.text.title)
+    return [(", ".join(listed), *reason) for reason, listed in titles.items()]

@@ -31,6 +31,7 @@ from statetrace.reports.cards import (
     run_card,
     study_card,
     unique_names,
+    unmeasured,
 )
 from statetrace.reports.compare import comparison
 from statetrace.reports.page_data import PageFigure, TracePool, run_figures, study_figures
@@ -133,7 +134,8 @@ def _page(
     }
     return _template().render(
         parts,
-        figures=figures,
+        figures=[figure for figure in figures if not figure.unmeasured],
+        unmeasured=unmeasured(figures),
         steps=data["steps"],
         data=_packed(json.dumps(data, separators=(",", ":"), allow_nan=False).encode()),
         definitions=Definitions(),

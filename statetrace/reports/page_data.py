@@ -86,6 +86,12 @@ class PageFigure:
     def text(self) -> FigureText:
         return figure_text(self.name)
 
+    @property
+    def unmeasured(self) -> bool:
+        """Whether no column has anything to draw, predictions aside."""
+        columns = [column for column in self.columns if column.run is not None] or self.columns
+        return not any(state.charts for column in columns for state in column.states)
+
     def thinned(self, pairs: bool, checkpoints: Sequence[Sequence[int]]) -> PageFigure:
         """The figure with some checkpoints of each run only; without single pairs unless
         `pairs`."""

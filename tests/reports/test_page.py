@@ -77,6 +77,8 @@ def test_missing_lenses_leave_the_command_that_makes_them(run, tmp_path):
             assert "not trained here" in first["missing"]
         else:
             assert first["command"].startswith(f"statetrace analyze {bare} --only ")
+            assert html.count(first["command"] + "</code>") >= 1  # in the list, not in a section
+            assert f'id="{figure["name"]}"' not in html
 
 
 def at_length(lenses, name, length, step=900):

@@ -26,8 +26,8 @@ export function draw(tag, props = {}, ...children) {
 }
 
 // A row of buttons of which one is pressed, as the report has them.
-export function choice(name, legend, options, chosen, change) {
-  const set = make("fieldset", { class: "choice" }, make("legend", {}, legend));
+export function choice(name, legend, options, chosen, change, title) {
+  const set = make("fieldset", { class: "choice", title }, make("legend", {}, legend));
   for (const [value, label] of options) {
     const input = make("input", { type: "radio", name, value, checked: value === chosen,
       onchange: () => change(value) });
@@ -41,6 +41,9 @@ export const percent = (p) => {
   if (p < 1 && p > 0.999) return ">99.9%";
   return `${(100 * p).toFixed(p > 0.0995 && p < 0.9945 ? 0 : 1)}%`;
 };
+
+// An accuracy, rounded down: 100% means no error.
+export const whole = (p) => `${Math.floor(100 * p)}%`;
 
 const root = document.documentElement;
 export const dark = () => root.dataset.theme === "dark";

@@ -209,14 +209,16 @@ function typed(name) {
 }
 
 function controls() {
-  const button = (text, act, label) => make("button", { type: "button", onclick: act, "aria-label": label, data: { key: text } }, text);
+  const button = (text, act, label) => make("button", { type: "button", onclick: act, "aria-label": label, title: label, data: { key: text } }, text);
   const held = document.activeElement?.dataset?.key || document.activeElement?.name;
   const value = document.activeElement?.value;
   const set = (key) => (v) => change(() => { state[key] = v; });
   const own = (name) => state[name];
   $("controls").replaceChildren(
-    choice("edit", "edit", [["actions", "sequence"], ["source", "source"]], state.edit, set("edit")),
-    choice("click", "a click", [["add", "adds an action"], ["replace", "replaces the selected one"]], state.click, set("click")),
+    choice("edit", "edit", [["actions", "sequence"], ["source", "source"]], state.edit, set("edit"),
+      "which of the two the buttons and objects change"),
+    choice("click", "a click", [["add", "adds an action"], ["replace", "replaces the selected one"]], state.click, set("click"),
+      "what a click on an element below does; select an action in the grid"),
     make("div", { class: "buttons" },
       button("⌫", () => own(state.edit).length > 1 && change(() => { state[state.edit] = state[state.edit].slice(0, -1); }), "remove the last action"),
       button("Random", () => change(() => { state[state.edit] = random(state[state.edit].length); })),

@@ -1,5 +1,5 @@
 // Beside the score: the model's answer, and the attention of its heads.
-import { choice, css, make, percent, shade } from "./dom.js";
+import { choice, css, make, percent, shade, whole } from "./dom.js";
 
 const MOST = 8;
 
@@ -160,11 +160,11 @@ export function headline(about) {
   const capital = (node) => { node.textContent = node.textContent[0].toUpperCase() + node.textContent.slice(1); return node; };
   if (!state) line.append(`${about.group} has too many states for probes; the unembedding reads them.`);
   else if (state.from < 0 && (!early || early.from < 0)) {
-    line.append("No probe reads ", word(state), ` reliably at any layer: at best ${percent(state.best)}, at ${place(state.at)}.`);
+    line.append("No probe reads ", word(state), ` reliably at any layer: at best ${whole(state.best)}, at ${place(state.at)}.`);
   } else if (!early || early.from < 0) {
     line.append(capital(word(state)), ` can be read from ${place(state.from)} on.`);
   } else if (state.from < 0) {
-    line.append(capital(word(early)), ` can be read from ${place(early.from)} on, `, word(state), ` at no layer (at best ${percent(state.best)}).`);
+    line.append(capital(word(early)), ` can be read from ${place(early.from)} on, `, word(state), ` at no layer (at best ${whole(state.best)}).`);
   } else if (early.from < state.from) {
     const last = state.from === about.layers ? "only at" : "only from";
     line.append(capital(word(early)), ` can be read from ${place(early.from)} on, `, word(state), ` ${last} ${place(state.from)}${last === "only at" ? "" : " on"}.`);

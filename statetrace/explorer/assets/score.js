@@ -1,7 +1,7 @@
 // The score: a column for every action with the true state, the readings of every layer, and the
 // model's answer. It is rebuilt when its shape changes and otherwise filled in place, so that mouse
 // and keyboard keep the cell they are on.
-import { draw, make, percent, shade, tip } from "./dom.js";
+import { draw, make, percent, shade, tip, whole } from "./dom.js";
 import { braid } from "./objects.js";
 import { Handle } from "./handle.js";
 
@@ -50,7 +50,7 @@ export class Score {
     this.before = many("answer");
     this.after = many("answer");
     const rows = [
-      row("numbers", ["after"], this.numbers),
+      row("numbers", [make("span", { title: "number of actions read; click one to see the answer after it" }, "after")], this.numbers),
       row("actions", ["actions"], this.actions),
       this.about.moves ? make("div", { class: "line strands" }, make("div", { class: "head" }, "objects"), this.svg) : "",
       row("truths", ["true state"], this.truths),
@@ -184,9 +184,9 @@ export class Score {
     levels.forEach(([bar, number], layer) => {
       const accuracy = target.accuracy?.[layer];
       const known = accuracy !== undefined;
-      bar.title = known ? `accuracy of this probe on held-out sequences: ${percent(accuracy)}` : "";
+      bar.title = known ? `accuracy of this probe on held-out sequences: ${whole(accuracy)}` : "";
       bar.firstChild.style.width = `${known ? 100 * Math.max(0, (accuracy - target.chance) / (1 - target.chance)) : 0}%`;
-      number.textContent = known ? `${Math.floor(100 * accuracy)}%` : "";
+      number.textContent = known ? whole(accuracy) : "";
     });
     const from = this.readings(target, this.run());
     const plain = this.readings(target, "base");

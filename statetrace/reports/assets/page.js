@@ -384,7 +384,7 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
 
-  const all = figures.map((data) => new Figure(data));
+  const all = figures.filter((data) => document.getElementById(data.name)).map((data) => new Figure(data));
   const bySection = new Map(all.map((figure) => [figure.section, figure]));
   const near = new IntersectionObserver((entries) => {
     for (const entry of entries) {

@@ -81,7 +81,7 @@ def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     """Table 2 for this model: the scores of the best heads, and the best score by chance."""
     summary = _scored(results).summary
     chance = summary.get("top_score_by_chance")
-    head = ["layer", "head", f"{summary['quotient']} head score", "deviation", "best by chance"]
+    head = ["layer", "head", f"{summary['quotient']} head score", "deviation", "chance"]
     table = [
         [
             entry["layer"],
@@ -101,10 +101,21 @@ def ablation_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     names = list(ablations[0]["drop"]) if ablations else []
     head = ["ablated heads", "replaced by", *(f"drop of {name} accuracy" for name in names)]
     table = [
-        [entry["heads"], entry["method"], *(f"{entry['drop'][name]:z.3f}" for name in names)]
+        [
+            _heads(entry["heads"]),
+            entry["method"],
+            *(f"{entry['drop'][name]:z.3f}" for name in names),
+        ]
         for entry in ablations
     ]
     return head, table
+
+
+def _heads(ablated: str) -> str:
+    """ "top 2" -> "best 2 heads", "control 1" -> "random head"."""
+    kind, size = ablated.split()
+    kind = {"top": "best", "control": "random"}[kind]
+    return f"{kind} head" if size == "1" else f"{kind} {size} heads"
 
 
 def tree_choices(results: RunResults) -> dict[str, list[str]]:

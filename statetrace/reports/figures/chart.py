@@ -286,7 +286,7 @@ class Chart:
 
     def __repr__(self) -> str:
         panels = "1 panel" if len(self.panels) == 1 else f"{len(self.panels)} panels"
-        return f"<Chart {self.name}: {self.title} ({panels})>"
+        return f"<Chart {self.name}: {self.title} ({panels}); .save(PATH) draws it>"
 
     def rows(self) -> list[dict[str, Any]]:
         return [row for panel in self.panels for row in panel.rows()]
