@@ -28,11 +28,12 @@ from statetrace.cli import (
     verdict,
 )
 from statetrace.cli.console import complain, note
-from statetrace.cli.help import short_help
+from statetrace.cli.help import Commands, short_help
 from statetrace.errors import StatetraceError
 from statetrace.plugins import PluginWarning
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

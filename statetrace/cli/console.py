@@ -50,8 +50,14 @@ def next_steps(*steps: Sequence[object] | str) -> None:
     """
     if not _next_steps_shown:
         return
-    lines = [s if isinstance(s, str) else shlex.join(["statetrace", *map(str, s)]) for s in steps]
-    err.print(Text("next: " + "\n      ".join(lines), style="dim"), soft_wrap=True)
+    lead = "next: "
+    for step in steps:
+        if isinstance(step, str):
+            note(lead + step)
+        else:
+            command = shlex.join(["statetrace", *map(str, step)])
+            err.print(Text(lead + command, style="dim"), soft_wrap=True)
+        lead = " " * len(lead)
 
 
 _next_steps_shown = True

@@ -85,6 +85,7 @@ def explore(
         _open(url)
     with contextlib.suppress(KeyboardInterrupt):
         server.serve(app, bound)
+    note("stopped")
 
 
 def _open(url: str) -> None:

@@ -1,13 +1,35 @@
-"""Commands with many options: --help shows the common ones, --help-all every one."""
+"""What --help shows: arguments in capitals, and of many options only the common ones."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 _ALL = "statetrace.help-all"
+
+
+class Commands(TyperGroup):
+    """Commands whose help names arguments in capitals and flags without the type <bool>."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _named(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _named(command.get_params(ctx))
+        return command
+
+
+def _named(params: list[Any]) -> list[Any]:
+    for param in params:
+        if param.metavar is None and param.param_type_name == "argument":
+            param.metavar = param.name.upper()
+        elif param.metavar is None and param.is_flag:
+            param.metavar = ""
+    return params
 
 
 def short_help(*common: str) -> type[TyperCommand]:

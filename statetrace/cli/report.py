@@ -9,7 +9,7 @@ import typer
 
 from statetrace.cli.completion import complete_model
 from statetrace.cli.console import next_steps, note, out, working
-from statetrace.cli.sources import EXTERNAL, folder_of
+from statetrace.cli.sources import BUNDLED, EXTERNAL, folder_of
 from statetrace.config.options import path_named, with_reading
 from statetrace.errors import StatetraceError
 
@@ -20,7 +20,8 @@ def report(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Run or study folders, zoo:NAME, or Hugging Face checkpoints; one or more.",
+            help="Run or study folders, zoo:NAME, or Hugging Face checkpoints; one or more. "
+            + BUNDLED,
             metavar="RUN...",
             autocompletion=complete_model,
         ),

@@ -13,13 +13,16 @@ from statetrace.cli.console import Work, note
 from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
+from statetrace.zoo import catalogue
 
 if TYPE_CHECKING:
     from statetrace.api import TrackedModel
 
 EXTERNAL = "A checkpoint that statetrace did not train"
+BUNDLED = f"Bundled models: {', '.join(f'zoo:{name}' for name in catalogue())}."
 MODEL = typer.Argument(
-    help="A run folder, a compiled model's folder, zoo:NAME, or a Hugging Face checkpoint.",
+    help="A run folder, a compiled model's folder, zoo:NAME, or a Hugging Face checkpoint. "
+    + BUNDLED,
     autocompletion=complete_model,
 )
 DEVICE = typer.Option(help="auto, cpu, cuda, a specific GPU such as cuda:1, or mps.")

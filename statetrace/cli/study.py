@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from statetrace.cli import study_view
 from statetrace.cli.console import next_steps, note, out
+from statetrace.cli.help import Commands
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="A study folder.")]
 
 
-class RunByDefault(TyperGroup):
+class RunByDefault(Commands):
     """`statetrace study FILE` is short for `statetrace study run FILE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

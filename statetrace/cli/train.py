@@ -112,8 +112,8 @@ def train(
     assert outcome is not None
     if not outcome.finished:
         stage = "" if outcome.stage is None else f" of stage {outcome.stage}"
-        where = f"step {outcome.step:,}{stage}"
-        note(f"stopped at {where}; --resume continues from {outcome.checkpoint}")
+        note(f"stopped at step {outcome.step:,}{stage}; {outcome.checkpoint} is kept")
+        next_steps(["train", "--out", out, "--resume"])
         raise typer.Exit(130)
     note(f"trained model: {outcome.checkpoint}")
     _show_result(Run(out))
@@ -223,7 +223,8 @@ class TrainingProgress(Callback):
         self._bar = self._progress.add_task("preparing", total=None, numbers="")
         self._label, self._stage = "training", 0
         self._cost: Cost | None = None
-        self._loss = float("nan")
+        self._estimated = False
+        self._loss: float | None = None
         self._accuracy: dict[str, float] = {}
         self._stop = False
 
@@ -256,14 +257,33 @@ class TrainingProgress(Callback):
             note(f"stage {stage.name} of {stage.total}: up to {stage.training.steps:,} steps")
 
     def on_start(self, step: int, steps: int) -> None:
-        if self._cost is not None and self._cost.seconds is not None:
-            stages = self._cost.stages[self._stage :]
-            seconds = sum(each.seconds for each in stages) - stages[0].seconds * step / steps
+        if self._cost is not None:
+            if not self._estimated:
+                self._show_estimate(self._cost, step / steps)
+            self._show_growth(self._cost.stages[self._stage].stage, step)
+        self._progress.update(self._bar, total=steps, completed=step, description=self._label)
+
+    def _show_estimate(self, cost: Cost, done: float) -> None:
+        """How long the run takes from this stage on, of which a share is done."""
+        self._estimated = True
+        if cost.seconds is not None:
+            stages = cost.stages[self._stage :]
+            seconds = sum(each.seconds for each in stages) - stages[0].seconds * done
             may_end = any(each.stage.training.may_end_early for each in stages)
             early = ", less if it learns earlier" if may_end else ""
-            note(f"about {duration(seconds)} {_pace(self._cost)}{early}")
-            self._cost = None
-        self._progress.update(self._bar, total=steps, completed=step, description=self._label)
+            note(f"about {duration(seconds)} {_pace(cost)}{early}")
+
+    def _show_growth(self, stage: Stage, step: int) -> None:
+        """Else a held-out loss that rises while sequences are short looks like divergence."""
+        from statetrace.training.optimizer import current_length
+
+        shortest = current_length(stage.training, step, stage.length)
+        if shortest < stage.length:
+            note(
+                f"training sequences grow from length {shortest} to {stage.length} over the "
+                f"first {stage.training.grow:.0%} of the steps; until then the held-out loss, "
+                "which covers all lengths, may rise"
+            )
 
     def on_step(self, step: int, train_loss: float) -> None:
         self._loss = train_loss
@@ -275,7 +295,7 @@ class TrainingProgress(Callback):
         self._progress.update(self._bar, numbers=self._numbers())
         if not err.is_terminal:
             shares = ", ".join(f"{what} {share:.1%}" for what, share in accuracy.items())
-            loss = f"loss {record['loss']:.4f}" if "loss" in record else " " * 11
+            loss = f"held-out loss {record['loss']:.4f}" if "loss" in record else " " * 20
             note(f"step {record['step']:>7,}  {loss}  accuracy: {shares}")
 
     def on_message(self, message: str) -> None:
@@ -283,7 +303,8 @@ class TrainingProgress(Callback):
 
     def _numbers(self) -> str:
         shares = [f"{what} {share:.0%}" for what, share in self._accuracy.items()]
-        return " ".join([f"loss {self._loss:.3f}", *shares])
+        loss = "-" if self._loss is None else f"{self._loss:.3f}"
+        return " ".join([f"training loss {loss}", *shares])
 
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)

@@ -68,9 +68,11 @@ def verdict(
 def _show(judged: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, padding=(0, 1, 0, 0))
     for lens, evidence in judged["evidence"].items():
-        table.add_row(Text(lens, style="bold"), Text(evidence["says"]))
-    out.print(table)
-    out.print()
+        if evidence["says"] != judged["says"]:  # else it is in the last line: not learned
+            table.add_row(Text(lens, style="bold"), Text(evidence["says"]))
+    if table.row_count:
+        out.print(table)
+        out.print()
     line = Text(judged["mechanism"], style="bold")
     if judged["mechanism"] != "unlearned":
         line.append(f", confidence {judged['confidence']:.0%}", style="not bold")
