@@ -107,7 +107,6 @@ def _external(
 ) -> TrackedModel:
     """A Hugging Face folder, or a model id that is fetched into one."""
     from statetrace.lenses.loading import load_external
-    from statetrace.models.checkpoint import locate
 
     cells = sorted((Path(source) / "cells").glob("*"))
     if (Path(source) / "study.json").is_file() and cells:
@@ -118,13 +117,12 @@ def _external(
             "group and length"
         )
     _need_task(source, reading)
-    folder = locate(source)
-    external = _described(reading, folder)
+    external = described(source, reading)
+    folder = Path(external.folder)
     if out is None:
         return TrackedModel(load_external(folder, external, options["device"]), name=source)
-    external = dataclasses.replace(external, folder=str(folder.resolve()))
     run = Run(as_path("out", out))
-    if not run.exists():
+    if not run.exists() or external.differences(run):
         load_external(folder, external, "cpu")  # refuses before anything is written
     external.describe(run)
     return TrackedModel(run, name=source, **options)
@@ -147,6 +145,15 @@ def _in_memory(
     if device != "auto":
         model = model.to(pick_device(device))
     return TrackedModel(read_model(model.eval(), _described(reading, None), None), name="in memory")
+
+
+def described(source: str, reading: Mapping[str, Any]) -> ExternalCheckpoint:
+    """How a Hugging Face folder or model id is to be read, from settings of `load`."""
+    from statetrace.models.checkpoint import locate
+
+    folder = locate(source)
+    external = _described(dict(reading), folder)
+    return dataclasses.replace(external, folder=str(folder.resolve()))
 
 
 def _described(reading: dict[str, Any], folder: Path | None) -> ExternalCheckpoint:

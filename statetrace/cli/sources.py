@@ -51,7 +51,7 @@ def tracked_model(
         return load(source, **options)
     if name.startswith(ZOO):
         return load(name, out=out or Path(name.replace(":", "-")), **options)
-    folder = out or _usual_folder(name)
+    folder = out or _free_folder(name, arguments)
     model = load(name, out=folder, **options, **arguments)
     note(f"results: {folder}")
     return model
@@ -80,6 +80,19 @@ def resolve(
 def _usual_folder(name: str) -> Path:
     """runs/NAME for a checkpoint in some/folder/NAME."""
     return Path("runs") / Path(name).resolve().name
+
+
+def _free_folder(name: str, arguments: dict[str, Any]) -> Path:
+    """runs/NAME, or runs/NAME-2 and so on if that holds another reading of the checkpoint."""
+    from statetrace.api.loading import described
+
+    usual = folder = _usual_folder(name)
+    number = 1
+    while Run(folder).exists() and (other := described(name, arguments).differences(Run(folder))):
+        number += 1
+        note(f"'{folder}' holds results with {other}")
+        folder = usual.with_name(f"{usual.name}-{number}")
+    return folder
 
 
 def folder_of(name: str, reading: dict[str, Any] | None = None, work: Work | None = None) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,6 +13,9 @@ from rich.text import Text
 from statetrace.cli.console import next_steps, out, working
 from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
 from statetrace.config.options import path_named, with_reading
+
+if TYPE_CHECKING:
+    from statetrace.mechanisms.verdict import Verdict
 
 
 @with_reading(EXTERNAL)
@@ -44,18 +47,19 @@ def verdict(
     a probability of 50%) or unlearned. Writes RUN/verdict.json. After Ctrl-C the same command
     continues.
     """
+    full: Verdict | None = None
     with working() as work:
         model = tracked_model(run, reading, out_, device=device)
         assert model.run is not None
         if fast:
             judged = model.cutoff_verdict()
         else:
-            model.verdict(work.lens, work.estimate)
+            full = model.verdict(work.lens, work.estimate)
             judged = json.loads((model.run.path / "verdict.json").read_text())
     if as_json:
         out.print(json.dumps(judged, indent=2), markup=False)
         return
-    _show(judged)
+    _show(judged, full)
     folder = model.run.path
     if judged["mechanism"] == "unlearned" and model.run.external:
         next_steps("check its encoding (--tokens, --notation, --start-token), or train it longer")
@@ -65,11 +69,12 @@ def verdict(
         next_steps(["report", folder], ["explore", folder])
 
 
-def _show(judged: dict[str, Any]) -> None:
+def _show(judged: dict[str, Any], full: Verdict | None) -> None:
     table = Table(show_header=False, box=None, padding=(0, 1, 0, 0))
-    for lens, evidence in judged["evidence"].items():
-        if evidence["says"] != judged["says"]:  # else it is in the last line: not learned
-            table.add_row(Text(lens, style="bold"), Text(evidence["says"]))
+    sentences = {lens: part["says"] for lens, part in judged["evidence"].items()}
+    for lens, says in (sentences if full is None else full.sentences).items():
+        if says != judged["says"]:  # else it is in the last line: not learned
+            table.add_row(Text(lens, style="bold"), Text(says))
     if table.row_count:
         out.print(table)
         out.print()
@@ -78,3 +83,5 @@ def _show(judged: dict[str, Any]) -> None:
         line.append(f", confidence {judged['confidence']:.0%}", style="not bold")
     line.append(f": {judged['says']}", style="not bold")
     out.print(line)
+    if full is not None and full.decided:
+        out.print(f"decided by: {full.decided}")

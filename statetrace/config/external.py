@@ -138,14 +138,33 @@ class ExternalCheckpoint:
             if before is not None and details:
                 before = dataclasses.replace(before, folder=self.folder)
             if before != named or any(info.get(key) != value for key, value in details.items()):
+                differences = self.differences(run)
+                content = "another run" if differences is None else f"results with {differences}"
                 raise StatetraceError(
-                    f"'{run.path}' already holds another run; choose another --out"
+                    f"'{run.path}' already holds {content}; choose another --out, such as "
+                    f"{run.path}-2"
                 )
         info = {"format": 1, "foreign": self.to_json(), **details}
         if not run.exists():
             store_group(run.path, resolve_group(self.group, self.notation))
         if not run.exists() or run.info != info:
             run.write_info(info)
+
+    def differences(self, run: Run) -> str | None:
+        """How the results in a folder read the same checkpoint in another way, as in "notation
+        moves instead of receives"; None for the same reading, and for anything else."""
+        before = ExternalCheckpoint.of(run) if run.exists() else None
+        if before is None or before.folder != self.folder:
+            return None
+        named = dataclasses.replace(self, group=group_name(self.group))
+        names = [field.name for field in dataclasses.fields(self)]
+        pairs = [(name, getattr(before, name), getattr(named, name)) for name in names]
+        parts = [
+            f"{name} {_shown(old)} instead of {_shown(new)}"
+            for name, old, new in pairs
+            if old != new
+        ]
+        return ", ".join(parts) or None
 
     def to_json(self) -> dict[str, Any]:
         tokens = None if self.tokens is None else list(self.tokens)
@@ -158,3 +177,9 @@ class ExternalCheckpoint:
         if isinstance(bundled, str):
             return Path(str(files("statetrace"))) / "zoo" / bundled
         return run.path / self.folder
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "as usual" if value is None else str(value)

@@ -49,6 +49,7 @@ class Evidence:
     head: score of the best parity head, score of random sets of actions, and the parity accuracy
         lost with its output set to its mean; or None.
     lead: of parity over the state in training, as a share of the possible maximum; or None.
+    control: the parity accuracy lost with the output of a random head set to its mean; or None.
     """
 
     order: int
@@ -67,6 +68,7 @@ class Evidence:
     trained: int
     head: tuple[float, float, float] | None
     lead: float | None
+    control: float | None = None
 
     @property
     def layers(self) -> int:
@@ -103,6 +105,7 @@ class Evidence:
             trained=int(general.summary["training_length"]),
             head=_head(results.get("attention"), name),
             lead=_lead(results.get("dynamics"), name),
+            control=next(iter(_lost(results.get("attention"), name, "control 1")), None),
         )
 
 
@@ -161,14 +164,20 @@ def _head(attention: LensResult | None, quotient: str | None) -> tuple[float, fl
         return None
     heads = attention.summary.get("top_heads") or []
     chance = attention.summary.get("top_score_by_chance")
-    lost = [
-        entry["drop"][quotient]
-        for entry in attention.summary.get("ablation") or []
-        if entry["heads"] == "top 1" and entry["method"] == "mean"
-    ]
+    lost = _lost(attention, quotient, "top 1")
     if not heads or chance is None or not lost:
         return None
     return float(heads[0]["score"]), float(chance), float(lost[0])
+
+
+def _lost(attention: LensResult | None, quotient: str | None, heads: str) -> list[float]:
+    """Accuracy lost with the output of these heads set to its mean; empty if not measured."""
+    ablations = [] if attention is None else attention.summary.get("ablation") or []
+    return [
+        float(entry["drop"][quotient])
+        for entry in ablations
+        if entry["heads"] == heads and entry["method"] == "mean" and quotient in entry["drop"]
+    ]
 
 
 def _lead(dynamics: LensResult | None, quotient: str | None) -> float | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -28,12 +28,18 @@ from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances, registered
 from statetrace.mechanisms.evidence import Evidence
 from statetrace.mechanisms.mastery import has_learned, solved_length
+from statetrace.mechanisms.sentences import (
+    CLEAR_LEAD,
+    SEPARATING,
+    deciding,
+    sentence,
+    without_evidence,
+)
 
 MECHANISMS = ("sequential", "parallel", "associative", "parity-associative")
 """The built-in algorithms; registered ones follow them."""
 
 MEASURED = ("patching", "depth", "probing")
-SEPARATING = ("generalization", "attention", "dynamics")
 
 MIXED = 0.5
 """Below this probability of the best algorithm the verdict is "mixed"."""
@@ -44,12 +50,6 @@ any of its dozens of trained models."""
 
 CLEARLY = float(np.log(5))
 """A lens that favors another algorithm by this score, odds of 5 to 1, is named."""
-
-CLEAR_LEAD = 0.25
-"""A clear lead of parity in training, as a share of the possible maximum: it was 0.19 or more in
-all 111 parity-associative models of the studies and 0.05 or less in 50 of the 55 associative ones,
-whose verdicts had not used it. The other five learned parity first and seem to compose it
-(docs/lab-notes.md)."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class Verdict:
     probabilities: of each algorithm that exists for the group.
     evidence: lens -> what it measured, how it scored each algorithm, and a sentence.
     says: the verdict in one sentence.
+    no_evidence: lens -> why it says nothing about the algorithm; not saved.
     """
 
     mechanism: str
@@ -94,6 +95,7 @@ class Verdict:
     probabilities: dict[str, float]
     evidence: dict[str, dict[str, Any]]
     says: str
+    no_evidence: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As RUN/verdict.json has it."""
@@ -106,6 +108,18 @@ class Verdict:
         }
 
     @property
+    def sentences(self) -> dict[str, str]:
+        """What each lens says, those without evidence last."""
+        said = {lens: str(part["says"]) for lens, part in self.evidence.items()}
+        return said | {lens: f"no evidence: {why}" for lens, why in self.no_evidence.items()}
+
+    @property
+    def decided(self) -> str:
+        """The lenses that favor the most probable algorithm over the next, in one sentence."""
+        scores = {lens: part["scores"] for lens, part in self.evidence.items() if "scores" in part}
+        return deciding(scores, self.probabilities)
+
+    @property
     def _title(self) -> str:
         if self.mechanism == "unlearned":
             return self.mechanism
@@ -116,7 +130,7 @@ class Verdict:
         lines = [f"Verdict: {self._title} ({self.says})"]
         if ranked:
             lines.append("  " + ", ".join(f"{name} {share:.2f}" for name, share in ranked))
-        lines += [f"  {lens}: {part['says']}" for lens, part in self.evidence.items()]
+        lines += [f"  {lens}: {says}" for lens, says in self.sentences.items()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -124,8 +138,8 @@ class Verdict:
         shares = ", ".join(f"{escape(name)} {share:.2f}" for name, share in ranked)
         rows = "".join(
             f"<tr><th style='text-align:left'>{escape(lens)}</th>"
-            f"<td style='text-align:left'>{escape(part['says'])}</td></tr>"
-            for lens, part in self.evidence.items()
+            f"<td style='text-align:left'>{escape(says)}</td></tr>"
+            for lens, says in self.sentences.items()
         )
         return (
             f"<p><b>{escape(self._title)}</b>: {escape(self.says)}</p><p>{shares}</p>"
@@ -149,17 +163,19 @@ def verdict(results: Mapping[str, LensResult], group: Group) -> Verdict:
         lens: {
             "distances" if lens in MEASURED else "parity apart": _rounded(measured[lens]),
             "scores": _rounded(by_algorithm),
-            "says": _sentence(lens, measured[lens], by_algorithm, evidence),
+            "says": sentence(lens, measured[lens], by_algorithm, evidence),
         }
         for lens, by_algorithm in scores.items()
     }
+    silent = without_evidence(scores, evidence)
     if confidence < MIXED:
         says = f"no algorithm explains the lens results; the nearest is {best}"
-        return Verdict("mixed", 1.0 - confidence, probabilities, parts, says)
+        return Verdict("mixed", 1.0 - confidence, probabilities, parts, says, silent)
     says = f"the model runs the {best} algorithm at length {evidence.length}"
     if evidence.length < evidence.trained:
         says += f", its solved length (it was trained at {evidence.trained})"
-    return Verdict(best, confidence, probabilities, parts, says + _dissent(scores, probabilities))
+    says += _dissent(scores, probabilities)
+    return Verdict(best, confidence, probabilities, parts, says, silent)
 
 
 def measure_distances(evidence: Evidence, group: Group) -> dict[str, Any]:
@@ -265,37 +281,3 @@ def _rounded(values: Any) -> Any:
     if isinstance(values, Mapping):
         return {name: round(value, 4) for name, value in values.items()}
     return round(values, 4)
-
-
-def _sentence(lens: str, measured: Any, scores: Mapping[str, float], evidence: Evidence) -> str:
-    """What a lens contributed."""
-    if lens in SEPARATING:
-        return _SEPARATE[lens](measured, evidence)
-    first, *rest = sorted(scores, key=lambda name: -scores[name])
-    unit = " layers" if lens == "depth" else ""
-    then = f", then {rest[0]} ({measured[rest[0]]:.2f})" if rest else ""
-    return f"nearest to {first} (distance {measured[first]:.2f}{unit}){then}"
-
-
-def _generalization(apart: float, evidence: Evidence) -> str:
-    rest = "mostly correct" if apart > 0.5 else "wrong too"
-    return f"{evidence.cutoffs}; where the state is wrong, {evidence.quotient} is {rest}"
-
-
-def _attention(apart: float, evidence: Evidence) -> str:
-    assert evidence.head is not None
-    score, chance, lost = evidence.head
-    name = evidence.quotient
-    return (
-        f"best {name} head: score {score / 100:.2f} (chance {chance / 100:.2f}; a clear {name} "
-        f"head is {distances.HEAD / 100:.2f} above chance); with its output set to its mean, "
-        f"{name} accuracy drops by {lost:z.2f}"
-    )
-
-
-def _dynamics(apart: float, evidence: Evidence) -> str:
-    order = "was learned before" if apart > CLEAR_LEAD / 2 else "was learned together with"
-    return f"{evidence.quotient} {order} the state (lead {apart:z.2f} of the possible maximum)"
-
-
-_SEPARATE = {"generalization": _generalization, "attention": _attention, "dynamics": _dynamics}
