@@ -192,7 +192,7 @@ have learned nothing or only parity. The weights are fitted to every other model
 the rest.
 """
 
-_TRAINED = """No weight was fitted to these. We labelled them by the paper's criteria: state and
+_TRAINED = """No weight was fitted to these. We labeled them by the paper's criteria: state and
 parity appear together in patching, probing and training (associative), or parity
 comes first (parity-associative). For models trained with an auxiliary parity loss or
 on parity first, the label follows from the training. The models called other-code

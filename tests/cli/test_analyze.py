@@ -188,7 +188,7 @@ def test_token_ids_and_start_token(tmp_path):
     assert said["tokens"] == [40, 41, 42, 43, 44, 45]
     assert (said["start_token"], said["notation"]) == (7, "receives")
     other = analyze(*words, "--out", tmp_path / "run")
-    assert "already holds another run" in str(other.exception)
+    assert "already holds results with" in str(other.exception)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_kept_results_without_weights(copied):
     assert results["generalization"].summary["longest"] == 200
     with pytest.raises(st.StatetraceError, match="has no weights, so patching cannot be computed"):
         model.analyze("patching", pairs=5)
-    with pytest.raises(st.StatetraceError, match="no weights; its recipe"):
+    with pytest.raises(st.StatetraceError, match="no weights"):
         model.look("213,132")
 
 

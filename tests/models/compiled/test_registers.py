@@ -45,7 +45,7 @@ def stream_and_table(spec, n):
     model, task = compile_model(spec), task_of(spec)
     tokens = task.encode(torch.from_numpy(tried.actions))
     stream = residuals(model, tokens, range(task.vocabulary.offset, tokens.shape[1])).numpy()
-    table = program(spec).run(tried.actions).h
+    table = program(spec).run(tried.actions)
     rows = program_rows(spec)
     assert len(stream) == len(rows)
     return stream, table[rows], tried
