@@ -29,7 +29,7 @@ KEPT = ("run.json", "group.json", "metrics.jsonl", "verdict.json", "lenses/**/*"
 STUDY_KEPT = ("study.json", "results.csv", "evidence.csv", "outcomes/*.json", "early/*.json")
 MOST = 20_000_000
 RESUMING = frozenset({"optimizer.safetensors", "training.json", CHECKSUMS})
-"""Files of a checkpoint that only resuming needs, and checksums, which are written anew."""
+"""Files of a checkpoint that only resuming needs, and checksums, which are computed again."""
 
 
 def export_run(path: Path, out: Path) -> list[Path]:

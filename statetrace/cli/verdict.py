@@ -82,6 +82,6 @@ def _show(judged: dict[str, Any], full: Verdict | None) -> None:
     if judged["mechanism"] != "unlearned":
         line.append(f", confidence {judged['confidence']:.0%}", style="not bold")
     line.append(f": {judged['says']}", style="not bold")
-    out.print(line)
     if full is not None and full.decided:
         out.print(f"decided by: {full.decided}")
+    out.print(line)

@@ -71,7 +71,7 @@ def _attention(apart: float, evidence: Evidence) -> str:
     assert evidence.head is not None
     score, chance, lost = evidence.head
     name = evidence.quotient
-    clear = "this is one" if score - chance >= distances.HEAD else "this is none"
+    clear = "this is one" if score - chance >= distances.HEAD else "this is not one"
     control = evidence.control
     compared = "" if control is None else f" (with a random head's: {control:z.2f})"
     return (

@@ -287,6 +287,7 @@ def test_the_slider_follows_training(browser, tmp_path):
         visit.page.locator("#python").click()
         assert f"step={first}" in visit.page.locator("#code-text").text_content()
         visit.page.keyboard.press("Escape")
+        visit.page.locator("#code-text").wait_for(state="hidden")
         visit.answered(lambda: slider.press("End"))
         assert visit.cells("state") == trained
         visit.open(f"{server.url}#k={first}")

@@ -66,7 +66,7 @@ def test_the_button_turns_the_lights_off(visit):
     before = [page.evaluate(paper), page.evaluate(cell)]
     page.locator("#theme").click()
     for colour, light in zip((paper, cell), before, strict=True):
-        page.wait_for_function(f"{colour} !== '{light}'")
+        page.wait_for_function(f"() => {colour} !== '{light}'")
 
 
 def test_a_wrong_address_is_told_in_words(browser, server):
