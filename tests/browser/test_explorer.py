@@ -284,10 +284,12 @@ def test_the_slider_follows_training(browser, tmp_path):
         early = visit.cells("state")
         assert early != trained
         assert f"k={first}" in visit.page.url
+        code = visit.page.locator("#code-text")
         visit.page.locator("#python").click()
-        assert f"step={first}" in visit.page.locator("#code-text").text_content()
+        code.wait_for()
+        assert f"step={first}" in code.text_content()
         visit.page.keyboard.press("Escape")
-        visit.page.locator("#code-text").wait_for(state="hidden")
+        code.wait_for(state="hidden")
         visit.answered(lambda: slider.press("End"))
         assert visit.cells("state") == trained
         visit.open(f"{server.url}#k={first}")
