@@ -244,6 +244,8 @@ def test_the_cost_of_a_chain_is_the_sum_of_its_stages():
     assert estimate.steps == 12 + 16
     assert estimate.tokens == 12 * 32 * 4 + 16 * 64 * 7
     assert [each.checkpoints for each in estimate.stages] == [3, 2]
+    assert [each.stage.training.may_end_early for each in estimate.stages] == [False, True]
+    assert all(each.step_seconds > 0 for each in estimate.stages)
     assert estimate.seconds == sum(each.seconds for each in estimate.stages) > 0
 
 
