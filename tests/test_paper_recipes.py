@@ -16,7 +16,6 @@ from statetrace.models import ModelSpec, build
 from statetrace.reports.figures.catalogue import CATALOGUE
 from statetrace.runs import Run
 from statetrace.studies.cell import check_cells
-from statetrace.studies.folder import Study
 from statetrace.studies.grid import read_study
 from statetrace.training.callback import Callback
 from statetrace.training.loop import train
@@ -112,8 +111,8 @@ def test_the_commands_it_names_exist(file):
 
 
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
-def test_its_models_and_groups_exist(file, tmp_path):
-    check_cells(Study.prepare(tmp_path, read_study(file)))
+def test_its_models_and_groups_exist(file):
+    check_cells(read_study(file))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from statetrace.analysis import OnMessage, no_message
 from statetrace.api.model import TrackedModel
 from statetrace.api.results import Signatures, StudyResults
-from statetrace.config.checks import as_path, known
+from statetrace.config.checks import as_path, known, need
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group_name
 from statetrace.runs import Run
@@ -49,7 +49,12 @@ def train(
     import torch
 
     from statetrace.training import loop
+    from statetrace.training.callback import Callback
 
+    need(
+        callback is None or isinstance(callback, Callback),
+        f"callback must be a statetrace.training.callback.Callback, not {callback!r}",
+    )
     temporary = None
     if out is None:
         temporary = tempfile.TemporaryDirectory(prefix="statetrace-")
@@ -225,8 +230,10 @@ def study(
         retry_failed: also try failed cells again.
         on_update: called repeatedly with the state of every cell.
     """
+    from statetrace.studies.engines import check_engine
     from statetrace.studies.run import prepare_study, run_study
 
+    check_engine(engine, jobs, gpus_per_run, address)
     prepared = prepare_study(as_path("file", file), as_path("out", out), retry_failed, on_message)
     run_study(prepared, engine, jobs, gpus_per_run, address, on_update, on_message)
     return StudyResults(prepared)

@@ -9,7 +9,7 @@ from typing import Any
 
 from statetrace.analysis import OnMessage, no_message
 from statetrace.api.model import TrackedModel
-from statetrace.config.checks import as_path, is_whole
+from statetrace.config.checks import as_path, is_whole, no_folder
 from statetrace.config.external import HIDDEN, VISIBLE, ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
@@ -111,12 +111,10 @@ def _external(
     cells = sorted((Path(source) / "cells").glob("*"))
     if (Path(source) / "study.json").is_file() and cells:
         raise StatetraceError(f"'{source}' is a study; load one of its runs, such as '{cells[0]}'")
-    if not Path(source).exists() and not {"group", "length"} <= set(reading):
-        raise StatetraceError(
-            f"there is no folder '{source}'; for a model id on the Hugging Face hub also give "
-            "group and length"
-        )
-    _need_task(source, reading)
+    problem = f"'{source}' does not record its task:"
+    if not Path(source).exists():
+        problem = f"{no_folder(source)}; for a model id on the hub"
+    _need_task(problem, f'"{source}"', reading)
     external = described(source, reading)
     folder = Path(external.folder)
     if out is None:
@@ -141,7 +139,7 @@ def _in_memory(
         )
     if out is not None:
         raise StatetraceError(f"out '{out}' needs a checkpoint on disk; save the model first")
-    _need_task(_named(model), reading)
+    _need_task(f"'{_named(model)}' does not record its task:", "model", reading)
     if device != "auto":
         model = model.to(pick_device(device))
     return TrackedModel(read_model(model.eval(), _described(reading, None), None), name="in memory")
@@ -195,12 +193,11 @@ def _tuples(reading: Mapping[str, Any]) -> dict[str, Any]:
     return plain | ({"tokens": ids} if "tokens" in reading else {})
 
 
-def _need_task(source: str, reading: Mapping[str, Any]) -> None:
+def _need_task(problem: str, source: str, reading: Mapping[str, Any]) -> None:
     missing = [name for name in ("group", "length") if name not in reading]
     if missing:
-        raise StatetraceError(
-            f"'{source}' does not record its task: also give {' and '.join(missing)}"
-        )
+        example = f'st.load({source}, group="S3", length=14)'
+        raise StatetraceError(f"{problem} also give {' and '.join(missing)}, as in {example}")
 
 
 def _refuse(reading: Mapping[str, Any], source: str) -> None:

@@ -93,8 +93,8 @@ def analyze(
         source = model or run
         if source is None:
             raise StatetraceError(
-                "nothing to analyze; give a run folder, zoo:NAME, or a Hugging Face checkpoint "
-                "with --group and --length"
+                "nothing to analyze; give a run folder, a Hugging Face checkpoint with --group and "
+                "--length, or a bundled model, as in `statetrace analyze zoo:s3-associative`"
             )
         models = [
             tracked_model(source, reading, out_, step, device, "analyze")

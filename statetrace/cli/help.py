@@ -27,9 +27,15 @@ def _named(params: list[Any]) -> list[Any]:
     for param in params:
         if param.metavar is None and param.param_type_name == "argument":
             param.metavar = param.name.upper()
-        elif param.metavar is None and param.is_flag:
+        if "zoo:" in (getattr(param, "help", None) or ""):
+            param.get_missing_message = _example
+        if param.metavar is None and param.param_type_name == "option" and param.is_flag:
             param.metavar = ""
     return params
+
+
+def _example(ctx: Any) -> str:
+    return f"For example: statetrace {ctx.info_name} zoo:s3-associative"
 
 
 def short_help(*common: str) -> type[TyperCommand]:

@@ -22,7 +22,7 @@ def report(
         typer.Argument(
             help="Run or study folders, zoo:NAME, or Hugging Face checkpoints; one or more. "
             + BUNDLED,
-            metavar="RUN...",
+            metavar="RUN",
             autocompletion=complete_model,
         ),
     ],

@@ -10,6 +10,7 @@ import typer
 
 from statetrace.cli.completion import complete_model
 from statetrace.cli.console import Work, note
+from statetrace.config.checks import no_folder
 from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
@@ -50,8 +51,9 @@ def tracked_model(
             )
         return load(source, **options)
     if name.startswith(ZOO):
-        return load(name, out=out or Path(name.replace(":", "-")), **options)
-    folder = out or _free_folder(name, arguments)
+        folder = out or Path(name.replace(":", "-"))
+    else:
+        folder = out or _free_folder(name, arguments)
     model = load(name, out=folder, **options, **arguments)
     note(f"results: {folder}")
     return model
@@ -136,10 +138,11 @@ def _check_described(name: str, reading: dict[str, Any], command: str) -> None:
         return
     words = ["statetrace", command, name]
     words += ["--group", reading.get("group", "S3"), "--length", str(reading.get("length", 14))]
-    problem = "does not record its task" if folder.is_dir() else "is not a folder"
-    others = "" if folder.is_dir() else "; if it is a model id on the Hugging Face hub"
+    problem = f"'{name}' does not record its task"
+    if not folder.is_dir():
+        problem = f"{no_folder(name)}; for a model id on the hub"
     raise StatetraceError(
-        f"'{name}' {problem}{others}, add the {' and '.join(missing)} it was trained with, as in "
+        f"{problem}, add the {' and '.join(missing)} it was trained with, as in "
         f"`{shlex.join(words)}`"
     )
 

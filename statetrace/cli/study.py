@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ import typer
 from statetrace.cli import study_view
 from statetrace.cli.console import next_steps, note, out
 from statetrace.cli.help import Commands
+from statetrace.config.checks import hint
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
@@ -37,9 +37,9 @@ class RunByDefault(Commands):
         """Refuse a misspelt command; files exist or have a suffix, bundled studies a slash."""
         if word.startswith("-") or "/" in word or Path(word).suffix or Path(word).exists():
             return
-        close = difflib.get_close_matches(word, self.commands, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(self.commands)}"
-        raise StatetraceError(f"'{word}' is neither a study file nor a command; {hint}")
+        raise StatetraceError(
+            f"'{word}' is neither a study file nor a command; {hint(word, self.commands)}"
+        )
 
 
 app = typer.Typer(

@@ -21,7 +21,23 @@ def need(holds: bool, sentence: str) -> None:
 
 
 def one_of(name: str, value: str, accepted: tuple[str, ...]) -> None:
-    need(value in accepted, f"{name} '{value}' is unknown; use one of {', '.join(accepted)}")
+    need(value in accepted, f"{name} '{value}' is unknown; {hint(value, accepted)}")
+
+
+def hint(name: str, accepted: Iterable[str]) -> str:
+    """What to use instead of an unknown name: the closest accepted one, or any of them."""
+    names = list(accepted)
+    close = difflib.get_close_matches(str(name), names, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(names)}"
+
+
+def no_folder(name: str) -> str:
+    """How an error about a missing folder begins, with the name of a similar one nearby."""
+    parents = dict.fromkeys((Path(name).parent, Path("runs")))
+    folders = [str(path) for parent in parents for path in parent.glob("[!.]*/")]
+    close = difflib.get_close_matches(name.rstrip("/"), folders, n=1)
+    similar = f" (did you mean '{close[0]}'?)" if close else ""
+    return f"there is no folder '{name}'{similar}"
 
 
 def check_device(name: str) -> None:
@@ -65,7 +81,5 @@ def known(name: str, accepted: Iterable[str], what: str, where: str | None = Non
     names = list(accepted)
     if name in names:
         return
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(names)}"
     place = "" if where is None else f" in {where}"
-    raise StatetraceError(f"unknown {what} '{name}'{place}; {hint}")
+    raise StatetraceError(f"unknown {what} '{name}'{place}; {hint(name, names)}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from statetrace.config.checks import need
+from statetrace.config.checks import need, one_of
 
 ALGORITHMS = ("sequential", "parallel", "associative", "parity-associative", "parity-only")
 PARITIES = ("linear", "hidden")
@@ -60,18 +60,11 @@ class CompileSpec:
     seed: int = _field(0, "Seed of the basis, the unused heads and the noise.")
 
     def __post_init__(self) -> None:
-        for name, accepted in (
-            ("algorithm", ALGORITHMS),
-            ("parity", PARITIES),
-            ("counter", (*COUNTERS, None)),
-            ("basis", BASES),
-        ):
-            value = getattr(self, name)
-            choices = [choice for choice in accepted if choice]
-            need(
-                value in accepted,
-                f"{name} {value!r} is unknown; use {', '.join(choices[:-1])} or {choices[-1]}",
-            )
+        one_of("algorithm", self.algorithm, ALGORITHMS)
+        one_of("parity", self.parity, PARITIES)
+        one_of("basis", self.basis, BASES)
+        if self.counter is not None:
+            one_of("counter", self.counter, COUNTERS)
         for name, least in (("heads", 1), ("before", 0), ("between", 0), ("after", 0), ("seed", 0)):
             value = getattr(self, name)
             need(

@@ -96,6 +96,13 @@ class Group:
             parity: by default the map onto Z2, where there is exactly one.
         """
         check_notation(notation)
+        try:
+            len(table), [len(row) for row in table]
+        except TypeError:
+            raise StatetraceError(
+                f"{table!r} is not a Cayley table; use one row of element numbers or labels for "
+                "each element, such as [[0, 1], [1, 0]]"
+            ) from None
         labels = tuple(map(str, range(len(table)) if labels is None else labels))
         name = str(name or f"order-{len(labels)}")
         check_labels(name, labels)
@@ -373,6 +380,11 @@ class Group:
         """Indices of elements given as indices, labels or labels separated by commas."""
         if isinstance(elements, str):
             elements = elements.split(",") if elements else []
+        if not isinstance(elements, Iterable):
+            raise StatetraceError(
+                f"{elements!r} is not a sequence of elements of {self.name}; use a list of numbers "
+                f"or labels, such as [{self.labels[-1]!r}]"
+            )
         return [self._element(element) for element in elements]
 
     def _element(self, element: Element) -> int:

@@ -19,6 +19,7 @@ import torch
 import transformers
 
 from statetrace import plugins
+from statetrace.config.checks import no_folder
 from statetrace.errors import StatetraceError
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
@@ -65,7 +66,7 @@ def _folder(source: str, patterns: list[str], needed: str) -> Path:
         return folder
     if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1:
         raise StatetraceError(
-            f"there is no folder {source!r}; give one with {needed}, or a hub id such as "
+            f"{no_folder(source)}; give one with {needed}, or a hub id such as "
             "'EleutherAI/pythia-160m'"
         )
     return _fetch(source, patterns, needed)
@@ -135,7 +136,7 @@ def _fetch(source: str, patterns: list[str], needed: str) -> Path:
         ) from error
     except Exception as error:
         raise StatetraceError(
-            f"{source!r} is not a local folder, and could not be fetched from the Hugging Face hub "
+            f"{no_folder(source)}, and it could not be fetched from the Hugging Face hub "
             f"({_first_line(error)}); without a network, put {needed} of that model into a folder "
             f"and give that folder instead of {source!r}"
         ) from error

@@ -19,7 +19,7 @@ from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run, checkpoint_damage
 from statetrace.studies.folder import Study
-from statetrace.studies.grid import Cell
+from statetrace.studies.grid import Cell, StudyPlan
 from statetrace.training.callback import Callback
 
 Stop = Callable[[], bool]
@@ -95,15 +95,15 @@ def do_nothing(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
 KINDS: dict[str, Work] = {"train": train_cell, "nothing": do_nothing}
 
 
-def check_cells(study: Study) -> None:
+def check_cells(plan: StudyPlan) -> None:
     """Refuse models and groups that do not exist, for all cells before any is trained."""
     from statetrace.groups import group
     from statetrace.models.from_recipe import model_spec
 
-    if study.plan.settings.work != "train":
+    if plan.settings.work != "train":
         return
     checked = set()
-    for cell in study.plan.cells:
+    for cell in plan.cells:
         recipe = Recipe.of(dict(cell.recipe))
         key = (recipe.model.__class__, str(recipe.model), recipe.task.group, recipe.task.notation)
         if key in checked:

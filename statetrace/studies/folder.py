@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.runs import Run, write_json
+from statetrace.runs import Run, write_json, writing
 from statetrace.studies.grid import Cell, StudyPlan
 
 FINISHED, FAILED = "finished", "failed"
@@ -66,8 +66,11 @@ class Study:
             _check_grown(path, study.plan, plan)
         elif Run(path).exists():
             raise StatetraceError(f"'{path}' already holds a run; choose another --out")
-        for name in ("cells", "claims", "early", "failures", "outcomes"):
-            (path / name).mkdir(parents=True, exist_ok=True)
+        elif (path / "config.json").is_file():
+            raise StatetraceError(f"'{path}' already holds a checkpoint; choose another --out")
+        with writing(path):
+            for name in ("cells", "claims", "early", "failures", "outcomes"):
+                (path / name).mkdir(parents=True, exist_ok=True)
         write_json(path / "study.json", {"format": 1, **plan.to_dict()})
         return Study(path.resolve())
 

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.config.bundled import locate
-from statetrace.config.checks import known, need
+from statetrace.config.checks import known, need, one_of
 from statetrace.config.recipe import OPTIONS, SECTIONS, STAGE, Recipe
 from statetrace.config.toml_io import Tables, read_tables
 from statetrace.errors import StatetraceError
@@ -81,11 +81,8 @@ class StudySettings:
             whole = type(value) is int and value >= least
             need(whole, f"{name} {value!r} must be a whole number, {least} or more")
         need(type(self.train_on) is bool, f"train_on {self.train_on!r} must be true or false")
-        need(
-            self.verdict in VERDICTS,
-            f"verdict {self.verdict!r} is unknown; use one of {', '.join(VERDICTS)}",
-        )
-        need(self.work in WORK, f"work {self.work!r} is unknown; use one of {', '.join(WORK)}")
+        one_of("verdict", self.verdict, VERDICTS)
+        one_of("work", self.work, WORK)
 
 
 @dataclass(frozen=True)

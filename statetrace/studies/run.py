@@ -23,8 +23,9 @@ def prepare_study(
     file: Path, out: Path, retry_failed: bool = False, on_message: OnMessage = no_message
 ) -> Study:
     """Create the study folder of a study file, or continue the one in `out`; nothing is trained."""
-    study = Study.prepare(out, read_study(file))
-    check_cells(study)
+    plan = read_study(file)
+    check_cells(plan)
+    study = Study.prepare(out, plan)
     if retry_failed:
         for name in study.forget_failed():
             on_message(f"{name}: will be tried again")

@@ -99,16 +99,17 @@ class Survey:
             why, state = damaged or f"its worker ({lease.owner}) died", INTERRUPTED
         run, early = self._study.run(cell), self._study.early(cell)
         step, steps = _progress(cell, run)
-        pace = _pace(run, step, planned) if state == RUNNING and step else None
+        pace = _pace(cell, run, step, planned) if state == RUNNING and step else None
         return CellState(cell, state, step, steps, worker, why, None, early, planned, pace)
 
 
-def _pace(run: Run, step: int, planned: int) -> float | None:
-    """Seconds per step in the current session of a run; None where it has just begun."""
+def _pace(cell: Cell, run: Run, step: int, planned: int) -> float | None:
+    """Seconds per step in the current session of a run, where `step` counts those of all stages;
+    None where it has just begun."""
     try:
         session = run.info["sessions"][-1]
         began = datetime.fromisoformat(session["started"])
-        done = step - int(session["from_step"])
+        done = step - _overall(_steps(cell), session.get("from_stage"), int(session["from_step"]))
     except (StatetraceError, OSError, LookupError, ValueError, TypeError):
         return None  # it is being written
     seconds = (datetime.now(UTC) - began).total_seconds()
@@ -131,10 +132,14 @@ def _progress(cell: Cell, run: Run) -> tuple[int | None, int | None]:
             stage, step = record.get("stage"), int(record["step"])
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # half a line, at either end
-        names = list(steps)
-        before = sum(steps[name] for name in names[: names.index(stage)]) if stage in steps else 0
-        return before + step, total
+        return _overall(steps, stage, step), total
     return None, total
+
+
+def _overall(steps: dict[str | None, int], stage: str | None, step: int) -> int:
+    """A step of a stage, counted from the first step of the first stage."""
+    names = list(steps)
+    return step + sum(steps[name] for name in names[: names.index(stage) if stage in steps else 0])
 
 
 def _steps(cell: Cell) -> dict[str | None, int]:

@@ -88,7 +88,8 @@ def check_folder(recipe: Recipe, run: Run, resume: bool) -> None:
     """Refuse a folder that holds something else, or another run than the recipe's."""
     run.check_new()
     if not run.exists():
-        if any(stage_run(run, stage).checkpoints() for stage in recipe.stages):
+        folders = (stage_run(run, stage) for stage in recipe.stages)
+        if (run.path / "config.json").is_file() or any(each.checkpoints() for each in folders):
             raise StatetraceError(
                 f"'{run.path}' holds checkpoints but no run.json that describes them; "
                 "choose another --out"

@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.checks import hint
 from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
@@ -30,7 +31,7 @@ def catalogue() -> dict[str, dict[str, Any]]:
 def checkpoint(name: str) -> Path:
     """The folder of a bundled model, after a check of its checksum."""
     if name not in catalogue():
-        raise StatetraceError(f"the zoo has no model {name!r}; use one of {', '.join(catalogue())}")
+        raise StatetraceError(f"the zoo has no model {name!r}; {hint(name, catalogue())}")
     folder = _folder() / name
     weights = folder / "model.safetensors"
     if not weights.is_file():

@@ -45,6 +45,9 @@ def test_load(settings: dict[str, Any], quoted: str) -> None:
 def test_a_folder_that_is_missing_or_a_study(tmp_path: Path) -> None:
     with pytest.raises(st.StatetraceError, match="there is no folder 'runs/none'"):
         st.load("runs/none")
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(st.StatetraceError, match=r"did you mean '.*/bare'\?.*length=14\)"):
+        st.load(tmp_path / "baer")
     (tmp_path / "cells" / "gpt2_seed-0").mkdir(parents=True)
     (tmp_path / "study.json").write_text("{}")
     with pytest.raises(st.StatetraceError, match=r"is a study; .*gpt2_seed-0"):
@@ -77,6 +80,13 @@ def test_integers_of_numpy_are_accepted_and_saved(tmp_path: Path) -> None:
         (lambda m: m.ablate((1, 0)), r"heads = \(1, 0\)"),
         (lambda m: m.report(None), "path must be text or a Path, not None"),
         (lambda m: st.train(grop="S3"), "unknown setting 'grop'; did you mean 'group'"),
+        (lambda m: st.load("zoo:s3-asociative"), "did you mean 's3-associative'"),
+        (lambda m: st.train(callback=3), "callback must be a .*Callback, not 3"),
+        (lambda m: st.train(out="/dev/null/x", group="Z2", length=2, steps=1), "'/dev/null/x'"),
+        (lambda m: st.train(out=FOLDER, group="S3", length=12), "holds checkpoints"),
+        (lambda m: st.study("studies/toy", FOLDER), "already holds a checkpoint"),
+        (lambda m: st.study("studies/toy", "x", jobs=0), "jobs 0 is too small"),
+        (lambda m: st.study("studies/toy", "x", engine="loca"), "did you mean 'local'"),
         (lambda m: st.train(3), "recipe must be text or a Path, not 3"),
         (lambda m: st.compile("associative", 3), "group 3 is not a group"),
         (lambda m: st.compile(noise="x"), "noise must be a number, not 'x'"),
@@ -91,6 +101,7 @@ def test_integers_of_numpy_are_accepted_and_saved(tmp_path: Path) -> None:
 def test_calls(call: Callable[[st.TrackedModel], Any], quoted: str, model: st.TrackedModel) -> None:
     with pytest.raises(st.StatetraceError, match=quoted):
         call(model)
+    assert not Path("x").exists()
 
 
 def test_a_name_that_a_mapping_lacks(model: st.TrackedModel) -> None:

@@ -43,7 +43,7 @@ def test_names_and_specs_are_inverse():
             "where 'middle' is unknown; use one of prefix, suffix, window, context",
         ),
         ({"what": "noise"}, "what 'noise' is unknown; use one of substitution, deletion"),
-        ({"rows": "heads"}, "rows 'heads' is unknown; use one of resid, attn_out, mlp_out, head"),
+        ({"rows": "heads"}, "rows 'heads' is unknown; did you mean 'head'"),
         ({"rows": ()}, "rows is empty"),
         ({"where": "window", "window": 0}, "window 0 is too small"),
         ({"window": 2}, "window 2 requires where = 'window', not 'prefix'"),

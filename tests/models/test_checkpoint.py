@@ -180,7 +180,7 @@ def test_a_hub_that_fails_says_how(monkeypatch):
     refuse(
         lambda source: load_pretrained(source, 7, seed=0),
         "someone/model",
-        r"'someone/model' is not a local folder.*\(name or service not known\); without a network",
+        r"no folder 'someone/model'.*\(name or service not known\); without a network",
     )
 
 

@@ -1,13 +1,16 @@
 """When a study will be done."""
 
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from statetrace.cli import study_view
+from statetrace.studies import leases
 from statetrace.studies.grid import Cell
 from statetrace.studies.remaining import remaining_seconds
-from statetrace.studies.survey import CellState
+from statetrace.studies.survey import CellState, Survey
+from tests.studies.conftest import prepared
 
 
 def cell(state, step=None, pace=None, planned=100):
@@ -46,3 +49,19 @@ def test_the_summary_and_the_json_say_it():
     assert about["remaining_seconds"] == 300
     assert [each["state"] for each in about["cells"]] == ["running", "waiting"]
     assert about["until"].startswith("20")
+
+
+def test_the_pace_of_a_cell_that_was_resumed_in_its_second_stage(tmp_path):
+    """20 of its 30 + 30 steps were done in the current session, which is 40 seconds old."""
+    stages = '[grid.regime.chain]\nstages = [{objective = "parity"}, {objective = "state"}]'
+    study = prepared(tmp_path, seeds=1, grid=stages)
+    cell = study.plan.cells[0]
+    started = (datetime.now(UTC) - timedelta(seconds=40)).isoformat()
+    session = {"started": started, "from_step": 5, "from_stage": "2-state"}
+    run = study.run(cell)
+    run.write_info({"sessions": [session]})
+    run.append({"kind": "training", "step": 25, "stage": "2-state"})
+    with leases.take(study.path / "claims", cell.name):
+        (state,) = Survey(study).look()
+    assert (state.step, state.planned) == (55, 60)
+    assert state.pace == pytest.approx(2.0, abs=0.5)

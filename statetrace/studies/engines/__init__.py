@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statetrace.config.checks import whole
+from statetrace.config.checks import one_of, whole
 from statetrace.errors import StatetraceError
 from statetrace.studies.folder import Study
 from statetrace.studies.supervise import WorkerPool
@@ -10,12 +10,13 @@ from statetrace.studies.supervise import WorkerPool
 ENGINES = ("local", "ray")
 
 
-def make_pool(
-    engine: str, study: Study, jobs: int | None, gpus_per_run: float | None, address: str | None
-) -> WorkerPool:
-    """The named engine; Ray is imported only if it is used."""
+def check_engine(
+    engine: str, jobs: int | None, gpus_per_run: float | None, address: str | None
+) -> None:
+    """Refuse settings of an engine before anything is written."""
+    one_of("engine", engine, ENGINES)
     if jobs is not None:
-        jobs = whole("jobs", jobs, 1)
+        whole("jobs", jobs, 1)
     if gpus_per_run is not None and not (
         isinstance(gpus_per_run, int | float) and 0 <= gpus_per_run <= 1
     ):
@@ -23,14 +24,19 @@ def make_pool(
             f"gpus_per_run {gpus_per_run} is not a share of a GPU; use 0 to 1, such as 0.25 for "
             "four runs on each"
         )
-    if engine == "local":
-        from statetrace.studies.engines.local import LocalPool
+    if engine == "local" and address is not None:
+        raise StatetraceError(f"address '{address}' is for --engine ray; leave it out")
 
-        if address is not None:
-            raise StatetraceError(f"address '{address}' is for --engine ray; leave it out")
-        return LocalPool(study, jobs, gpus_per_run)
+
+def make_pool(
+    engine: str, study: Study, jobs: int | None, gpus_per_run: float | None, address: str | None
+) -> WorkerPool:
+    """The named engine; Ray is imported only if it is used."""
+    check_engine(engine, jobs, gpus_per_run, address)
     if engine == "ray":
         from statetrace.studies.engines.ray import RayPool
 
         return RayPool(study, jobs, gpus_per_run, address)
-    raise StatetraceError(f"engine '{engine}' is unknown; use one of {', '.join(ENGINES)}")
+    from statetrace.studies.engines.local import LocalPool
+
+    return LocalPool(study, jobs, gpus_per_run)

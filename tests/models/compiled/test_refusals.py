@@ -6,10 +6,14 @@ from statetrace.errors import StatetraceError
 from statetrace.models.compiled import CompileSpec, compile_model
 
 SPECS = [
-    ({"algorithm": "scan"}, "algorithm 'scan' is unknown; use sequential, parallel, associative"),
-    ({"parity": "visible"}, "parity 'visible' is unknown; use linear or hidden"),
-    ({"counter": "abacus"}, "counter 'abacus' is unknown; use selective or average"),
-    ({"basis": "skew"}, "basis 'skew' is unknown; use plain or random"),
+    ({"algorithm": "paralel"}, "algorithm 'paralel' is unknown; did you mean 'parallel'"),
+    (
+        {"algorithm": "scan"},
+        "algorithm 'scan' is unknown; use one of sequential, parallel, ",
+    ),
+    ({"parity": "visible"}, "parity 'visible' is unknown; use one of linear, hidden"),
+    ({"counter": "abacus"}, "counter 'abacus' is unknown; use one of selective, average"),
+    ({"basis": "skew"}, "basis 'skew' is unknown; use one of plain, random"),
     ({"length": 0}, "length 0 must be a whole number from 1 to 512"),
     ({"length": 513}, "length 513"),
     ({"length": 4.0}, r"length 4\.0"),
