@@ -28,7 +28,7 @@ from statetrace.mechanisms.evidence import NEEDED
 from statetrace.mechanisms.mastery import COLLECTED, LEARNED, enough, solved_length
 from statetrace.mechanisms.stored import StoredResults, stored_results
 from statetrace.mechanisms.verdict import Verdict, verdict
-from statetrace.runs import Run, write_json
+from statetrace.runs import OnMessage, Run, no_message, write_json
 
 if TYPE_CHECKING:
     from statetrace.groups import Group
@@ -42,17 +42,12 @@ ABLE = "able"
 """As a length: the longest one that the model solves."""
 
 OnProgress = Callable[[str, float], None]
-OnMessage = Callable[[str], None]
 OnEstimate = Callable[[Mapping[str, float]], None]
 """Receives the lenses that have to be computed, with the seconds that each is expected to take."""
 
 
 def no_progress(lens: str, share: float) -> None:
     """Ignore progress."""
-
-
-def no_message(message: str) -> None:
-    """Ignore messages."""
 
 
 @dataclass

@@ -23,6 +23,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
     from statetrace.groups import Group
 
 CHECKSUMS = "checksums.json"
+
+OnMessage = Callable[[str], None]
+
+
+def no_message(message: str) -> None:
+    """Ignore messages."""
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,7 @@ class Run:
         steps = [(re.fullmatch(r"step-(\d+)", path.name), path) for path in paths]
         return sorted((int(match[1]), path) for match, path in steps if match)
 
-    def newest_checkpoint(self, on_message: Callable[[str], None]) -> tuple[int, Path] | None:
+    def newest_checkpoint(self, on_message: OnMessage) -> tuple[int, Path] | None:
         """(step, folder) of the newest undamaged checkpoint, with a message for each damaged one
         that is skipped."""
         for step, folder in reversed(self.checkpoints()):

@@ -15,7 +15,7 @@ from statetrace.lenses.registry import chosen, make_spec
 from statetrace.models import ModelSpec, build
 from statetrace.reports.figures.catalogue import CATALOGUE
 from statetrace.runs import Run
-from statetrace.studies.cell import check_cells
+from statetrace.studies.folder import check_cells
 from statetrace.studies.grid import read_study
 from statetrace.training.callback import Callback
 from statetrace.training.loop import train

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statetrace.analysis import OnMessage, no_message
 from statetrace.api.model import TrackedModel
 from statetrace.api.results import Signatures, StudyResults
 from statetrace.config.checks import as_path, known, need
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group_name
-from statetrace.runs import Run
+from statetrace.runs import OnMessage, Run, no_message
 
 if TYPE_CHECKING:
     from statetrace.config.recipe import Recipe
@@ -230,10 +229,12 @@ def study(
         retry_failed: also try failed cells again.
         on_update: called repeatedly with the state of every cell.
     """
-    from statetrace.studies.engines import check_engine
-    from statetrace.studies.run import prepare_study, run_study
+    from statetrace.studies.engines import check_engine, make_pool
+    from statetrace.studies.folder import prepare_study
+    from statetrace.studies.supervise import supervise
 
     check_engine(engine, jobs, gpus_per_run, address)
     prepared = prepare_study(as_path("file", file), as_path("out", out), retry_failed, on_message)
-    run_study(prepared, engine, jobs, gpus_per_run, address, on_update, on_message)
+    pool = make_pool(engine, prepared, jobs, gpus_per_run, address)
+    supervise(prepared, pool, on_update, on_message)
     return StudyResults(prepared)

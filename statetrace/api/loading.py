@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from statetrace.analysis import OnMessage, no_message
 from statetrace.api.model import TrackedModel
 from statetrace.config.checks import as_path, is_whole, no_folder
 from statetrace.config.external import HIDDEN, VISIBLE, ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
-from statetrace.runs import Run
+from statetrace.runs import OnMessage, Run, no_message
 
 ZOO = "zoo:"
 

@@ -93,7 +93,7 @@ def run(
     one STUDY.
     """
     if prepare:
-        from statetrace.studies.run import prepare_study
+        from statetrace.studies.folder import prepare_study
 
         study = prepare_study(file, out, retry_failed, note)
         note(f"{len(study.plan.cells):,} cells planned in {out}")
@@ -171,7 +171,7 @@ def look(
     For studies that were evaluated by an earlier version. Nothing is trained.
     """
     from statetrace.api import StudyResults
-    from statetrace.studies.reevaluate import reevaluate
+    from statetrace.studies.evaluate import reevaluate
 
     opened = Study.existing(study)
     for chosen in [opened.cell(name) for name in cell] if cell else opened.plan.cells:

@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.console import duration, err, note, out
-from statetrace.studies.remaining import remaining_seconds
-from statetrace.studies.survey import CellState, tally
+from statetrace.studies.survey import CellState, remaining_seconds, tally
 
 MOST_ROWS = 40
 WIDE = 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,12 @@ from statetrace.models import load_checkpoint, locate_tokenizer
 from statetrace.models.device import pick_device
 from statetrace.models.from_recipe import make_analysis_split, make_task
 from statetrace.models.predict import predict
-from statetrace.runs import Run, checkpoint_damage
+from statetrace.runs import OnMessage, Run, checkpoint_damage, no_message
 from statetrace.tasks import phrases, tokenizer
 from statetrace.tasks.plain_text import PlainText, plain_text
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem
-
-
-def no_message(message: str) -> None:
-    """Ignore messages."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ def load_run(
     run: Run,
     step: int | None = None,
     device: str = "auto",
-    on_message: Callable[[str], None] = no_message,
+    on_message: OnMessage = no_message,
 ) -> LoadedModel:
     """The model of a run folder at a checkpoint, by default the newest undamaged one; damaged ones
     that were skipped are reported to `on_message`."""
@@ -78,7 +73,7 @@ def load_run(
     return LoadedModel(model, task, folder, step, recipe.training.threads)
 
 
-def _checkpoint(run: Run, step: int | None, on_message: Callable[[str], None]) -> tuple[int, Path]:
+def _checkpoint(run: Run, step: int | None, on_message: OnMessage) -> tuple[int, Path]:
     steps = [step for step, _ in run.checkpoints()]
     if not steps and (run.path / "lenses").is_dir():
         raise StatetraceError(

@@ -1,4 +1,5 @@
-"""One cell: train its run to the early evaluation, evaluate, train to the end, evaluate again.
+"""One cell, or several seeds of it as a batch: train to the early evaluation, evaluate, train to
+the end, evaluate again.
 
 The run stops at the early step with a checkpoint and is then resumed. Runs resume bit for bit, so
 the final weights are those of an uninterrupted run.
@@ -11,69 +12,73 @@ earlier worker has done it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from statetrace.config.recipe import Recipe
-from statetrace.config.stages import Stage
-from statetrace.errors import StatetraceError
 from statetrace.runs import Run, checkpoint_damage
 from statetrace.studies.folder import Study
-from statetrace.studies.grid import Cell, StudyPlan
-from statetrace.training.callback import Callback
+from statetrace.studies.grid import Cell
+from statetrace.training.callback import Until
 
 Stop = Callable[[], bool]
-Work = Callable[[Study, Cell, Stop], dict[str, Any] | None]
-"""Processes a cell: returns its row of the table, or None where it was stopped."""
+Row = dict[str, Any]
+Work = Callable[[Study, Sequence[Cell], Stop], list[Row] | None]
+"""Processes cells: returns their rows of the table, or None where they were stopped."""
 
 
-class Until(Callback):
-    """Stops a run on request, or after a step of its last stage."""
-
-    def __init__(self, step: int | None, stop: Stop) -> None:
-        self._until, self._stop, self._done, self._last = step, stop, 0, True
-
-    def on_stage_start(self, stage: Stage) -> None:
-        self._last = stage.last
-
-    def on_start(self, step: int, steps: int) -> None:
-        self._done = step
-
-    def should_stop(self) -> bool:
-        self._done += 1
-        reached = self._until is not None and self._last and self._done >= self._until
-        return reached or self._stop()
-
-
-def train_cell(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
-    """Train and evaluate a cell, from its last checkpoint to its end."""
+def train_cells(study: Study, cells: Sequence[Cell], stop: Stop) -> list[Row] | None:
+    """Train and evaluate a cell, or several that differ only in their seed, from their last
+    checkpoints to their end."""
     from statetrace.studies.evaluate import evaluate_checkpoint
+
+    settings = study.plan.settings
+    recipes = [Recipe.of(dict(cell.recipe)) for cell in cells]
+    runs = [study.run(cell) for cell in cells]
+    device, full = recipes[0].training.device, settings.verdict == "full"
+    early = [study.early(cell) for cell in cells]
+    evaluates_early = settings.early < recipes[0].stages[-1].training.steps
+    if evaluates_early and None in early:
+        step = _train_to(settings.early, recipes, runs, stop)
+        if step is None:
+            return None
+        for number, (cell, run) in enumerate(zip(cells, runs, strict=True)):
+            if early[number] is None:
+                record = evaluate_checkpoint(run, step, device, full and not settings.train_on)
+                early[number] = record
+                study.write_early(cell, record)
+    if evaluates_early and not settings.train_on:
+        return [_row(run, record, record or {}) for run, record in zip(runs, early, strict=True)]
+    step = _train_to(None, recipes, runs, stop)
+    if step is None:
+        return None
+    return [
+        _row(run, record, evaluate_checkpoint(run, step, device, full))
+        for run, record in zip(runs, early, strict=True)
+    ]
+
+
+def _train_to(
+    step: int | None, recipes: Sequence[Recipe], runs: Sequence[Run], stop: Stop
+) -> int | None:
+    """Train to a step of the last stage, or to its end; returns the step, or None where training
+    was stopped before it."""
+    from statetrace.studies.stacked import train_together
     from statetrace.training.loop import train
 
-    recipe, run = Recipe.of(dict(cell.recipe)), study.run(cell)
-    settings = study.plan.settings
-    device = recipe.training.device
-    last = recipe.stages[-1]
-    full = settings.verdict == "full"
-    early = study.early(cell)
-    if early is None and settings.early < last.training.steps:
-        step = settings.early
-        if checkpoint_damage(run.checkpoint(step)) is not None:
-            reached = train(recipe, run, Until(step, stop), resume=True)
-            if not reached.finished and (reached.stage != last.label or reached.step < step):
-                return None
-            step = reached.step
-        early = evaluate_checkpoint(run, step, device, full and not settings.train_on)
-        study.write_early(cell, early)
-    if early is not None and not settings.train_on:
-        return row(run, early, early)
-    outcome = train(recipe, run, Until(None, stop), resume=True)
-    if not outcome.finished:
-        return None
-    return row(run, early, evaluate_checkpoint(run, outcome.step, device, full))
+    if step and all(checkpoint_damage(run.checkpoint(step)) is None for run in runs):
+        return step
+    callback = Until(step, stop)
+    if len(runs) > 1:
+        outcome = train_together(recipes, runs, callback)
+    else:
+        outcome = train(recipes[0], runs[0], callback, resume=True)
+    in_last_stage = outcome.stage == recipes[0].stages[-1].label
+    reached = step is not None and in_last_stage and outcome.step >= step
+    return outcome.step if outcome.finished or reached else None
 
 
-def row(run: Run, early: dict[str, Any] | None, final: dict[str, Any]) -> dict[str, Any]:
+def _row(run: Run, early: Row | None, final: Row) -> Row:
     info = run.info
     seconds = [session.get("seconds", 0.0) for session in info["sessions"]]
     cost = {
@@ -84,33 +89,13 @@ def row(run: Run, early: dict[str, Any] | None, final: dict[str, Any]) -> dict[s
     return {"early": early or final, "final": final, "cost": cost}
 
 
-def do_nothing(study: Study, cell: Cell, stop: Stop) -> dict[str, Any] | None:
+def do_nothing(study: Study, cells: Sequence[Cell], stop: Stop) -> list[Row] | None:
     """For measuring overhead: writes one line, which records whether the cell had ended before."""
-    repeated = study.outcome(cell) is not None
-    with (study.path / "cells" / f"{cell.name}.done").open("a") as file:
-        file.write(f"{os.getpid()} {'repeated' if repeated else 'open'}\n")
-    return {"early": {}, "final": {}, "cost": {"seconds": 0.0}}
+    for cell in cells:
+        repeated = study.outcome(cell) is not None
+        with (study.path / "cells" / f"{cell.name}.done").open("a") as file:
+            file.write(f"{os.getpid()} {'repeated' if repeated else 'open'}\n")
+    return [{"early": {}, "final": {}, "cost": {"seconds": 0.0}} for _ in cells]
 
 
-KINDS: dict[str, Work] = {"train": train_cell, "nothing": do_nothing}
-
-
-def check_cells(plan: StudyPlan) -> None:
-    """Refuse models and groups that do not exist, for all cells before any is trained."""
-    from statetrace.groups import group
-    from statetrace.models.from_recipe import model_spec
-
-    if plan.settings.work != "train":
-        return
-    checked = set()
-    for cell in plan.cells:
-        recipe = Recipe.of(dict(cell.recipe))
-        key = (recipe.model.__class__, str(recipe.model), recipe.task.group, recipe.task.notation)
-        if key in checked:
-            continue
-        checked.add(key)
-        try:
-            model_spec(recipe)
-            group(recipe.task.group, recipe.task.notation)
-        except StatetraceError as error:
-            raise StatetraceError(f"cell '{cell.name}': {error}") from None
+KINDS: dict[str, Work] = {"train": train_cells, "nothing": do_nothing}

@@ -16,8 +16,11 @@ from statetrace.lenses.dynamics import DynamicsSpec, dynamics
 from statetrace.lenses.loading import load_run
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
-from statetrace.mechanisms.verdict import verdict
+from statetrace.mechanisms.evidence import NEEDED, Evidence
+from statetrace.mechanisms.verdict import MEASURED, measure_distances, verdict
 from statetrace.runs import Run
+from statetrace.studies.folder import FINISHED, Study
+from statetrace.studies.grid import Cell
 
 
 def evaluate_checkpoint(run: Run, step: int, device: str, full: bool) -> dict[str, Any]:
@@ -49,9 +52,6 @@ def evaluate_checkpoint(run: Run, step: int, device: str, full: bool) -> dict[st
 def evidence_of(results: Mapping[str, LensResult], group: Group) -> dict[str, dict[str, float]]:
     """Lens -> algorithm -> distance, or lens -> its parity measures; empty for a model that has not
     learned the task."""
-    from statetrace.mechanisms.evidence import NEEDED, Evidence
-    from statetrace.mechanisms.verdict import MEASURED, measure_distances
-
     if not all(lens in results for lens in NEEDED):
         return {}
     evidence = Evidence.of(results, group)
@@ -65,3 +65,22 @@ def evidence_of(results: Mapping[str, LensResult], group: Group) -> dict[str, di
     if evidence.lead is not None:
         numbers["dynamics"] = {"parity lead": evidence.lead}
     return {lens: {k: round(v, 4) for k, v in row.items()} for lens, row in numbers.items()}
+
+
+def reevaluate(study: Study, cell: Cell) -> str:
+    """Replace the final evaluation of a finished cell, with lenses and lens weights newer than its
+    verdict; returns a sentence on what changed. The early evaluation stays: its weights are gone.
+    """
+    outcome = study.outcome(cell)
+    if outcome is None or outcome["state"] != FINISHED:
+        return f"{cell.name}: not finished, skipped"
+    before, run = outcome["final"], study.run(cell)
+    step = before.get("step")
+    if step is None:
+        return f"{cell.name}: its outcome does not record a step, skipped"
+    if step not in dict(run.checkpoints()):
+        return f"{cell.name}: its weights of step {step:,} are gone, skipped"
+    after = evaluate_checkpoint(run, step, "auto", study.plan.settings.verdict == "full")
+    study.replace_final(cell, after)
+    old, new = (record.get("mechanism", record.get("quick")) for record in (before, after))
+    return f"{cell.name}: {new}" + ("" if new == old else f", before {old}")

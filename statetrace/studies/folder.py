@@ -20,14 +20,14 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
-from statetrace.runs import Run, write_json, writing
-from statetrace.studies.grid import Cell, StudyPlan
+from statetrace.runs import OnMessage, Run, no_message, now, write_json, writing
+from statetrace.studies.grid import Cell, StudyPlan, read_study
 
 FINISHED, FAILED = "finished", "failed"
 
@@ -105,7 +105,7 @@ class Study:
             for entry in (os.scandir(folder) if folder.is_dir() else ())
             if not entry.name.startswith(".")
         }
-        self._sound.update(name for name in names - self._sound if self._outcome(name) is not None)
+        self._sound.update(n for n in names - self._sound if self._record("outcomes", n))
         return names & self._sound
 
     @cached_property
@@ -115,23 +115,22 @@ class Study:
 
     def outcome(self, cell: Cell) -> dict[str, Any] | None:
         """How a cell ended; None where it has not, or where the file is damaged."""
-        return self._outcome(cell.name)
+        return self._record("outcomes", cell.name)
 
-    def _outcome(self, name: str) -> dict[str, Any] | None:
-        record = _read(self.path / "outcomes" / f"{name}.json")
-        return record if _is_outcome(record) else None
+    def _record(self, folder: str, name: str) -> Any:
+        """A file of a cell; None where it is missing or damaged."""
+        try:
+            record = json.loads((self.path / folder / f"{name}.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return record if IS_VALID[folder](record) else None
 
     def damaged(self, cell: Cell) -> str | None:
         """Which of a cell's files is damaged, and what follows, as a sentence."""
-        checks: dict[str, Callable[[Any], bool]] = {
-            "outcomes": _is_outcome,
-            "early": _is_evaluation,
-            "failures": _is_failures,
-        }
-        for folder, is_valid in checks.items():
+        for folder, repair in REPAIRS.items():
             file = self.path / folder / f"{cell.name}.json"
-            if file.exists() and not is_valid(_read(file)):
-                return f"{file} is damaged; {REPAIRS[folder]}"
+            if file.exists() and self._record(folder, cell.name) is None:
+                return f"{file} is damaged; {repair}"
         return None
 
     def damages(self) -> list[str]:
@@ -152,26 +151,21 @@ class Study:
 
     def forget_failed(self) -> list[str]:
         """Let failed cells be tried again from their last checkpoint; returns their names."""
-        failed = [cell for cell in self.plan.cells if self._failed(cell)]
-        for cell in failed:
-            (self.path / "failures" / f"{cell.name}.json").unlink(missing_ok=True)
-            (self.path / "outcomes" / f"{cell.name}.json").unlink(missing_ok=True)
-        return [cell.name for cell in failed]
-
-    def _failed(self, cell: Cell) -> bool:
-        outcome = self.outcome(cell)
-        return outcome is not None and outcome["state"] == FAILED
+        outcomes = {cell.name: self.outcome(cell) or {} for cell in self.plan.cells}
+        failed = [name for name, outcome in outcomes.items() if outcome.get("state") == FAILED]
+        for name in failed:
+            for folder in ("failures", "outcomes"):
+                (self.path / folder / f"{name}.json").unlink(missing_ok=True)
+        return failed
 
     def early(self, cell: Cell) -> dict[str, Any] | None:
-        record = _read(self.path / "early" / f"{cell.name}.json")
-        return record if _is_evaluation(record) else None
+        return self._record("early", cell.name)
 
     def write_early(self, cell: Cell, evaluation: dict[str, Any]) -> None:
         write_json(self.path / "early" / f"{cell.name}.json", evaluation)
 
     def failures(self, cell: Cell) -> list[dict[str, Any]]:
-        records = _read(self.path / "failures" / f"{cell.name}.json")
-        return list(records) if _is_failures(records) else []
+        return self._record("failures", cell.name) or []
 
     def add_failure(self, cell: Cell, why: str, worker: str, died: bool = False) -> None:
         """Record a failed attempt; `died` where its worker died too."""
@@ -219,14 +213,6 @@ def _check_grown(path: Path, before: StudyPlan, after: StudyPlan) -> None:
         )
 
 
-def _read(file: Path) -> Any:
-    """None where the file is missing or not JSON."""
-    try:
-        return json.loads(file.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-
-
 def _is_outcome(record: Any) -> bool:
     if not isinstance(record, dict):
         return False
@@ -235,15 +221,48 @@ def _is_outcome(record: Any) -> bool:
     )
 
 
-def _is_evaluation(record: Any) -> bool:
-    return isinstance(record, dict) and "step" in record
-
-
 def _is_failures(records: Any) -> bool:
     return isinstance(records, list) and all(
         isinstance(record, dict) and {"why", "at", "died"} <= record.keys() for record in records
     )
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+IS_VALID: dict[str, Callable[[Any], bool]] = {
+    "outcomes": _is_outcome,
+    "early": lambda record: isinstance(record, dict) and "step" in record,
+    "failures": _is_failures,
+}
+
+
+def prepare_study(
+    file: Path, out: Path, retry_failed: bool = False, on_message: OnMessage = no_message
+) -> Study:
+    """Create the study folder of a study file, or continue the one in `out`; nothing is trained."""
+    plan = read_study(file)
+    check_cells(plan)
+    study = Study.prepare(out, plan)
+    if retry_failed:
+        for name in study.forget_failed():
+            on_message(f"{name}: will be tried again")
+    return study
+
+
+def check_cells(plan: StudyPlan) -> None:
+    """Refuse models and groups that do not exist, for all cells before any is trained."""
+    from statetrace.groups import group
+    from statetrace.models.from_recipe import model_spec
+
+    if plan.settings.work != "train":
+        return
+    checked = set()
+    for cell in plan.cells:
+        recipe = Recipe.of(dict(cell.recipe))
+        key = (recipe.model.__class__, str(recipe.model), recipe.task.group, recipe.task.notation)
+        if key in checked:
+            continue
+        checked.add(key)
+        try:
+            model_spec(recipe)
+            group(recipe.task.group, recipe.task.notation)
+        except StatetraceError as error:
+            raise StatetraceError(f"cell '{cell.name}': {error}") from None

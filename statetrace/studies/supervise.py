@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from statetrace.errors import StatetraceError
+from statetrace.runs import OnMessage, no_message
 from statetrace.studies.folder import Study
 from statetrace.studies.survey import CellState, Survey
 
@@ -56,7 +57,7 @@ def supervise(
     study: Study,
     pool: WorkerPool,
     watch: Watcher = lambda states: None,
-    on_message: Callable[[str], None] = lambda message: None,
+    on_message: OnMessage = no_message,
 ) -> tuple[CellState, ...]:
     """Run until every cell has ended; returns their states. The pool is always closed."""
     survey = Survey(study)

@@ -6,6 +6,7 @@ Cost: a few file operations per cell that has not ended; ended ones are read onc
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -154,8 +155,30 @@ def _steps(cell: Cell) -> dict[str | None, int]:
     }
 
 
-def tally(states: tuple[CellState, ...]) -> dict[str, int]:
+def tally(states: Sequence[CellState]) -> dict[str, int]:
     """State -> number of cells, in a fixed order, without states that have none."""
     order = ("finished", "failed", RUNNING, RETRY, INTERRUPTED, WAITING)
     counts = {name: sum(cell.state == name for cell in states) for name in order}
     return {name: count for name, count in counts.items() if count}
+
+
+def remaining_seconds(states: Sequence[CellState]) -> float | None:
+    """Time until every cell has ended; None where no cell has come far enough to tell.
+
+    Cells that have not begun take the mean time per step of those that have, evaluations included.
+    As many cells are trained at once as now; if none is, one.
+    """
+    measured = [state for state in states if state.pace is not None]
+    steps = sum(state.planned for state in measured)
+    unfinished = [state for state in states if not state.ended]
+    if not unfinished:
+        return 0.0
+    if not steps:
+        return None
+    mean = sum((state.pace or 0.0) * state.planned for state in measured) / steps
+    left = [
+        (mean if state.pace is None else state.pace) * max(0, state.planned - (state.step or 0))
+        for state in unfinished
+    ]
+    running = sum(state.state == RUNNING for state in states)
+    return max(*left, sum(left) / max(1, running)) if len(left) > 1 else left[0]

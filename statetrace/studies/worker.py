@@ -11,20 +11,19 @@ without progress; a cell that advances between crashes continues.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
+from statetrace.runs import OnMessage, no_message
 from statetrace.studies import leases
-from statetrace.studies.cell import KINDS, Stop
+from statetrace.studies.cell import KINDS
 from statetrace.studies.folder import FAILED, FINISHED, Study
-from statetrace.studies.grid import Cell
+from statetrace.studies.grid import SEED, Cell
 from statetrace.studies.leases import Lease
-from statetrace.studies.seed_batches import seed_batches, train_cells
-
-OnMessage = Callable[[str], None]
 
 TRACE = 4000
 """Characters of a traceback that are stored."""
@@ -43,7 +42,7 @@ def work(
     study: Study,
     stop: Callable[[], bool] = never,
     only: Iterable[str] | None = None,
-    on_message: OnMessage = lambda message: None,
+    on_message: OnMessage = no_message,
 ) -> int:
     """Process cells until none can be leased or `stop` returns True; returns how many ended here.
 
@@ -75,13 +74,28 @@ def work(
     return ended
 
 
-def _batches(study: Study, cells: list[Cell]) -> list[list[Cell]]:
-    """Cells that are processed together: one at a time, unless the study batches seeds."""
+def _batches(study: Study, cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Cells that are processed together: one at a time, unless the study trains seeds together.
+    Then cells that are equal but for the seed and at the same step form a batch. A cell that failed
+    in a batch is trained alone the next time, so that one seed whose loss diverges does not fail
+    the others twice."""
     settings = study.plan.settings
-    batched = settings.together > 1 and settings.work == "train"
-    batches = seed_batches(study, cells) if batched else []
-    taken = {cell.name for batch in batches for cell in batch}
-    return [*batches, *([cell] for cell in cells if cell.name not in taken)]
+    if settings.together == 1 or settings.work != "train":
+        return [[cell] for cell in cells]
+    from statetrace.studies.stacked import why_not
+
+    alike: dict[str, list[Cell]] = {}
+    for cell in cells:
+        training = {k: v for k, v in cell.recipe["training"].items() if k != SEED}
+        same = json.dumps([dict(cell.recipe) | {"training": training}, study.position(cell)])
+        failed = any(not failure["died"] for failure in study.failures(cell))
+        alike.setdefault(cell.name if failed else same, []).append(cell)
+    batches = []
+    for group in alike.values():
+        stackable = len(group) > 1 and why_not(Recipe.of(dict(group[0].recipe))) is None
+        most = settings.together if stackable else 1
+        batches += [group[at : at + most] for at in range(0, len(group), most)]
+    return sorted(batches, key=lambda batch: len(batch) == 1)  # larger batches first
 
 
 def _attempt(
@@ -114,7 +128,7 @@ def _attempt(
 
     began = time.perf_counter()
     try:
-        rows = _perform(study, [cell for cell, _ in left], should_stop)
+        rows = KINDS[study.plan.settings.work](study, [cell for cell, _ in left], should_stop)
     except Exception as error:
         _check_held(left)
         failed = [_record_failure(study, cell, lease, error, on_message) for cell, lease in left]
@@ -129,13 +143,6 @@ def _attempt(
         study.end(cell, FINISHED, row | {"seconds": seconds})
         on_message(f"{cell.name}: finished")
     return ended + len(left)
-
-
-def _perform(study: Study, cells: list[Cell], stop: Stop) -> list[dict[str, Any]] | None:
-    if len(cells) > 1:
-        return train_cells(study, cells, stop)
-    row = KINDS[study.plan.settings.work](study, cells[0], stop)
-    return None if row is None else [row]
 
 
 def _record_failure(

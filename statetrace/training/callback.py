@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from statetrace.config.stages import Stage
@@ -31,3 +32,21 @@ class Callback:
     def should_stop(self) -> bool:
         """Checked after every step; True ends the run there, with a checkpoint."""
         return False
+
+
+class Until(Callback):
+    """Stops a run on request, or after a step of its last stage."""
+
+    def __init__(self, step: int | None, stop: Callable[[], bool]) -> None:
+        self._until, self._stop, self._done, self._last = step, stop, 0, True
+
+    def on_stage_start(self, stage: Stage) -> None:
+        self._last = stage.last
+
+    def on_start(self, step: int, steps: int) -> None:
+        self._done = step
+
+    def should_stop(self) -> bool:
+        self._done += 1
+        reached = self._until is not None and self._last and self._done >= self._until
+        return reached or self._stop()

@@ -66,24 +66,11 @@ def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
     return final
 
 
-def ended(folder: Path) -> str | None:
-    """The stopping rule that ended training at this checkpoint, or None."""
-    return _note(folder, "ended")
-
-
-def fingerprint(folder: Path) -> str | None:
-    """Of the data outside the run that the stage of this checkpoint was trained on, if any."""
-    return _note(folder, "fingerprint")
-
-
-def lowest_accuracy(folder: Path) -> float:
-    """At any length, in the last evaluation before this checkpoint; stored for `stop_learned`."""
-    return float(_note(folder, "lowest_accuracy") or 0)
-
-
-def _note(folder: Path, key: str) -> str | None:
-    value = json.loads((folder / "training.json").read_text()).get(key)
-    return None if value is None else str(value)
+def notes(folder: Path) -> dict[str, Any]:
+    """What training.json says besides the step: `ended`, the stopping rule that ended training
+    here; `fingerprint`, of data outside the run; `lowest_accuracy` at any length, for
+    `stop_learned`; each only where there is one."""
+    return dict(json.loads((folder / "training.json").read_text()))
 
 
 def moments(folder: Path) -> dict[str, torch.Tensor]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -22,7 +23,7 @@ from statetrace.tasks.word_problem import WordProblem
 from statetrace.training.optimizer import current_length
 from statetrace.training.parallel import World
 from statetrace.training.setup import make_model, make_plan
-from statetrace.training.trainer import Trainer
+from statetrace.training.trainer import Trainer, step_of
 
 BYTES_PER_PARAMETER = 16
 """A float32 weight, its gradient and two moments."""
@@ -151,22 +152,16 @@ class Trial:
         small = recipe.override(changes)
         plan = make_plan(small, World(0, 1, device), task.group).at(small.stages[stage.number])
         self._trainer = Trainer(plan, Run(Path(os.devnull)), make_model(plan))
+        self._train_step, self._steps = step_of([self._trainer]), count()
         self._scale = stage.training.batch / batch
-        self._steps = 0
 
     def step(self) -> None:
-        self._trainer.step(self._steps)
+        self._train_step(next(self._steps))
         self._trainer.read_losses()
-        self._steps += 1
 
     def seconds(self) -> float:
         """Of one step: the best of a few after one to warm up, scaled to the whole batch."""
-        times = []
-        for _ in range(1 + TRIAL_STEPS):
-            began = time.perf_counter()
-            self.step()
-            times.append(time.perf_counter() - began)
-        return min(times[1:]) * self._scale
+        return min(timeit.repeat(self.step, repeat=1 + TRIAL_STEPS, number=1)[1:]) * self._scale
 
 
 def use_threads(recipe: Recipe, threads: int | None, make_trial: Callable[[], Trial]) -> None:

@@ -8,7 +8,7 @@ and no other state.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
 from statetrace.training.run_log import RunLog
 from statetrace.training.setup import TrainingPlan
-from statetrace.training.trainer import Trainer
+from statetrace.training.trainer import Trainer, step_of
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def train(
         states = states or _group(recipe, run)
         plan = setup.make_plan(recipe, world, states)  # before anything is written
         if not world.leads:
-            return _train(plan, run, Callback(), began)
+            return train_runs([plan], [run], Callback(), began)
         check_folder(recipe, run, resume)
         with run.lock():
-            return _train(plan, run, callback, began)
+            return train_runs([plan], [run], callback, began)
 
 
 def _group(recipe: Recipe, run: Run) -> Group:
@@ -131,44 +131,73 @@ def find_position(plan: TrainingPlan, run: Run, callback: Callback) -> Position:
 
 
 def _complete(stage: Stage, step: int, folder: Path) -> bool:
-    return step >= stage.training.steps or checkpoint.ended(folder) is not None
+    return step >= stage.training.steps or "ended" in checkpoint.notes(folder)
 
 
-def _train(plan: TrainingPlan, run: Run, callback: Callback, began: float) -> Outcome:
-    position = find_position(plan, run, callback)
-    stage, step, folder = position.stage, position.step, position.folder
+def train_runs(
+    plans: Sequence[TrainingPlan], runs: Sequence[Run], callback: Callback, began: float
+) -> Outcome:
+    """Train one run, or several whose plans differ in the seed alone and that are at the same
+    step; the folders are locked already."""
+    positions = [find_position(plan, run, callback) for plan, run in zip(plans, runs, strict=True)]
+    _check_abreast(positions)
+    stage, step, folder = positions[0].stage, positions[0].step, positions[0].folder
     if folder and step and _complete(stage, step, folder):
-        why = checkpoint.ended(folder) or f"all {stage.training.steps:,} steps are done"
-        callback.on_message(f"'{run.path}' is finished: {why}")
+        why = checkpoint.notes(folder).get("ended", f"all {stage.training.steps:,} steps are done")
+        callback.on_message(f"'{runs[0].path}' is finished: {why}")
         return Outcome(step, True, folder, stage.label)
-    log = RunLog(plan, run, callback, began)
+    logs = [RunLog(plan, run, callback, began) for plan, run in zip(plans, runs, strict=True)]
+    ended = "stopped"
     try:
-        outcome = _train_stages(plan, run, log, callback, position)
+        outcome = _train_stages(plans, runs, logs, callback, positions)
+        if outcome.finished:
+            ended = "finished"
+        return outcome
     except BaseException as error:
-        log.close(f"{type(error).__name__}: {error}"[:500])
+        ended = f"{type(error).__name__}: {error}"[:500]
         raise
-    log.close("finished" if outcome.finished else "stopped")
-    return outcome
+    finally:
+        for log in logs:
+            log.close(ended)
+
+
+def _check_abreast(positions: Sequence[Position]) -> None:
+    """Refuse runs at different steps."""
+    steps = sorted({(at.stage.number, at.step, at.stage.label) for at in positions})
+    if len(steps) > 1:
+        names = [str(step) if stage is None else f"{step} of {stage}" for _, step, stage in steps]
+        raise StatetraceError(
+            f"runs at steps {', '.join(names)} cannot be trained together; "
+            "train them alone until they are at the same step"
+        )
 
 
 def _train_stages(
-    plan: TrainingPlan, run: Run, log: RunLog, callback: Callback, position: Position
+    plans: Sequence[TrainingPlan],
+    runs: Sequence[Run],
+    logs: Sequence[RunLog],
+    callback: Callback,
+    positions: Sequence[Position],
 ) -> Outcome:
+    """Train stage after stage, each from the last checkpoints of the previous one."""
     while True:
-        stage, start = position.stage, position.step
-        trainer = make_trainer(plan, run, position)
+        stage, start = positions[0].stage, positions[0].step
+        trainers = [make_trainer(*each) for each in zip(plans, runs, positions, strict=True)]
         if stage.label is not None:
             callback.on_stage_start(stage)
-        log.start_stage(trainer, start)
+        for trainer, log in zip(trainers, logs, strict=True):
+            log.start_stage(trainer, start)
         callback.on_start(start, stage.training.steps)
-        pairs, end = [(trainer, log)], stage.training.steps
-        step, ended, stopped = train_stage(pairs, trainer.step, start, end, callback)
-        folder = trainer.run.checkpoint(step)
-        finished = ended or step == end
+        step, ended, stopped = _train_stage(trainers, logs, start, callback)
+        folders = [trainer.run.checkpoint(step) for trainer in trainers]
+        finished = ended or step == stage.training.steps
         if stage.last or not finished or stopped:
-            return Outcome(step, finished and (stage.last or not stopped), folder, stage.label)
-        del trainer, pairs  # the next stage's model and optimizer need its memory
-        position = Position(plan.recipe.stages[stage.number + 1], 0, folder)
+            return Outcome(step, finished and (stage.last or not stopped), folders[0], stage.label)
+        del trainers  # the next stage's models and optimizers need their memory
+        positions = [
+            Position(plan.recipe.stages[stage.number + 1], 0, folder)
+            for plan, folder in zip(plans, folders, strict=True)
+        ]
 
 
 def make_trainer(plan: TrainingPlan, run: Run, position: Position) -> Trainer:
@@ -182,36 +211,33 @@ def make_trainer(plan: TrainingPlan, run: Run, position: Position) -> Trainer:
     return trainer
 
 
-def train_stage(
-    trainers: Sequence[tuple[Trainer, RunLog]],
-    train_step: Callable[[int], None],
-    start: int,
-    end: int,
-    callback: Callback,
+def _train_stage(
+    trainers: Sequence[Trainer], logs: Sequence[RunLog], start: int, callback: Callback
 ) -> tuple[int, bool, bool]:
-    """Train one stage from step `start` to step `end`, for one trainer or for several in parallel.
+    """Train one stage from step `start`, for one trainer or for several in parallel.
 
     Returns the last step, whether a stopping rule ended the stage there, and whether the callback
     asked to stop; the last step always has a checkpoint.
     """
-    stage, world = trainers[0][0].stage, trainers[0][0].plan.world
+    stage, world = trainers[0].stage, trainers[0].plan.world
     steps, step, ended, stopped = stage.training.steps, start, False, False
     if start == 0:
-        for trainer, log in trainers:
+        for trainer, log in zip(trainers, logs, strict=True):
             log.evaluation(trainer.evaluate(0))
-    while step < end and not ended and not stopped:
+    train_step = step_of(trainers)
+    while step < steps and not ended and not stopped:
         train_step(step)
         step += 1
         stopped = world.size == 1 and callback.should_stop()
-        logs = step % stage.evaluation.log_every == 0 or step == steps
+        writes = step % stage.evaluation.log_every == 0 or step == steps
         evaluates = step % stage.evaluation.evaluate_every == 0 or step == steps
-        saves = step % stage.checkpoint.checkpoint_every == 0 or step == end or stopped
-        if not (logs or evaluates or saves):
+        saves = step % stage.checkpoint.checkpoint_every == 0 or step == steps or stopped
+        if not (writes or evaluates or saves):
             continue
-        for trainer, log in trainers:
+        for trainer, log in zip(trainers, logs, strict=True):
             loss, why = trainer.read_losses(), None
             callback.on_step(step, loss)
-            if logs:
+            if writes:
                 log.training(step, loss)
             if evaluates:
                 evaluation = trainer.evaluate(step)

@@ -7,11 +7,10 @@ their stage if the recipe has more than one.
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from typing import Any
 
 from statetrace.groups import store_group
-from statetrace.runs import Run
+from statetrace.runs import Run, now
 from statetrace.training import setup
 from statetrace.training.callback import Callback
 from statetrace.training.optimizer import learning_rate
@@ -40,7 +39,7 @@ class RunLog:
         sessions = info.get("sessions", [])
         if self._session is None:
             self._writers = writers(self._run, self._plan.recipe)
-            self._session = {"started": _now(), "from_step": start}
+            self._session = {"started": now(), "from_step": start}
             if stage.label is not None:
                 self._session["from_stage"] = stage.label
             sessions = [*sessions, self._session]  # now: a killed process never closes its log
@@ -83,10 +82,6 @@ class RunLog:
         for writer in self._writers:
             writer.close()
         seconds = round(time.perf_counter() - self._began, 3)
-        self._session |= {"ended": ended, "finished": _now(), "seconds": seconds}
+        self._session |= {"ended": ended, "finished": now(), "seconds": seconds}
         info = self._run.info
         self._run.write_info(info | {"sessions": [*info["sessions"][:-1], self._session]})
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

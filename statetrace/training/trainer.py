@@ -7,7 +7,7 @@ on (seed, stage, step, process). A resumed run therefore repeats an uninterrupte
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ from torch import nn
 from statetrace.errors import StatetraceError
 from statetrace.models.predict import predict
 from statetrace.runs import Run
-from statetrace.tasks.batch import Batch
 from statetrace.training import checkpoint, setup
 from statetrace.training.auxiliary import ModelWithAuxiliary, evaluate_auxiliary
 from statetrace.training.evaluate import accuracy
@@ -76,7 +75,7 @@ class Trainer:
         optimizer: AdamW over the model's parameters.
         objective: what is trained, with its batches.
         auxiliary: the model with its auxiliary classifier, if the stage has one.
-        uses_fused_step: whether steps use the fused training step rather than calling the model.
+        uses_fused_step: whether `step_of` takes the fused training step.
         lowest: the lowest accuracy of the last evaluation at any length; 0 before the first.
     """
 
@@ -101,7 +100,6 @@ class Trainer:
         self.module = spread(core, plan.world, plan.recipe.training.parallel, self.model)
         self.optimizer = adamw(core, self.stage.training)
         self.lowest = 0.0
-        self._fused: FusedStep | None = None
         self._unread: list[tuple[int, torch.Tensor]] = []
 
     def named_parameters(self) -> list[tuple[str, nn.Parameter]]:
@@ -111,31 +109,26 @@ class Trainer:
 
     def resume(self, folder: Path) -> None:
         """Restore the optimizer and the auxiliary classifier of a checkpoint of this stage."""
-        if checkpoint.fingerprint(folder) != self.objective.fingerprint:
+        notes = checkpoint.notes(folder)
+        if notes.get("fingerprint") != self.objective.fingerprint:
             raise StatetraceError(
                 f"the data of stage {self.stage.name} have changed since {folder} was written; "
                 "restore them, or start a new run"
             )
         restore(self.optimizer, self.named_parameters(), checkpoint.moments(folder))
-        self.lowest = checkpoint.lowest_accuracy(folder)
+        self.lowest = float(notes.get("lowest_accuracy", 0))
         if self.auxiliary is not None:
             load_parameters(self.auxiliary.named_classifier(), checkpoint.auxiliary(folder))
 
     def step(self, index: int) -> None:
-        """One optimizer step on batch number `index`."""
-        settings, world, seed = self.stage.training, self.plan.world, self.stage.seed
-        rate = learning_rate(settings, index)
-        if self.uses_fused_step:
-            if self._fused is None:
-                self._fused = make_fused_step([self])
-            with self._fused.prefetch():
-                batch = self.batch(index)
-            losses = self._fused(index, batch.tokens[None], batch.targets[None], rate, [seed])
-            self.add_loss(index, losses[0])
-            return
-        batch = self.batch(index)
-        torch.manual_seed((seed << 40) ^ (index << 8) ^ world.rank)
-        set_learning_rate(self.optimizer, rate)
+        """One optimizer step on batch number `index`, by calling the model; see `step_of`."""
+        settings, world = self.stage.training, self.plan.world
+        length = current_length(settings, index, self.stage.length)
+        batch = self.objective.source.batch(
+            self.stage.seed, index, settings.batch, world.part(settings.batch), length
+        )
+        torch.manual_seed((self.stage.seed << 40) ^ (index << 8) ^ world.rank)
+        set_learning_rate(self.optimizer, learning_rate(settings, index))
         parts = zip(
             batch.tokens.chunk(settings.accumulate),
             batch.targets.chunk(settings.accumulate),
@@ -159,13 +152,6 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.add_loss(index, total)
-
-    def batch(self, index: int) -> Batch:
-        """This process's part of batch number `index`."""
-        settings = self.stage.training
-        length = current_length(settings, index, self.stage.length)
-        part = self.plan.world.part(settings.batch)
-        return self.objective.source.batch(self.stage.seed, index, settings.batch, part, length)
 
     def add_loss(self, index: int, value: torch.Tensor) -> None:
         """Store the loss of step `index` for `read_losses`."""
@@ -253,17 +239,40 @@ class Trainer:
         world.wait()
 
 
-def make_fused_step(trainers: Sequence[Trainer]) -> FusedStep:
-    """The fused training step of trainers whose plans differ in the seed alone. It takes over their
-    models, auxiliary classifiers and moments, which become views of stacked tensors."""
-    first = trainers[0]
-    step = FusedStep(
-        [trainer.model for trainer in trainers],
-        first.stage.training,
-        first.objective.loss,
-        setup.precision(first.plan.recipe, first.plan.world.device),
-        [trainer.auxiliary for trainer in trainers if trainer.auxiliary is not None],
-    )
-    for number, trainer in enumerate(trainers):
-        step.adopt(number, trainer.optimizer)
-    return step
+class Stack:
+    """Trainers whose plans differ in the seed alone, with one fused step for all. It takes over
+    their models, auxiliary classifiers and moments, which become views of stacked tensors."""
+
+    def __init__(self, trainers: Sequence[Trainer]) -> None:
+        first, self.trainers = trainers[0], trainers
+        self._step = FusedStep(
+            [trainer.model for trainer in trainers],
+            first.stage.training,
+            first.objective.loss,
+            setup.precision(first.plan.recipe, first.plan.world.device),
+            [trainer.auxiliary for trainer in trainers if trainer.auxiliary is not None],
+        )
+        for number, trainer in enumerate(trainers):
+            self._step.adopt(number, trainer.optimizer)
+
+    def step(self, index: int) -> None:
+        """One optimizer step of every seed, each on its own batch number `index`."""
+        first, shape = self.trainers[0], (len(self.trainers), -1)
+        settings = first.stage.training
+        length = current_length(settings, index, first.stage.length)
+        seeds = [trainer.stage.seed for trainer in self.trainers]
+        # all runs have the same source: the data do not depend on the seed
+        with self._step.prefetch():
+            batch = first.objective.source.batches_of(seeds, index, settings.batch, length)
+        tokens, targets = batch.tokens.unflatten(0, shape), batch.targets.unflatten(0, shape)
+        losses = self._step(index, tokens, targets, learning_rate(settings, index), seeds)
+        for trainer, loss in zip(self.trainers, losses.unbind(), strict=True):
+            trainer.add_loss(index, loss)
+
+
+def step_of(trainers: Sequence[Trainer]) -> Callable[[int], None]:
+    """A function that takes the step of a number, for all trainers: the fused one of several or
+    where the trainer uses it."""
+    if len(trainers) > 1 or trainers[0].uses_fused_step:
+        return Stack(trainers).step
+    return trainers[0].step

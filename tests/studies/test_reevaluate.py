@@ -12,9 +12,8 @@ from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import task_of
 from statetrace.mechanisms.collect_evidence import collect_evidence
 from statetrace.models.compiled import compile_model
-from statetrace.studies.evaluate import evidence_of
+from statetrace.studies.evaluate import evidence_of, reevaluate
 from statetrace.studies.folder import Study
-from statetrace.studies.reevaluate import reevaluate
 from statetrace.studies.table import evidence
 from tests.studies.conftest import prepared, undisturbed
 

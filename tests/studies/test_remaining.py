@@ -8,8 +8,7 @@ import pytest
 from statetrace.cli import study_view
 from statetrace.studies import leases
 from statetrace.studies.grid import Cell
-from statetrace.studies.remaining import remaining_seconds
-from statetrace.studies.survey import CellState, Survey
+from statetrace.studies.survey import CellState, Survey, remaining_seconds
 from tests.studies.conftest import prepared
 
 

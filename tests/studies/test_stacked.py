@@ -13,7 +13,7 @@ from statetrace.runs import Run
 from statetrace.studies.stacked import train_together, why_not
 from statetrace.studies.worker import never
 from statetrace.training import checkpoint
-from statetrace.training.callback import Callback
+from statetrace.training.callback import Callback, Until
 from statetrace.training.loop import stage_run, train
 from tests.training.conftest import staged, toy
 from tests.training.test_stages import assert_same_bytes
@@ -80,7 +80,7 @@ def chained(*stages, **told):
 def test_every_seed_equals_its_solo_run(tmp_path, model):
     recipes = [toy(**SETTINGS, model=model, seed=seed) for seed in SEEDS]
     runs = [Run(tmp_path / f"run-{n}") for n in SEEDS]
-    assert train_together(recipes, runs, None, never) == 24
+    assert train_together(recipes, runs, Callback()).step == 24
     assert_alike(runs, solo(tmp_path, recipes))
     assert len({tuple(numbers(run)) for run in runs}) == len(SEEDS)
 
@@ -89,12 +89,12 @@ def test_stopped_continued_and_ended_alone(tmp_path):
     recipes = [toy(**SETTINGS, seed=seed, checkpoint_every=24) for seed in SEEDS]
     runs = [Run(tmp_path / f"run-{n}") for n in SEEDS]
     left = iter(range(5))
-    assert train_together(recipes, runs, None, lambda: next(left, None) is None) == 6
-    assert train_together(recipes, runs, 15, never) == 15
+    assert train_together(recipes, runs, Until(None, lambda: next(left, None) is None)).step == 6
+    assert train_together(recipes, runs, Until(15, never)).step == 15
     train(recipes[0], runs[0], Callback(), resume=True)
     with pytest.raises(StatetraceError, match="runs at steps 15, 24 cannot be trained together"):
-        train_together(recipes, runs, None, never)
-    train_together(recipes[1:], runs[1:], None, never)
+        train_together(recipes, runs, Callback())
+    train_together(recipes[1:], runs[1:], Callback())
     whole = solo(tmp_path, recipes)
     for run, other in zip(runs, whole, strict=True):
         np.testing.assert_allclose(numbers(run), numbers(other), rtol=2e-3, atol=2e-3)
@@ -114,7 +114,7 @@ def test_stopped_continued_and_ended_alone(tmp_path):
 def test_every_seed_of_a_chain_equals_its_solo_run(tmp_path, model, stages):
     recipes = chained(*stages, model=model)
     runs = [Run(tmp_path / f"run-{n}") for n in SEEDS]
-    assert train_together(recipes, runs, None, never) == STATE["steps"]
+    assert train_together(recipes, runs, Callback()).step == STATE["steps"]
     assert_alike(runs, solo(tmp_path, recipes))
     assert len({tuple(numbers(run)) for run in runs}) == len(SEEDS)
     (session,) = runs[0].info["sessions"]
@@ -131,7 +131,7 @@ def killed_together(recipes, runs, steps):
     child = os.fork()
     if child == 0:
         try:
-            train_together(recipes, runs, None, die)
+            train_together(recipes, runs, Until(None, die))
         finally:
             os._exit(1)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
@@ -141,12 +141,12 @@ def test_a_chain_killed_in_any_stage_goes_on_together(tmp_path):
     """And comes out bit for bit as if it had not been."""
     recipes = chained(TOPIC, {"auxiliary": "parity", "checkpoint_every": 3} | STATE)
     whole, runs = ([Run(tmp_path / f"{name}-{n}") for n in SEEDS] for name in ("whole", "run"))
-    train_together(recipes, whole, None, never)
+    train_together(recipes, whole, Callback())
     killed_together(recipes, runs, 7)
     killed_together(recipes, runs, 7)  # from step 5 to 12, the last, which is not saved yet
     killed_together(recipes, runs, 7)  # from step 10 on, and 5 of the second stage
     assert [step for step, _ in runs[0].checkpoints()] == [3]
-    assert train_together(recipes, runs, None, never) == STATE["steps"]
+    assert train_together(recipes, runs, Callback()).step == STATE["steps"]
     for one, other in zip(whole, runs, strict=True):
         assert_same_bytes(one, other)
 
@@ -155,12 +155,13 @@ def test_a_chain_stopped_between_its_stages_and_ended_alone(tmp_path):
     recipes = chained(TOPIC, STATE)
     runs = [Run(tmp_path / f"run-{n}") for n in SEEDS]
     left = iter(range(TOPIC["steps"] - 1))
-    assert train_together(recipes, runs, None, lambda: next(left, None) is None) == 0
+    outcome = train_together(recipes, runs, Until(None, lambda: next(left, None) is None))
+    assert (outcome.stage, outcome.finished) == ("1-topic", False)
     assert runs[0].stage("1-topic").checkpoints()[-1][0] == TOPIC["steps"]
     assert runs[0].metrics()[-1]["stage"] == "1-topic"
-    assert train_together(recipes[1:], runs[1:], 4, never) == 4
+    assert train_together(recipes[1:], runs[1:], Until(4, never)).step == 4
     with pytest.raises(StatetraceError, match="runs at steps 0 of 2-state, 4 of 2-state cannot"):
-        train_together(recipes, runs, None, never)
+        train_together(recipes, runs, Callback())
     for recipe, run in zip(recipes, runs, strict=True):
         assert train(recipe, run, Callback(), resume=True).finished
     for run, other in zip(runs, solo(tmp_path, recipes), strict=True):

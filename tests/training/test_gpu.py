@@ -12,10 +12,10 @@ from statetrace.models import ModelSpec, build
 from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.studies.stacked import train_together
-from statetrace.studies.worker import never
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
 from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
+from statetrace.training.callback import Callback
 from statetrace.training.evaluate import loss
 from statetrace.training.fused import FusedStep
 from statetrace.training.loop import train
@@ -119,7 +119,7 @@ def test_seeds_together_equal_solo_runs_on_cuda(tmp_path, model, stages):
     settings = {"device": "cuda", "precision": "float32", "model": model}
     recipes = [staged(*stages, **settings, seed=seed) for seed in (0, 1, 5)]
     runs = [Run(tmp_path / f"run-{n}") for n in range(3)]
-    assert train_together(recipes, runs, None, never) == 24
+    assert train_together(recipes, runs, Callback()).step == 24
     for number, (recipe, run) in enumerate(zip(recipes, runs, strict=True)):
         alone = Run(tmp_path / f"alone-{number}")
         train(recipe, alone, Recorder())

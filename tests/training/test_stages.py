@@ -195,7 +195,7 @@ def test_a_stage_ends_by_its_own_rule(tmp_path):
     assert train(chain, run, Recorder(), resume=True).finished
     (step, folder) = run.stage("1-topic").checkpoints()[-1]
     assert step < 500
-    assert "stop_loss is 1.5" in checkpoint.ended(folder)
+    assert "stop_loss is 1.5" in checkpoint.notes(folder)["ended"]
     assert [r["loss"] <= 1.5 for r in run.metrics("objective")][-2:] == [False, True]
     assert run.checkpoints()[-1][0] == 8
     heard = Recorder()
