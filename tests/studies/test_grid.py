@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-from statetrace.studies.run import prepare_study
 
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
-from statetrace.studies.folder import Study, check_cells
+from statetrace.studies.folder import Study, check_cells, prepare_study
 from statetrace.studies.grid import DATA_ORDERS, StudyPlan, read_study
 from tests.studies.conftest import prepared, study_file
 
