@@ -14,7 +14,7 @@ import pytest
 from tests import forkserver
 
 LIST = Path(__file__).with_name("slow.txt")
-LIMIT = 0.5
+LIMIT = 0.4
 
 
 def pytest_addoption(parser):
