@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from statetrace import __version__
 from statetrace.errors import StatetraceError
+from statetrace.files import parse_json, read_json
 
 if TYPE_CHECKING:
     from statetrace.groups import Group
@@ -74,12 +75,9 @@ class Run:
         """The contents of run.json."""
         file = self.path / "run.json"
         try:
-            info = json.loads(file.read_text())
-        except ValueError as error:
+            return dict(read_json(file))
+        except (OSError, ValueError) as error:
             raise StatetraceError(f"{file} is damaged ({error}); start a new run") from None
-        if not isinstance(info, dict):
-            raise StatetraceError(f"{file} is damaged (not a JSON object); start a new run")
-        return info
 
     @property
     def external(self) -> bool:
@@ -155,9 +153,9 @@ class Run:
         lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
         records = []
         for line in lines:
-            with contextlib.suppress(json.JSONDecodeError):
-                record = json.loads(line)
-                if isinstance(record, dict) and {"kind", "step"} <= record.keys():
+            with contextlib.suppress(ValueError):
+                record = parse_json(line)
+                if isinstance(record.get("kind"), str) and isinstance(record.get("step"), int):
                     records.append(record)
         return [record for record in records if kind is None or record["kind"] == kind]
 
@@ -219,9 +217,13 @@ def source_commit() -> str:
 def checkpoint_damage(folder: Path) -> str | None:
     """What is wrong with a checkpoint folder, or None if every file matches its checksum."""
     try:
-        checksums = json.loads((folder / CHECKSUMS).read_text())
+        checksums = read_json(folder / CHECKSUMS)
     except (OSError, ValueError):
         return f"{CHECKSUMS} is missing or unreadable"
+    weights = [file.name for file in folder.glob("*.safetensors")]
+    for name in weights or ["model.safetensors"]:
+        if name not in checksums:
+            return f"{CHECKSUMS} does not mention {name}"
     for name, checksum in checksums.items():
         if not (folder / name).is_file():
             return f"{name} is missing"

@@ -8,15 +8,16 @@ result, so neither file is needed again.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from statetrace.config.bundled import locate, suggestion
 from statetrace.errors import StatetraceError
+from statetrace.files import read_toml
 
 EXTENDS = "extends"
+MOST_EXTENDED = 50
 
 Tables = dict[str, Any]
 ResolvePaths = Callable[[Tables, Path], Tables]
@@ -36,13 +37,19 @@ def _read(path: Path, what: str, resolve: ResolvePaths, extending: tuple[Path, .
     if path.resolve() in [file.resolve() for file in extending]:
         chain = " -> ".join(f"'{file}'" for file in (*extending, path))
         raise StatetraceError(f"{what}s extend one another in a circle: {chain}")
+    if len(extending) > MOST_EXTENDED:
+        raise StatetraceError(
+            f"{what} '{extending[0]}' extends more than {MOST_EXTENDED} others, one after another"
+        )
     try:
-        tables = resolve(tomllib.loads(path.read_text()), path)
+        tables = resolve(read_toml(path), path)
     except FileNotFoundError:
         raise StatetraceError(f"there is no {what} '{path}'{by}; {suggestion(path)}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise StatetraceError(f"{what} '{path}'{by} cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except StatetraceError:
+        raise
+    except ValueError as error:
         raise StatetraceError(f"{what} '{path}'{by} is not valid TOML: {error}") from None
     extended = tables.pop(EXTENDS, None)
     if extended is None:

@@ -11,6 +11,7 @@ from typing import Any
 from statetrace.errors import StatetraceError
 from statetrace.explorer.describe import describe_view
 from statetrace.explorer.python import as_python
+from statetrace.files import parse_json
 from statetrace.inspection import Session
 from statetrace.inspection.look import view_of
 from statetrace.inspection.query import MOST_PATCHES, Query, check_head, make_query
@@ -48,11 +49,9 @@ class Request:
     def of(body: bytes) -> Request:
         """Read JSON; refuses unknown fields and wrong types."""
         try:
-            values = json.loads(body)
-        except (ValueError, RecursionError):
-            raise StatetraceError(f"the request {_quote(body)} is not JSON") from None
-        if not isinstance(values, dict):
-            raise StatetraceError(f"the request {_quote(values)} is not a JSON object")
+            values = parse_json(body)
+        except ValueError as error:
+            raise StatetraceError(f"the request {_quote(body)} is not valid: {error}") from None
         for key in values:
             if key not in KEYS:
                 raise StatetraceError(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 
 KEYS = ("name", "labels", "table", "generators", "modulus", "notation", "parity")
 
@@ -19,12 +20,12 @@ KEYS = ("name", "labels", "table", "generators", "modulus", "notation", "parity"
 def read(path: Path) -> dict[str, Any]:
     """The settings in a group file, checked for their names only."""
     try:
-        content = json.loads(path.read_text())
+        content: dict[str, Any] = read_json(path)
     except OSError as error:
         raise StatetraceError(f"the group file '{path}' cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise StatetraceError(f"the group file '{path}' is not valid JSON: {error}") from None
-    if not isinstance(content, dict) or ("table" in content) == ("generators" in content):
+    if ("table" in content) == ("generators" in content):
         raise StatetraceError(
             f"the group file '{path}' should be a JSON object with either a \"table\" or "
             '"generators"'

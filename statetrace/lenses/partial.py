@@ -19,6 +19,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from statetrace.files import read_json
 from statetrace.runs import write_text
 
 WORTH = 0.5
@@ -44,7 +45,7 @@ class Parts:
             if arrays.is_file():
                 return load_file(arrays)
             if plain.is_file():
-                return json.loads(plain.read_text())
+                return read_json(plain, object)
         return None
 
     def put(self, name: str, value: Any) -> None:

@@ -7,7 +7,6 @@ RUN/lenses/NAME.json          the lens settings, a summary of single numbers, an
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save_file
 
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 from statetrace.runs import write_json
 
 if TYPE_CHECKING:
@@ -166,9 +166,7 @@ def pivot(table: pa.Table, value: str, **selection: Any) -> np.ndarray:
 
 def _about(file: Path) -> dict[str, Any]:
     """The content of NAME.json, with its required keys checked."""
-    content = json.loads(file.read_text())
-    if not isinstance(content, dict):
-        raise ValueError("not a JSON object")
+    content: dict[str, Any] = read_json(file)
     for name, kind in _PARTS.items():
         if not isinstance(content.get(name), kind):
             raise ValueError(f"it has no '{name}'")

@@ -9,20 +9,26 @@ Caveat: half-precision checkpoints become float32, which represents their values
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import safetensors
 import torch
 import transformers
 
 from statetrace import plugins
 from statetrace.config.checks import no_folder
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+SUFFIX = ".safetensors"
+LAYERS = "num_hidden_layers"
+BUFFERS = (".masked_bias", ".inv_freq")
+"""Constants that older versions of transformers stored beside the weights."""
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 NEEDED = "config.json and model.safetensors"
 GOOD_FOLDER = f"a folder with {NEEDED} (what save_pretrained writes)"
@@ -74,8 +80,7 @@ def _folder(source: str, patterns: list[str], needed: str) -> Path:
 
 def load_config(folder: Path) -> Any:
     """The configuration in a checked folder."""
-    kind = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type")
-    if kind not in transformers.CONFIG_MAPPING:
+    if read_json(folder / "config.json").get("model_type") not in transformers.CONFIG_MAPPING:
         plugins.loaded("family")  # a plug-in may register the model type with transformers
     try:
         with quiet():
@@ -95,6 +100,7 @@ def load(folder: Path, config: Any) -> Any:
     dtype = torch.float64 if config.dtype == torch.float64 else torch.float32
     try:
         with quiet(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
+            _check_size(folder, config)
             model, info = transformers.AutoModelForCausalLM.from_pretrained(
                 folder,
                 config=config,
@@ -109,13 +115,21 @@ def load(folder: Path, config: Any) -> Any:
         raise
     except Exception as error:
         raise _unreadable(folder, error) from error
-    # transformers would initialise these at random.
-    bad = sorted({*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])})
+    # transformers would initialise missing ones at random and leave unexpected ones out
+    wrong_shape = {key for key, *_ in info["mismatched_keys"]}
+    unexpected = {key for key in info["unexpected_keys"] if not key.endswith(BUFFERS)}
+    bad = sorted({*info["missing_keys"], *unexpected, *wrong_shape})
     if bad:
         raise StatetraceError(
             f"the weights in {str(folder)!r} do not match its config.json: {len(bad)} tensors are "
-            f"missing or have a different shape, such as {bad[0]!r}"
+            f"missing, not in its model or of a different shape, such as {bad[0]!r}"
         )
+    for name, tensor in model.named_parameters():
+        if not tensor.isfinite().all():
+            raise StatetraceError(
+                f"the weights in {str(folder)!r} are not all finite numbers: {name!r} has "
+                f"{int((~tensor.isfinite()).sum()):,} that are not"
+            )
     for tensor in (*model.parameters(), *model.buffers()):
         # The file is mapped into memory at an offset that depends on its header, and matrix
         # products round differently at other alignments: equal weights could give different bits.
@@ -149,13 +163,15 @@ def _check_folder(folder: Path, weights: bool) -> None:
     if not (folder / "config.json").is_file():
         raise StatetraceError(f"{name!r} has no config.json; give {GOOD_FOLDER}")
     try:
-        raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        remote = [kind for kind in raw.get("auto_map") or () if kind != "AutoTokenizer"]
-    except (OSError, ValueError, AttributeError) as error:
+        raw = read_json(folder / "config.json")
+        if not isinstance(raw.get("model_type", ""), str):
+            raise ValueError(f"model_type {raw['model_type']!r} in its config.json is not a name")
+    except (OSError, ValueError) as error:
         raise _unreadable(folder, error) from error
-    if remote:
+    auto_map = raw.get("auto_map") or {}
+    if auto_map and not (isinstance(auto_map, dict) and auto_map.keys() <= {"AutoTokenizer"}):
         raise StatetraceError(
-            f"{name!r} requires its own code (auto_map in its config.json names {remote[0]}), "
+            f"{name!r} requires its own code (auto_map in its config.json is {auto_map!r:.80}), "
             "which is never run; give a checkpoint of an architecture that transformers includes, "
             "without auto_map"
         )
@@ -169,6 +185,46 @@ def _check_folder(folder: Path, weights: bool) -> None:
         raise StatetraceError(
             f"{name!r} has no weights in safetensors ({others}), and pickles, which can run code, "
             f"are never loaded; give {GOOD_FOLDER}"
+        )
+    if weights:
+        _check_index(folder)
+
+
+def _check_index(folder: Path) -> None:
+    """Refuse an index of weights that leads out of the folder or to anything but safetensors."""
+    file = folder / WEIGHTS[1]
+    if (folder / WEIGHTS[0]).is_file() or not file.is_file():
+        return
+    try:
+        shards = set(read_json(file)["weight_map"].values())
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise _unreadable(folder, error) from error
+    for shard in shards:
+        if not isinstance(shard, str) or Path(shard).name != shard or Path(shard).suffix != SUFFIX:
+            raise StatetraceError(
+                f"{str(file)!r} names {shard!r:.80}; shards are files ending in {SUFFIX} in the "
+                "same folder"
+            )
+
+
+def _check_size(folder: Path, config: Any) -> None:
+    """Refuse a config.json that describes a much larger model than the file holds, before anything
+    is allocated."""
+    tensors = numbers = 0
+    for file in folder.glob(f"*{SUFFIX}"):
+        with safetensors.safe_open(file, "pt") as content:
+            shapes = [content.get_slice(name).get_shape() for name in content.keys()]  # noqa: SIM118
+        tensors, numbers = tensors + len(shapes), numbers + sum(map(math.prod, shapes))
+    for field in (LAYERS, "num_attention_heads", "hidden_size", "vocab_size"):
+        value = getattr(config.get_text_config(), field, 1)
+        if not isinstance(value, int) or value < 1 or (field == LAYERS and value > tensors):
+            raise ValueError(f"{field} is {value!r}, and there are {tensors} tensors")
+    with torch.device("meta"):
+        described = transformers.AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    size = sum(parameter.numel() for parameter in described.parameters())
+    if size > 2 * numbers:  # tied matrices may be stored once
+        raise ValueError(
+            f"its config.json describes {size:,} parameters, and its weights are {numbers:,}"
         )
 
 

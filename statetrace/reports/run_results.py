@@ -13,7 +13,6 @@ and `trouble` records why, so that one damaged file does not keep the rest from 
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 from statetrace.groups import Group
 from statetrace.lenses.fingerprint import differ, weights_of
 from statetrace.lenses.result import NAMES, LensResult, command
@@ -193,8 +193,8 @@ class FolderResults(RunResults):
         if not file.is_file():
             return None
         try:
-            verdict = json.loads(file.read_text())
-            if not isinstance(verdict, dict) or "mechanism" not in verdict:
+            verdict: dict[str, Any] = read_json(file)
+            if "mechanism" not in verdict:
                 raise ValueError("it names no mechanism")
         except (OSError, ValueError) as error:
             self.trouble.append(f"'{file}' cannot be read ({error})")
@@ -273,7 +273,7 @@ def _step_of(file: Path) -> int | None:
 def _subject(file: Path) -> dict[str, Any]:
     """Which checkpoint a result describes; {} if the file cannot be read."""
     try:
-        subject = json.loads(file.read_text())["subject"]
+        subject = read_json(file)["subject"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return subject if isinstance(subject, dict) else {}

@@ -16,7 +16,6 @@ Caveat: several machines must share the folder on one file system.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from typing import Any
 
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 from statetrace.runs import OnMessage, Run, no_message, now, write_json, writing
 from statetrace.studies.grid import Cell, StudyPlan, read_study
 
@@ -78,7 +78,7 @@ class Study:
     def plan(self) -> StudyPlan:
         file = self.path / "study.json"
         try:
-            return StudyPlan.of(json.loads(file.read_text()))
+            return StudyPlan.of(read_json(file))
         except (ValueError, KeyError, TypeError) as error:
             raise StatetraceError(
                 f"{file} is damaged ({error}); run `statetrace study FILE` into another folder"
@@ -120,7 +120,7 @@ class Study:
     def _record(self, folder: str, name: str) -> Any:
         """A file of a cell; None where it is missing or damaged."""
         try:
-            record = json.loads((self.path / folder / f"{name}.json").read_text())
+            record = read_json(self.path / folder / f"{name}.json", object)
         except (FileNotFoundError, ValueError):
             return None
         return record if IS_VALID[folder](record) else None

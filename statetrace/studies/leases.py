@@ -28,6 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from statetrace.files import read_json
 from statetrace.runs import write_json
 
 BEAT = 10.0
@@ -100,7 +101,7 @@ def _read(file: Path) -> tuple[Owner, bool]:
     """The owner, and whether it released the lease; a damaged file counts as an owner on another
     machine that sends no more heartbeats."""
     try:
-        about: dict[str, Any] = json.loads(file.read_text())
+        about: dict[str, Any] = read_json(file)
         return Owner(**about["owner"]), bool(about["released"])
     except (ValueError, KeyError, TypeError):
         return Owner("an unknown machine: its lease is damaged", "", 0, ""), False

@@ -5,13 +5,13 @@ Cost: a few file operations per cell that has not ended; ended ones are read onc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from statetrace.errors import StatetraceError
+from statetrace.files import parse_json
 from statetrace.runs import Run
 from statetrace.studies import leases
 from statetrace.studies.folder import Study
@@ -129,7 +129,7 @@ def _progress(cell: Cell, run: Run) -> tuple[int | None, int | None]:
         return None, total
     for line in reversed(lines):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             stage, step = record.get("stage"), int(record["step"])
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # half a line, at either end

@@ -12,7 +12,6 @@ Caveat: the tokenizer must keep a period separate from what follows it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ import torch
 from tokenizers import Tokenizer
 
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 from statetrace.groups import Group
 from statetrace.tasks import tokenizer
 from statetrace.tasks.phrases import Wordings
@@ -60,11 +60,11 @@ class PlainText(Sentences):
 def read_wordings(file: Path) -> dict[str, list[str]]:
     """Sentences from a JSON file: {"132": "Swap positions 2 and 3.", "312": [..., ...], ...}."""
     try:
-        phrases = json.loads(file.read_text(encoding="utf-8"))
+        phrases = read_json(file)
     except (OSError, ValueError) as error:
-        raise StatetraceError(f"phrases '{file}' cannot be read: {error}") from None
-    if not isinstance(phrases, dict):
-        raise StatetraceError(f"phrases '{file}' should be a JSON object: element -> sentence")
+        raise StatetraceError(
+            f"phrases '{file}' cannot be read ({error}); give a JSON object: element -> sentence"
+        ) from None
     return {label: [text] if isinstance(text, str) else text for label, text in phrases.items()}
 
 

@@ -9,13 +9,13 @@ Cost: a file per sequence, so about a minute per million on a warm disk.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 from statetrace.groups import Group
 from statetrace.tasks.sequences import Sequences, element_dtype, scan
 
@@ -66,9 +66,9 @@ def _mismatch(file: Path, group: Group, stated: np.ndarray, count: int) -> str:
 
 def _read(file: Path, index: dict[str, int], group: Group) -> tuple[list[int], list[int]]:
     try:
-        record = json.loads(file.read_text())
+        record = read_json(file)
         story, states = record["story"], record["state_seq"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise StatetraceError(
             f'{file} cannot be read ({error}); it should be JSON with "story" and "state_seq"'
         ) from None

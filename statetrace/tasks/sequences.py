@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 from statetrace.groups import Group, store_group, stored_group
 
 CHUNK = 8192
@@ -79,7 +80,7 @@ class Sequences:
         """Read what `save` wrote; damaged data and other groups or notations are refused."""
         file = folder / "sequences.json"
         try:
-            about = json.loads(file.read_text())
+            about = read_json(file)
             stored = (about["group"], about["notation"])
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(file, error) from None

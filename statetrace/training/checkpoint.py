@@ -10,7 +10,6 @@ Cost: parameters x 12 bytes on disk, and one pass of SHA-256 over them when writ
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from statetrace.files import read_json
 from statetrace.models.checkpoint import quiet
 from statetrace.runs import CHECKSUMS, Run, digest, write_json
 
@@ -70,7 +70,7 @@ def notes(folder: Path) -> dict[str, Any]:
     """What training.json says besides the step: `ended`, the stopping rule that ended training
     here; `fingerprint`, of data outside the run; `lowest_accuracy` at any length, for
     `stop_learned`; each only where there is one."""
-    return dict(json.loads((folder / "training.json").read_text()))
+    return dict(read_json(folder / "training.json"))
 
 
 def moments(folder: Path) -> dict[str, torch.Tensor]:

@@ -8,6 +8,7 @@ import shutil
 import huggingface_hub
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from statetrace.errors import StatetraceError
 from statetrace.models import ModelSpec, load_checkpoint, load_pretrained, parameter_count
@@ -146,14 +147,45 @@ def test_spoiled_folders_are_refused(folder, load):
         ({"model_type": "no-such-model"}, "no-such-model"),
         ({"model_type": "t5"}, "cannot be read"),
         ({"n_layer": 5}, r"24 tensors are missing.*transformer\.h\.3"),
-        ({"n_embd": 96}, r"\d+ tensors are missing or have .* shape, such as 'transformer"),
+        ({"n_embd": 96}, "shape, such as 'transformer|parameters"),
         ({"n_layer": "many"}, "cannot be read"),
+        ({"n_layer": 2}, r"\d+ tensors .* not in its model .*transformer\.h\.2"),
+        ({"n_layer": 0}, "num_hidden_layers is 0"),
+        ({"n_layer": -1}, "num_hidden_layers is -1"),
+        ({"n_layer": 10**9}, "num_hidden_layers is 1000000000"),
+        ({"n_embd": 10**6, "n_inner": 10**9}, r"describes [\d,]+ parameters"),
+        ({"n_head": -2}, "num_attention_heads is -2"),
+        ({"model_type": 5}, "model_type 5"),
+        ({"auto_map": 5}, "auto_map"),
+        ({"auto_map": {"\x1b[31m": "x"}}, r"'\\x1b\[31m"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "quantized"),
     ],
 )
 def test_configurations_that_do_not_fit_are_refused(folder, load, changes, message):
     edit_config(folder, **changes)
     refuse(load, folder, message)
+
+
+def test_weights_that_are_not_numbers_are_refused(folder, load):
+    weights = load_file(folder / "model.safetensors")
+    weights["transformer.h.1.ln_1.weight"][3] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    refuse(load, folder, r"h\.1\.ln_1\.weight' has 1 ")
+
+
+def test_constants_that_older_versions_stored_are_ignored(folder, load):
+    weights = load_file(folder / "model.safetensors")
+    weights["transformer.h.0.attn.masked_bias"] = torch.tensor(-1e4)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    load(folder)
+
+
+@pytest.mark.parametrize("shard", ["weights.bin", "../a.safetensors", "/a.safetensors", "", 5, [1]])
+def test_an_index_leads_only_to_safetensors_beside_it(folder, load, shard):
+    (folder / "model.safetensors").unlink()
+    index = {"weight_map": {"transformer.wte.weight": shard}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    refuse(load, folder, "shards are files|cannot be read")
 
 
 def test_adapters_are_refused(folder, load):

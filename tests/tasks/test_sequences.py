@@ -116,7 +116,7 @@ def cut_off(file):
         ),
         ("sequences.json", lambda file: file.write_text('{"group"'), "delimiter"),
         ("sequences.json", lambda file: file.write_text("{}"), "group"),
-        ("sequences.json", lambda file: file.write_text("[]"), "list"),
+        ("sequences.json", lambda file: file.write_text("[]"), "not a JSON object"),
     ],
 )
 def test_damaged_data_is_named(tmp_path, name, damage, why):
