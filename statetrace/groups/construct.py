@@ -49,7 +49,7 @@ def generated_by_permutations(generators: Generators, notation: str, limit: int)
     order = sorted(range(len(elements)), key=lambda i: elements[i])
     place = np.argsort(order).astype(table.dtype)
     labels = tuple(_one_line(elements[i]) for i in order)
-    return Labelled(labels, place[table[np.ix_(order, order)]])
+    return Labelled(labels, np.ascontiguousarray(place[table.T[order][:, order]].T))
 
 
 def generated_by_matrices(generators: Generators, modulus: int | None, limit: int) -> Labelled:
@@ -72,7 +72,10 @@ def generated_by_matrices(generators: Generators, modulus: int | None, limit: in
     identity = np.eye(len(matrices[0]), dtype=matrices[0].dtype)
     _, words, table = _close(identity, matrices, then, key, limit)
     join = "" if all(len(name) == 1 for name in names) else "."
-    return Labelled(tuple(join.join(names[i] for i in word) or "e" for word in words), table)
+    return Labelled(
+        tuple(join.join(names[i] for i in word) or "e" for word in words),
+        np.ascontiguousarray(table),
+    )
 
 
 def _close(
@@ -107,11 +110,11 @@ def _close(
                 f"the generator {np.asarray(generators[generator]).tolist()} has no inverse among "
                 "the products; use invertible matrices"
             )
-    table = np.empty((len(elements), len(elements)), dtype=columns.dtype)
-    table[:, 0] = np.arange(len(elements))
+    transposed = np.empty((len(elements), len(elements)), dtype=columns.dtype)
+    transposed[0] = np.arange(len(elements))
     for number in range(1, len(elements)):
-        table[:, number] = columns[words[number][-1]][table[:, parents[number]]]
-    return elements, words, table
+        transposed[number] = columns[words[number][-1]][transposed[parents[number]]]
+    return elements, words, transposed.T
 
 
 def _values(generators: Generators) -> list[Any]:

@@ -27,13 +27,7 @@ import numpy as np
 from statetrace.errors import StatetraceError
 from statetrace.groups import structure
 from statetrace.groups.cayley import Group
-from statetrace.groups.construct import MAX_ORDER, Labelled
-from statetrace.groups.notation import (
-    all_permutations,
-    even_permutations,
-    one_line_labels,
-    permutation_table,
-)
+from statetrace.groups.construct import MAX_ORDER, Labelled, generated_by_permutations
 
 _FACTOR = re.compile(r"([SAZD])([1-9][0-9]*)", re.IGNORECASE | re.ASCII)
 
@@ -101,8 +95,11 @@ def _family(factor: Factor, notation: str) -> Labelled:
         return _cyclic(factor.n)
     if factor.family == "D":
         return _dihedral(factor.n)
-    rows = (all_permutations if factor.family == "S" else even_permutations)(factor.n)
-    return Labelled(one_line_labels(rows), permutation_table(rows, notation))
+    n, row = factor.n, list(range(1, factor.n + 1))
+    # a swap and the cycle of all generate S_n, cycles of three generate A_n
+    spans = [(0, 2), (0, n)] if factor.family == "S" else [(i, i + 3) for i in range(n - 2)]
+    cycles = [row[:a] + row[a + 1 : b] + row[a : a + 1] + row[b:] for a, b in spans]
+    return generated_by_permutations([row, *cycles], notation, MAX_ORDER)
 
 
 def _cyclic(n: int) -> Labelled:

@@ -9,24 +9,14 @@
 The same label names inverse movements in the two readings, so label -> label of the inverse is
 an isomorphism between the two groups and neither is more correct; but no single reading gives
 both of the paper's worked examples. In tables: one is the transpose of the other.
-
-Cost: S7's table of 25 million entries takes about a quarter of a second; it is built in slices, so
-memory stays near the size of the result.
-Caveat: labels have one digit per position, which is enough for S7.
 """
 
 from collections.abc import Sequence
-from itertools import permutations
-from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeVar
 
 from statetrace.errors import StatetraceError
 
 NOTATIONS = ("moves", "receives")
-
-_SLICE = 256  # rows of the table computed at once
 
 T = TypeVar("T")
 
@@ -52,42 +42,3 @@ def arrange(label: str, objects: Sequence[T], notation: str = "moves") -> list[T
     if notation == "moves":
         sources = [label.index(digit) for digit in one_line]
     return [objects[source] for source in sources]
-
-
-def all_permutations(n: int) -> NDArray[np.uint8]:
-    """Every permutation of 0..n-1, one per row, in lexicographic order: [n!, n]."""
-    return np.array(list(permutations(range(n))), dtype=np.uint8).reshape(-1, n)
-
-
-def even_permutations(n: int) -> NDArray[np.uint8]:
-    """Those with an even number of inversions, in the same order: [max(1, n!/2), n]."""
-    every = all_permutations(n)
-    inversions = np.zeros(len(every), dtype=np.int64)
-    for i in range(n):
-        inversions += (every[:, i : i + 1] > every[:, i + 1 :]).sum(axis=1)
-    return every[inversions % 2 == 0]
-
-
-def one_line_labels(rows: NDArray[np.uint8]) -> tuple[str, ...]:
-    return tuple("".join(str(digit + 1) for digit in row) for row in rows.tolist())
-
-
-def permutation_table(rows: NDArray[np.uint8], notation: str) -> NDArray[Any]:
-    """The Cayley table of a set of permutations [N, n] closed under composition: [N, N].
-
-    With "moves", a then b sends i to b[a[i]]. Read as a base-n number, that row of digits is
-    sum_i w[i] b[a[i]] = sum_j w[a^-1[j]] b[j], a matrix product of a-dependent weights with b:
-    far cheaper than composing 25 million pairs one by one.
-    """
-    count, n = rows.shape
-    place = n ** np.arange(n)
-    weights = place[np.argsort(rows, axis=1)].astype(np.float64)  # [N, n]
-    digits = rows.astype(np.float64)  # exact: codes stay below 7**7
-    index_of_code = np.zeros(n**n, dtype=np.min_scalar_type(count - 1))
-    index_of_code[rows.astype(np.int64) @ place] = np.arange(count)
-    table = np.empty((count, count), dtype=index_of_code.dtype)
-    for start in range(0, count, _SLICE):
-        codes = weights[start : start + _SLICE] @ digits.T
-        table[start : start + _SLICE] = index_of_code[codes.astype(np.int32)]
-    # "receives" composes the other way round: position j ends up with object a[b[j]].
-    return table if notation == "moves" else np.ascontiguousarray(table.T)

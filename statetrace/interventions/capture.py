@@ -18,22 +18,10 @@ from torch import Tensor, nn
 
 from statetrace.interventions.sites import Site, check_sites
 from statetrace.models import Anatomy, anatomy
+from statetrace.models.predict import evaluating
 
 Edit = Callable[[Tensor], Tensor]
 """An activation, [B, T, D] or [B, T, head_width] for a head -> the activation to use instead."""
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluate without gradients and dropout; the mode of every module is restored afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 @contextmanager

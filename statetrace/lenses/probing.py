@@ -40,7 +40,6 @@ from torch import Tensor
 
 from statetrace.config.checks import at_least, check_seed, need, one_of
 from statetrace.config.settings import setting
-from statetrace.interventions.capture import evaluating
 from statetrace.lenses.partial import part
 from statetrace.lenses.parts import probes
 from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy
@@ -59,6 +58,7 @@ from statetrace.lenses.parts.probing_data import (
 from statetrace.lenses.parts.probing_summary import by_length, summary
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
+from statetrace.models.predict import evaluating
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 

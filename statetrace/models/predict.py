@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 
@@ -10,3 +13,16 @@ def predict(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     """Logits [B, T, vocab] in float32."""
     logits: torch.Tensor = model(input_ids=tokens, use_cache=False).logits
     return logits.float()
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluate without gradients and dropout; the mode of every module is restored afterwards."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

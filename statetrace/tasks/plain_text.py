@@ -42,10 +42,8 @@ class PlainText(Sentences):
         elements = elements.long()
         tokens = super().encode(elements, rows)
         first = self._first.to(elements.device)  # [order, wordings, stride]
-        wording = torch.zeros_like(elements)
-        if first.shape[1] > 1:
-            wording = self._wordings(elements, rows)
-        tokens[:, self.offset : self.offset + self.stride] = first[elements[:, 0], wording[:, 0]]
+        wording = self._wordings(elements, rows)[:, 0]
+        tokens[:, self.offset : self.offset + self.stride] = first[elements[:, 0], wording]
         return tokens
 
     def unpadded(self, tokens: torch.Tensor) -> torch.Tensor:

@@ -61,10 +61,7 @@ class Sentences(Vocabulary):
         """Element indices [B, T] -> token ids [B, T * stride + offset]."""
         elements = elements.long()
         table = self._actions.to(elements.device)  # [order, wordings, stride]
-        wording = torch.zeros_like(elements)
-        if table.shape[1] > 1:
-            wording = self._wordings(elements, rows)
-        tokens = table[elements, wording].flatten(1)
+        tokens = table[elements, self._wordings(elements, rows)].flatten(1)
         if self.marker is None:
             return tokens
         return torch.nn.functional.pad(tokens, (1, 0), value=self.marker)
@@ -84,6 +81,8 @@ class Sentences(Vocabulary):
 
     def _wordings(self, elements: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
         """The wording of each action, [B, T]."""
+        if self._actions.shape[1] == 1:
+            return torch.zeros_like(elements)
         count, length = elements.shape
         if rows is None:
             rows = torch.arange(count, device=elements.device)

@@ -25,6 +25,7 @@ from statetrace.config.stages import default_layer
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
 from statetrace.models import anatomy
+from statetrace.models.predict import evaluating
 from statetrace.tasks.batch import UNSUPERVISED, Batch
 from statetrace.tasks.vocabulary import Vocabulary
 
@@ -141,7 +142,6 @@ class ModelWithAuxiliary(nn.Module):
             yield f"auxiliary.{name}", parameter
 
 
-@torch.no_grad()
 def evaluate_auxiliary(
     module: nn.Module,
     auxiliary: ModelWithAuxiliary,
@@ -156,9 +156,7 @@ def evaluate_auxiliary(
     order = task.group.order
     correct = {name: 0}
     supervised = 0
-    was_training = module.training
-    module.eval()
-    try:
+    with evaluating(module):
         for batch in batches:
             with autocast:
                 module(input_ids=batch.tokens, use_cache=False)
@@ -169,6 +167,4 @@ def evaluate_auxiliary(
                 correct[both] = correct.get(both, 0) + int((predicted == labels).sum())
                 predicted, labels = predicted // order, labels // order
             correct[name] += int((predicted == labels).sum())
-    finally:
-        module.train(was_training)
     return {what: count / supervised for what, count in correct.items()}

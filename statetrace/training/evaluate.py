@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from statetrace.groups import Quotient
 from statetrace.models.device import float64_device
-from statetrace.models.predict import predict
+from statetrace.models.predict import evaluating, predict
 from statetrace.tasks.batch import Split
 from statetrace.tasks.word_problem import WordProblem
 
@@ -52,7 +52,6 @@ def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-@torch.no_grad()
 def accuracy(
     model: nn.Module,
     task: WordProblem,
@@ -75,9 +74,7 @@ def accuracy(
         what: torch.zeros(length, dtype=torch.long, device=device) for what in ("state", *maps)
     }
     total = torch.zeros(length, dtype=torch.float64, device=float64_device(device))
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         for start in range(0, n, batch):
             rows = slice(start, min(start + batch, n))
             examples = split.rows(rows)
@@ -91,7 +88,5 @@ def accuracy(
                 correct[name] += (image[predicted] == image[states]).sum(0)
             losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
             total += losses.view(targets.shape)[:, task.vocabulary.reads].sum(0).to(total.device)
-    finally:
-        model.train(was_training)
     by_length = {what: (count.cpu().double() / n).tolist() for what, count in correct.items()}
     return Accuracy(n, (total / n).tolist(), by_length)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
-
-
-class Writer(Protocol):
-    """Receives every record of metrics.jsonl."""
-
-    def write(self, record: dict[str, Any]) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def scalars(record: dict[str, Any]) -> dict[str, float]:
@@ -37,57 +31,54 @@ def first_steps(recipe: Recipe) -> dict[str | None, int]:
     return {stage.label: sum(lengths[: stage.number]) for stage in recipe.stages}
 
 
-class TensorBoard:
-    def __init__(self, run: Run, recipe: Recipe) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise StatetraceError(
-                "tensorboard is not installed; pip install 'statetrace[tensorboard]'"
-            ) from None
-        self._writer = SummaryWriter(str(run.path / "tensorboard"))
-        self._first_steps = first_steps(recipe)
+@dataclass(frozen=True)
+class Writer:
+    """Receives every record of metrics.jsonl; `log` takes its scalars and its step."""
+
+    log: Callable[[dict[str, float], int], None]
+    close: Callable[[], None]
+    first_steps: dict[str | None, int]
 
     def write(self, record: dict[str, Any]) -> None:
-        step = record["step"] + self._first_steps[record.get("stage")]
-        for name, value in scalars(record).items():
-            self._writer.add_scalar(name, value, step)
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class WeightsAndBiases:
-    def __init__(self, run: Run, recipe: Recipe, project: str) -> None:
-        try:
-            import wandb
-        except ImportError:
-            raise StatetraceError(
-                f"wandb '{project}' needs the package wandb, which is not installed; "
-                "pip install 'statetrace[wandb]'"
-            ) from None
-        self._run = wandb.init(
-            project=project,
-            name=run.path.name,
-            dir=str(run.path),
-            config=recipe.to_dict(),
-            resume="allow",
-        )
-        self._first_steps = first_steps(recipe)
-
-    def write(self, record: dict[str, Any]) -> None:
-        step = record["step"] + self._first_steps[record.get("stage")]
-        self._run.log(scalars(record), step=step)
-
-    def close(self) -> None:
-        self._run.finish()
+        self.log(scalars(record), record["step"] + self.first_steps[record.get("stage")])
 
 
 def writers(run: Run, recipe: Recipe) -> list[Writer]:
     """Those the recipe names."""
-    chosen: list[Writer] = []
+    chosen = []
     if recipe.evaluation.tensorboard:
-        chosen.append(TensorBoard(run, recipe))
+        chosen.append(_tensorboard(run))
     if recipe.evaluation.wandb:
-        chosen.append(WeightsAndBiases(run, recipe, recipe.evaluation.wandb))
-    return chosen
+        chosen.append(_weights_and_biases(run, recipe, recipe.evaluation.wandb))
+    return [Writer(log, close, first_steps(recipe)) for log, close in chosen]
+
+
+def _tensorboard(run: Run) -> tuple[Any, Any]:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise StatetraceError(
+            "tensorboard is not installed; pip install 'statetrace[tensorboard]'"
+        ) from None
+    writer = SummaryWriter(str(run.path / "tensorboard"))
+
+    def log(values: dict[str, float], step: int) -> None:
+        for name, value in values.items():
+            writer.add_scalar(name, value, step)
+
+    return log, writer.close
+
+
+def _weights_and_biases(run: Run, recipe: Recipe, project: str) -> tuple[Any, Any]:
+    try:
+        import wandb
+    except ImportError:
+        raise StatetraceError(
+            f"wandb '{project}' needs the package wandb, which is not installed; "
+            "pip install 'statetrace[wandb]'"
+        ) from None
+    config, folder = recipe.to_dict(), str(run.path)
+    session = wandb.init(
+        project=project, name=run.path.name, dir=folder, config=config, resume="allow"
+    )
+    return session.log, session.finish

@@ -13,6 +13,7 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.result import LensResult
+from statetrace.reports.figures import predicted
 from statetrace.reports.figures.attention import (
     attention_maps,
     attention_tree,
@@ -25,7 +26,6 @@ from statetrace.reports.figures.generalization import generalization
 from statetrace.reports.figures.geometry import geometry, measures
 from statetrace.reports.figures.patching import patching
 from statetrace.reports.figures.plotly_renderer import coloured, picture
-from statetrace.reports.figures.predicted import Predicted
 from statetrace.reports.figures.probing import probes
 from statetrace.reports.files import write_figures
 from statetrace.reports.run_results import RunResults, all_results, newest
@@ -114,7 +114,8 @@ def test_predicted_curves_stand_behind_the_measured_ones(run):
 )
 def test_predicted_depths_follow_the_algorithms_laws(algorithm, law):
     lengths = (2, 3, 4, 8, 16)
-    needed = Predicted(group("S3"), 16).layers_needed(algorithm, lengths)["all"]
+    chart = predicted.depth(RunResults({}, group("S3"), 16), algorithm, lengths)
+    needed = chart.panels[0].marks[0].y
     if law(2) is None:
         assert np.ptp(needed) < 0.5
     else:

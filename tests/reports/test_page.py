@@ -10,7 +10,7 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.reports import page
-from statetrace.reports.figures.predicted import Predicted
+from statetrace.reports.figures.predicted import prediction
 from statetrace.reports.page import report, write_report
 from statetrace.reports.run_results import all_results, newest
 from statetrace.runs import Run
@@ -109,8 +109,8 @@ def test_results_at_shorter_lengths_are_shown(run, tmp_path):
     assert (results.shorter_length, results.step) == (4, 900)  # not that of an older checkpoint
     assert results.about.endswith("on S3, length 6 (analyzed up to length 4)")
     assert results.need("patching").lens == "patching"
-    assert Predicted.of(results).length == results.length_of("patching") == 4
-    assert Predicted.of(results, "probing").length == 6
+    assert prediction(results, "associative").length == results.length_of("patching") == 4
+    assert prediction(results, "associative", "probing").length == 6
     assert "actions needed to restore" in visible(report([tmp_path / "run"]))
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions.capture import Edit, evaluating, overwrite
+from statetrace.interventions import Edit, evaluating, overwrite
 from statetrace.interventions.sites import Site, sites_of
 from statetrace.models import Anatomy, anatomy
 

@@ -191,7 +191,7 @@ def all_figures(runs: Iterable[RunResults]) -> list[Entry]:
 
 def predictions(source: Any) -> Iterator[tuple[str, Chart]]:
     """(file name, chart) of the prediction of each algorithm at this group and length."""
-    for name in predicted.Predicted.of(source).names():
+    for name in predicted.predicting(source):
         charts = {split: predicted.patching(source, name, split) for split in predicted.SPLITS}
         charts["probes"] = predicted.probes(source, name)
         panels = [replace(c.panels[0], title=title) for title, c in charts.items() if c is not None]

@@ -21,9 +21,7 @@ def choices(results: RunResults) -> dict[str, list[str]]:
     return {"pairs": list(results.need("depth").summary["layers_needed"])}
 
 
-def by_split(
-    lengths: Sequence[int], needed: Mapping[str, Sequence[float | None]], tall: float = 1.0
-) -> Panel:
+def by_split(lengths: Sequence[int], needed: Mapping[str, Sequence[float | None]]) -> Panel:
     """Layers needed against length, one line per split of the pairs."""
     lines = []
     for split, values in needed.items():
@@ -38,7 +36,6 @@ def by_split(
         log_x=True,
         whole="x",
         ticks=tuple((float(n), str(n)) for n in lengths if _has_tick(n, lengths[-1])),
-        tall=tall,
     )
 
 

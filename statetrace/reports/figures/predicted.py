@@ -18,6 +18,7 @@ from statetrace.mechanisms.algorithms import algorithm, algorithm_names
 from statetrace.mechanisms.layers_needed import layers_needed
 from statetrace.mechanisms.signatures import Signature, signature
 from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers
+from statetrace.reports.figures.depth import by_split
 from statetrace.reports.run_results import RunResults
 
 PAIRS = 100
@@ -34,55 +35,35 @@ PROBES = {
 """Target -> label, color, dash, mark."""
 
 
-class Predicted:
-    """The predictions for one group and length."""
-
-    def __init__(self, group: Group, length: int) -> None:
-        self.group, self.length = group, max(2, min(length, LONGEST))
-        self._signatures: dict[str, Signature | str] = {}
-
-    @staticmethod
-    def of(results: RunResults, lens: str = "patching") -> Predicted:
-        """At the length at which a lens analyzed the model."""
-        return _predicted(results.group, results.length_of(lens))
-
-    def names(self) -> list[str]:
-        """The algorithms that exist for the group, in the paper's order, then registered ones."""
-        return [name for name in algorithm_names() if not isinstance(self.signature(name), str)]
-
-    def signature(self, name: str) -> Signature | str:
-        """The prediction of an algorithm, or a sentence on why there is none."""
-        if name not in self._signatures:
-            try:
-                self._signatures[name] = signature(name, self.group, self.length, pairs=PAIRS)
-            except StatetraceError as reason:
-                self._signatures[name] = str(reason)
-        return self._signatures[name]
-
-    def layers_needed(self, name: str, lengths: tuple[int, ...]) -> dict[str, list[float | None]]:
-        """split -> the layers needed at each length, counted as in the depth lens."""
-        program = algorithm(name, self.group)
-        needed = layers_needed(program, lengths, PAIRS, self.group.parity)
-        named = {split: name for name, split in SPLITS.items()}
-        return {named[split]: layers for split, layers in needed.items()}
+def predicting(results: RunResults, lens: str = "patching") -> list[str]:
+    """The algorithms that exist for the group, in the paper's order, then registered ones."""
+    return [name for name in algorithm_names() if prediction(results, name, lens)]
 
 
-@lru_cache(maxsize=8)
-def _predicted(group: Group, length: int) -> Predicted:
-    return Predicted(group, length)
+def prediction(results: RunResults, name: str, lens: str = "patching") -> Signature | None:
+    """What an algorithm predicts at the length at which a lens analyzed the model; None if it does
+    not exist for the group."""
+    return _prediction(results.group, results.length_of(lens), name)
+
+
+@lru_cache(maxsize=64)
+def _prediction(group: Group, length: int, name: str) -> Signature | None:
+    try:
+        return signature(name, group, max(2, min(length, LONGEST)), pairs=PAIRS)
+    except StatetraceError:
+        return None
 
 
 def patching(results: RunResults, name: str, pairs: str = "all") -> Chart | None:
     """The prefix patching that an algorithm predicts; None if it predicts nothing."""
-    panel = _map(Predicted.of(results), name, pairs)
+    panel = _map(prediction(results, name), pairs)
     if panel is None:
         return None
     return Chart(f"predicted-patching-{name}", f"{name}: prefix substitution", (panel,))
 
 
-def _map(predicted: Predicted, name: str, pairs: str, title: str = "") -> Panel | None:
-    signature = predicted.signature(name)
-    if isinstance(signature, str) or ("prefix", SPLITS.get(pairs, "")) not in signature.patching:
+def _map(signature: Signature | None, pairs: str, title: str = "") -> Panel | None:
+    if signature is None or ("prefix", SPLITS.get(pairs, "")) not in signature.patching:
         return None
     return replace(prefix_map(signature.patching["prefix", SPLITS[pairs]], title), tall=0.8)
 
@@ -103,8 +84,7 @@ def signatures(
     if pairs not in SPLITS:
         raise StatetraceError(f"there are no pairs '{pairs}'; use one of {', '.join(SPLITS)}")
     states = named_group(group, notation)
-    predicted = _predicted(states, length)
-    panels = [_map(predicted, algorithm, pairs, algorithm) for algorithm in predicted.names()]
+    panels = [_map(_prediction(states, length, name), pairs, name) for name in algorithm_names()]
     shown = tuple(panel for panel in panels if panel is not None)
     if not shown:
         raise StatetraceError(f"{states.name} has no pairs of '{pairs}': it has no parity")
@@ -113,8 +93,8 @@ def signatures(
 
 def probes(results: RunResults, name: str) -> Chart | None:
     """The share of states, over all lengths, that are predicted to be decodable at each layer."""
-    signature = Predicted.of(results, "probing").signature(name)
-    if isinstance(signature, str):
+    signature = prediction(results, name, "probing")
+    if signature is None:
         return None
     panel = replace(probe_panel(signature), tall=0.8)
     return Chart(f"predicted-probes-{name}", f"{name}: probes", (panel,))
@@ -131,11 +111,12 @@ def probe_panel(signature: Signature, title: str = "") -> Panel:
 
 
 def depth(results: RunResults, name: str, lengths: tuple[int, ...]) -> Chart | None:
-    """The layers that an algorithm predicts to be needed at each length."""
-    from statetrace.reports.figures.depth import by_split
-
-    predicted = Predicted.of(results, "depth")
-    if isinstance(predicted.signature(name), str):
+    """The layers that an algorithm predicts to be needed at each length, counted as in the depth
+    lens."""
+    if prediction(results, name, "depth") is None:
         return None
-    panel = by_split(lengths, predicted.layers_needed(name, lengths), tall=0.8)
+    program = algorithm(name, results.group)
+    needed = layers_needed(program, lengths, PAIRS, results.group.parity)
+    by_pairs = {split: needed[key] for split, key in SPLITS.items() if key in needed}
+    panel = replace(by_split(lengths, by_pairs), tall=0.8)
     return Chart(f"predicted-depth-{name}", f"{name}: layers needed", (panel,))

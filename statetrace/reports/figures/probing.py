@@ -10,7 +10,7 @@ import numpy as np
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.algorithms import algorithm_names
 from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers, target_styles
-from statetrace.reports.figures.predicted import Predicted
+from statetrace.reports.figures.predicted import predicting, prediction
 from statetrace.reports.run_results import RunResults
 
 READ = {"any length": "any", "whole length": "last", "every length": "all"}
@@ -28,7 +28,7 @@ def layer_choices(results: RunResults) -> dict[str, list[str]]:
     return {
         "sequences of": [name for name, position in READ.items() if position in positions],
         "measure": list(METRICS),
-        "predicted by": ["none", *Predicted.of(results, "probing").names()],
+        "predicted by": ["none", *predicting(results, "probing")],
     }
 
 
@@ -87,8 +87,8 @@ def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, 
 
 
 def _prediction(results: RunResults, algorithm: str, layers: int, sequences_of: str) -> list[Line]:
-    signature = Predicted.of(results, "probing").signature(algorithm)
-    if isinstance(signature, str):
+    signature = prediction(results, algorithm, "probing")
+    if signature is None:
         return []
     x = np.linspace(0, layers - 1, signature.rows)
     lines = []

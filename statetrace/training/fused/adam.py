@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from statetrace.config.settings import TrainingSettings
-from statetrace.training.fused import plain
 from statetrace.training.fused.weights import ParameterGroup, StackedWeights
 
 EPS = 1e-8
@@ -20,8 +19,8 @@ class Adam:
     serves every step.
     """
 
-    def __init__(self, weights: StackedWeights, settings: TrainingSettings) -> None:
-        self.weights, self.settings = weights, settings
+    def __init__(self, weights: StackedWeights, settings: TrainingSettings, ops: Any) -> None:
+        self.weights, self.settings, self._ops = weights, settings, ops
         first = weights.value["tokens"]
         self.schedule = torch.zeros(3, device=first.device)
         self._joined = first.is_cuda
@@ -48,7 +47,7 @@ class Adam:
     def step(self, seeds: slice) -> None:
         """Update some of the seeds; on a GPU all."""
         groups = self._select(seeds)
-        norms = self._ops().norms([grad for group in groups for grad in group.grad])
+        norms = self._ops.norms([grad for group in groups for grad in group.grad])
         for group in groups:
             decay = 0.0 if group.kind == "vector" else self.settings.weight_decay
             if self._joined:
@@ -56,15 +55,8 @@ class Adam:
             else:
                 self._by_torch(group, norms, decay)
 
-    def _ops(self) -> Any:
-        if not self._joined:
-            return plain
-        from statetrace.training.fused import kernels
-
-        return kernels
-
     def _by_kernel(self, group: ParameterGroup, norms: torch.Tensor, decay: float) -> None:
-        self._ops().adam(
+        self._ops.adam(
             group.value[0], group.work[0], group.grad[0], (group.first[0], group.second[0]),
             norms, self.schedule, self.settings.clip, decay,
             (self.settings.beta1, self.settings.beta2), EPS,

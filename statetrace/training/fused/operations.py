@@ -40,11 +40,13 @@ class Dropout:
 
 @dataclass(frozen=True)
 class Residual:
-    """What a sublayer adds to the residual stream: [S, N, D] and its bias [S, D]."""
+    """What a sublayer adds to the residual stream: [S, N, D] and its bias [S, D], which has a
+    role ("3.out.b")."""
 
     delta: torch.Tensor
     bias: torch.Tensor
     drop: Dropout | None = None
+    role: str = ""
 
 
 @dataclass(frozen=True)

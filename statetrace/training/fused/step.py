@@ -107,8 +107,13 @@ class FusedStep:
             for named, model in zip(self._named, auxiliary, strict=True):
                 named.update(model.named_classifier())
         self.weights = StackedWeights(self._named, self.shape, dtype)
-        self.adam = Adam(self.weights, settings)
         self.device = self.weights.value["tokens"].device
+        self._ops: Any = plain
+        if self.device.type == "cuda":
+            from statetrace.training.fused import kernels
+
+            self._ops = kernels
+        self.adam = Adam(self.weights, settings, self._ops)
         self._loss, self._cross_entropy = vmap(grad_and_value(loss)), loss is evaluate.loss
         positions = int(models[0].config.max_position_embeddings)
         self._rotation = rotation(models[0], self.shape, positions)
@@ -119,11 +124,6 @@ class FusedStep:
         self._transformers: dict[tuple[int | None, int | None], FusedTransformer] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._prefetch_stream: torch.cuda.Stream | None = None
-        self._ops: Any = plain
-        if self.device.type == "cuda":
-            from statetrace.training.fused import kernels
-
-            self._ops = kernels
 
     def __call__(
         self, index: int, tokens: Tensor, targets: Tensor, rate: float, seeds: Sequence[int]

@@ -26,22 +26,23 @@ from statetrace.training.fused.operations import (
     Residual,
 )
 from statetrace.training.fused.shape import ModelShape, partners, zero_gradient_columns
-from statetrace.training.fused.weights import WeightSlice
+from statetrace.training.fused.weights import Tensors
 
 
 class FusedTransformer:
     """One forward and one backward pass over some seeds.
 
-    `ops` has the operations, the module `plain` or `kernels`; `keys` [S] determine the dropout
-    masks, None without dropout; `at_once` computes gradients for all layers together
-    (gradient_buffer.py), which requires a single seed. `classifier_logits` [S, B, T, classes] in
-    float32 are those of the latest forward pass, if the shape has a classifier.
+    `weights` are those of `StackedWeights.select`; `ops` has the operations, the module `plain` or
+    `kernels`; `keys` [S] determine the dropout masks, None without dropout; `at_once` computes
+    gradients for all layers together (gradient_buffer.py), which requires a single seed.
+    `classifier_logits` [S, B, T, classes] in float32 are those of the latest forward pass, if the
+    shape has a classifier.
     """
 
     def __init__(
         self,
         shape: ModelShape,
-        weights: WeightSlice,
+        weights: tuple[Tensors, Tensors],
         rotation: tuple[Tensor, Tensor] | None,
         dtype: torch.dtype,
         ops: Any,
@@ -49,7 +50,7 @@ class FusedTransformer:
         at_once: bool = False,
     ) -> None:
         self.shape, self.ops, self.dtype = shape, ops, dtype
-        self.w, self.g = weights.work, weights.grad
+        self.w, self.g = weights
         self.keys = keys
         self.rotation = rotation
         self.partners = partners(shape, self.w["tokens"].device)
@@ -123,20 +124,14 @@ class FusedTransformer:
         x, normed, saved = self._norms(x, adds, names, slot)
         qkv = self._product(normed[0], f"{layer}.qkv.w", self._biases[layer])
         z, attended = self.ops.attention(qkv, heads, self._slot("out", layer))
-        first = Residual(
-            self._product(z, f"{layer}.out.w"), self.w[f"{layer}.out.b"], self._resid(2 * layer)
-        )
+        first = self._residual(layer, "out", self._product(z, f"{layer}.out.w"))
         between: Any = None
         if not parallel:
             x, more, inner = self._norms(x, [first], [f"{layer}.norm2"], [self._slot("fc", layer)])
             normed += more
             between = (first, inner)
         a, h = self._gelu(layer, normed[1], self._slot("proj", layer))
-        second = Residual(
-            self._product(a, f"{layer}.proj.w"),
-            self.w[f"{layer}.proj.b"],
-            self._resid(2 * layer + 1),
-        )
+        second = self._residual(layer, "proj", self._product(a, f"{layer}.proj.w"))
         self._tape.append((adds, normed, saved, z, attended, heads, between, a, h))
         return x, [first, second] if parallel else [second]
 
@@ -153,7 +148,7 @@ class FusedTransformer:
             dfirst = deltas[0]
         else:
             first, inner = between
-            g, (dfirst,) = self._norms_back(inner, g, [dnormed], [f"{layer}.norm2"], [first], layer)
+            g, (dfirst,) = self._norms_back(inner, g, [dnormed], [f"{layer}.norm2"], [first])
         dz = self._product_back(dfirst, z, f"{layer}.out.w")
         slot = self._slot("qkv", layer, back=True)
         dqkv = self.ops.attention_back(dz, attended, heads, slot)
@@ -163,7 +158,7 @@ class FusedTransformer:
         names = [f"{layer}.norm1"]
         if between is None:
             douts, names = [*douts, dnormed], [*names, f"{layer}.norm2"]
-        return self._norms_back(saved, g, douts, names, adds, layer)
+        return self._norms_back(saved, g, douts, names, adds)
 
     def _gelu(self, layer: int, normed: Tensor, slot: Tensor | None = None) -> Any:
         h = self._product(normed, f"{layer}.fc.w")
@@ -209,11 +204,10 @@ class FusedTransformer:
         qkv = _rows_of(self._product(normed[0], "0.qkv.w", self._biases[0]), tokens)
         z, attended = self.ops.attention(qkv, heads, self._slot("out", 0))
         a, h = self._gelu(0, normed[1])
-        second = _rows_of(self._product(a, "0.proj.w"), tokens)
         self._tape.append((tokens, normed, saved, z, attended, heads, a, h))
         return [
-            Residual(self._product(z, "0.out.w"), self.w["0.out.b"], self._resid(0)),
-            Residual(second, self.w["0.proj.b"], self._resid(1)),
+            self._residual(0, "out", self._product(z, "0.out.w")),
+            self._residual(0, "proj", _rows_of(self._product(a, "0.proj.w"), tokens)),
         ]
 
     def _first_block_back(self, deltas: list[Tensor]) -> Tensor:
@@ -225,10 +219,7 @@ class FusedTransformer:
         dqkv = self._by_token(self.ops.attention_back(dz, attended, heads), tokens)
         self.ops.columns(dqkv, self._zero_columns, self.g["0.qkv.b"])
         dfirst = self._product_back(dqkv.to(self.dtype), normed[0], "0.qkv.w")
-        table, _ = self._norms_back(
-            saved, None, [dfirst, dsecond], ["0.norm1", "0.norm2"], [], layer=0
-        )
-        return table
+        return self._norms_back(saved, None, [dfirst, dsecond], ["0.norm1", "0.norm2"], [])[0]
 
     def _by_token(self, rows: Tensor, tokens: Tensor) -> Tensor:
         """[S, B * T, D] summed by token to [S, V, D], in float32."""
@@ -258,13 +249,11 @@ class FusedTransformer:
         douts: list[Tensor],
         names: list[str],
         adds: list[Residual],
-        layer: int | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Backward through an `add_norm` of a layer, None for the last norm."""
+        """Backward through an `add_norm`."""
         norms = [self._norm(name) for name in names]
         grads = [(self.g[f"{name}.w"], self.g[f"{name}.b"]) for name in names]
-        added = self._added(names, adds, layer)
-        biases = [self.g[name] for name in added]
+        added = [add.role for add in adds]
         if names[0] == self.shape.classified:
             g = self._classifier_back(g)
         result: tuple[Tensor, list[Tensor]] = self.ops.add_norm_back(
@@ -274,21 +263,11 @@ class FusedTransformer:
             norms,
             grads,
             adds,
-            biases,
+            [self.g[role] for role in added],
             self._slots(added),
             self._sums(names, added),
         )
         return result
-
-    def _added(self, names: list[str], adds: list[Residual], layer: int | None) -> list[str]:
-        """The biases that an `add_norm` added: of the layer before it, or of its own for norm2."""
-        if not adds:
-            return []
-        if layer is not None and not self.shape.parallel and names == [f"{layer}.norm2"]:
-            return [f"{layer}.out.b"]
-        before = (self.shape.layers if layer is None else layer) - 1
-        both = [f"{before}.out.b", f"{before}.proj.b"]
-        return both if self.shape.parallel else both[1:]
 
     # -- pieces ---------------------------------------------------------------------------------
 
@@ -420,9 +399,11 @@ class FusedTransformer:
     def _drop_embed(self) -> Dropout | None:
         return self._drop(self.shape.drop_embed, 3 * self.shape.layers)
 
-    def _resid(self, number: int) -> Dropout | None:
-        layer, which = divmod(number, 2)
-        return self._drop(self.shape.drop_resid, 3 * layer + 1 + which)
+    def _residual(self, layer: int, part: str, delta: Tensor) -> Residual:
+        """What attention (`out`) or the MLP (`proj`) of a layer adds to the stream."""
+        bias = f"{layer}.{part}.b"
+        drop = self._drop(self.shape.drop_resid, 3 * layer + 1 + (part == "proj"))
+        return Residual(delta, self.w[bias], drop, bias)
 
     def _drop(self, share: float, salt: int) -> Dropout | None:
         return Dropout(share, self.keys, salt) if share and self.keys is not None else None

@@ -102,19 +102,10 @@ class StackedWeights:
             getattr(self, name).update(zip(roles, views, strict=True))
         return group
 
-    def select(self, seeds: slice) -> WeightSlice:
-        return WeightSlice(
-            {role: tensor[seeds] for role, tensor in self.work.items()},
-            {role: tensor[seeds] for role, tensor in self.grad.items()},
-        )
-
-
-@dataclass(frozen=True)
-class WeightSlice:
-    """The weights and gradients of some seeds, for a forward and a backward pass."""
-
-    work: Tensors
-    grad: Tensors
+    def select(self, seeds: slice) -> tuple[Tensors, Tensors]:
+        """`work` and `grad` of some seeds, for a forward and a backward pass."""
+        work = {role: tensor[seeds] for role, tensor in self.work.items()}
+        return work, {role: tensor[seeds] for role, tensor in self.grad.items()}
 
 
 def _views(joined: torch.Tensor, like: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from statetrace.models.predict import predict
+from statetrace.models.predict import evaluating, predict
 from statetrace.tasks.batch import Batch
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training.auxiliary import AuxiliaryTask
@@ -62,7 +62,6 @@ class Objective:
     fingerprint: str | None = None
 
 
-@torch.no_grad()
 def evaluate_objective(
     model: nn.Module,
     objective: Objective,
@@ -71,9 +70,7 @@ def evaluate_objective(
 ) -> tuple[float, float]:
     """(loss, accuracy) over the supervised positions of some batches."""
     supervised, correct, total = 0, 0.0, 0.0
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         for batch in batches:
             with autocast or nullcontext():
                 logits = predict(model, batch.tokens)
@@ -82,6 +79,4 @@ def evaluate_objective(
             total += float(objective.loss(logits, batch.targets)) * count
             correct += int(hits.sum())
             supervised += count
-    finally:
-        model.train(was_training)
     return total / supervised, correct / supervised
