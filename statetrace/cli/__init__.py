@@ -27,6 +27,7 @@ from statetrace.cli import (
     train,
     verdict,
 )
+from statetrace.cli.completion import joined_at_colon
 from statetrace.cli.console import complain, note
 from statetrace.cli.help import Commands, short_help
 from statetrace.errors import StatetraceError
@@ -88,7 +89,8 @@ def main() -> None:
     """Run the command line; an error meant for people becomes one sentence and exit status 1."""
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
-        app()
+        with joined_at_colon():
+            app()
     except StatetraceError as error:
         complain(str(error))
         sys.exit(1)

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+
+@contextlib.contextmanager
+def joined_at_colon() -> Iterator[None]:
+    """Bash passes zoo:NAME as three words and replaces the last one only: while it asks for
+    completions, join the words and print NAME alone."""
+    words = os.environ.get("COMP_WORDS", "").split("\n")
+    typed = "\n".join(words[: int(os.environ.get("COMP_CWORD", 0)) + 1])
+    joined = typed.replace("\nzoo\n:\n", "\nzoo:").replace("\nzoo\n:", "\nzoo:")
+    if joined == typed:
+        yield
+        return
+    os.environ |= {"COMP_WORDS": joined, "COMP_CWORD": str(joined.count("\n"))}
+    stdout, prefix = sys.stdout, "zoo:" if ":" in joined.rpartition("\n")[2] else ""
+    with contextlib.redirect_stdout(io.StringIO()) as replies:
+        try:
+            yield
+        finally:
+            stdout.write(replies.getvalue().replace(prefix, ""))
 
 
 def complete_model(incomplete: str) -> list[str]:

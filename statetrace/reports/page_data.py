@@ -191,7 +191,7 @@ def _state(entry: Entry, results: RunResults, controls: dict[str, list[str]]) ->
             offered += [option for option in options if option not in offered]
         views = [(SEPARATOR.join(chosen), draw) for chosen, draw in entry.views(results)]
         if not views:
-            return FigureState(missing=f"The {entry.lens} results contain nothing to draw here.")
+            entry.draw(results)  # raises the reason
         for key, draw in views:
             state.charts.update(_drawn(key, draw))
         if not state.charts:

@@ -1,7 +1,10 @@
 """What the shell completes."""
 
+import os
 import subprocess
 import sys
+
+import pytest
 
 from statetrace.cli import completion
 
@@ -26,3 +29,28 @@ def test_the_shell_is_answered_without_torch():
         "completion.complete_lens(''); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "replies"),
+    [
+        ("verdict zoo", {"zoo:s3-parallel", "zoo:s3-parity-associative"}),
+        ("verdict zoo : s3-pa", {"s3-parallel", "s3-parity-associative"}),
+        ("verdict zoo :", {"s3-parallel", "s3-parity-associative"}),
+        ("explore zoo : s3-rotary z", {"zoo:s3-parallel", "zoo:s3-parity-associative"}),
+        ("explore zoo : s3-rotary zoo : s3-par", {"s3-parallel", "s3-parity-associative"}),
+    ],
+)
+def test_bash_splits_the_names_of_bundled_models(typed, replies):
+    """The environment in which the function that bash calls starts `statetrace`."""
+    words = ["statetrace", *typed.split()]
+    environment = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
+    code = "import sys; sys.argv = ['statetrace']; from statetrace.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment | {"_STATETRACE_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+    )
+    completed = {line for line in done.stdout.split() if "s3-pa" in line}
+    assert completed == replies

@@ -45,6 +45,8 @@ export const percent = (p) => {
 // An accuracy, rounded down: 100% means no error.
 export const whole = (p) => `${Math.floor(100 * p)}%`;
 
+export const count = (n) => `${n} action${n === 1 ? "" : "s"}`;
+
 const root = document.documentElement;
 export const dark = () => root.dataset.theme === "dark";
 export const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();

@@ -1,5 +1,5 @@
 // Beside the score: the model's answer, and the attention of its heads.
-import { choice, css, make, percent, shade, whole } from "./dom.js";
+import { choice, count, css, make, percent, shade, whole } from "./dom.js";
 
 const MOST = 8;
 
@@ -35,7 +35,7 @@ export class Answer {
         make("span", { class: "label" }, labels[i]), tags, bars, make("span", { class: "share" }, percent(shown[i])));
     });
     this.box.replaceChildren(
-      make("h3", {}, `Answer after ${data.at + 1} ${data.at ? "actions" : "action"}${after ? ", changed model" : ""}: `,
+      make("h3", {}, `Answer after ${count(data.at + 1)}${after ? ", changed model" : ""}: `,
         make("b", { class: answer === true_ ? "right" : "wrong" }, labels[answer]), answer === true_ ? " ✓" : " ✗"),
       make("ul", { class: "bars", "aria-label": "probability of each state" }, ...rows),
       make("p", { class: "fine" }, this.sentence(own, data, answer, true_, theirs, before)));
@@ -103,7 +103,7 @@ export class Heads {
         onclick: () => this.on.head([layer, head]) }, picture));
     if (!this.about.no_heads) {
       box.append(make("button", { type: "button", class: "cut", data: { key: `cut-${key}` }, "aria-pressed": String(off),
-        "aria-label": `ablate layer ${layer}, head ${head}`, onclick: () => this.on.ablate([layer, head]) }, "×"));
+        "aria-label": `ablate layer ${layer}, head ${head}`, title: `${off ? "restore" : "ablate"} layer ${layer}, head ${head}`, onclick: () => this.on.ablate([layer, head]) }, "×"));
     }
     return box;
   }
@@ -156,7 +156,7 @@ export function headline(about) {
   const word = (t) => make("b", { class: `ink ${t.hue}` }, t.name === "state" ? "the state" : t.name);
   const state = found.find((t) => t.name === "state");
   const early = found.find((t) => t.name !== "state");
-  const place = (n) => (n ? `layer ${n}` : "the input");
+  const place = (n) => `layer ${n}${n ? "" : " (the embedding)"}`;
   const capital = (node) => { node.textContent = node.textContent[0].toUpperCase() + node.textContent.slice(1); return node; };
   if (!state) line.append(`${about.group} has too many states for probes; the unembedding reads them.`);
   else if (state.from < 0 && (!early || early.from < 0)) {

@@ -1,7 +1,7 @@
 // The score: a column for every action with the true state, the readings of every layer, and the
 // model's answer. It is rebuilt when its shape changes and otherwise filled in place, so that mouse
 // and keyboard keep the cell they are on.
-import { draw, make, percent, shade, tip, whole } from "./dom.js";
+import { count, draw, make, percent, shade, tip, whole } from "./dom.js";
 import { braid } from "./objects.js";
 import { Handle } from "./handle.js";
 
@@ -83,7 +83,7 @@ export class Score {
     const body = make("div", { class: "lattice", role: "grid", "aria-label": `${target.name}, ${by}` });
     for (let layer = 0; layer <= this.about.layers; layer++) {
       const head = make("div", { class: "head", role: "rowheader" },
-        make("span", { class: "layer" }, layer ? `layer ${layer}` : "input"));
+        make("span", { class: "layer", title: layer ? `the residual stream after block ${layer}` : "the embedding, before the first block" }, `layer ${layer}`));
       if (this.state.reader === "probe") {
         const bar = make("span", { class: "level" }, make("span", { class: `fill ${target.hue}` }));
         levels.push([bar, make("span", { class: "n" })]);
@@ -127,7 +127,7 @@ export class Score {
   }
 
   explain(cell, layer, t) {
-    const lines = [`${layer ? `layer ${layer}` : "input"}, after ${t + 1} actions`];
+    const lines = [`layer ${layer}${layer ? "" : " (the embedding)"}, after ${count(t + 1)}`];
     for (const reader of ["probe", "unembedding"]) {
       for (const target of this.targets) {
         const from = this.data[this.run()][reader]?.[target.name];
@@ -150,10 +150,10 @@ export class Score {
     state.actions.forEach((label, t) => {
       const here = t === at;
       this.numbers[t].textContent = t + 1;
-      this.numbers[t].setAttribute("aria-label", `show the answer after ${t + 1} actions`);
+      this.numbers[t].setAttribute("aria-label", `show the answer after ${count(t + 1)}`);
       this.numbers[t].setAttribute("aria-pressed", String(here));
       this.actions[t].textContent = label;
-      this.actions[t].title = sentence(label) || label;
+      this.actions[t].title = sentence(label) || `action ${t + 1}; click to select it`;
       this.actions[t].setAttribute("aria-label", `action ${t + 1}: ${sentence(label) || label}`);
       this.actions[t].classList.toggle("odd", Boolean(about.parity?.[labels.indexOf(label)]));
       const name = labels[data.states[t]];
@@ -202,7 +202,7 @@ export class Score {
       cell.setAttribute("aria-selected", String(this.patched(layer, t)));
       cell.classList.toggle("moved", predicted !== plain.predicted[layer][t]);
       cell.classList.toggle("here", t === this.data.at);
-      cell.setAttribute("aria-label", `${layer ? `layer ${layer}` : "input"}, after ${t + 1}: ${label} ` +
+      cell.setAttribute("aria-label", `layer ${layer}, after ${t + 1}: ${label} ` +
         `${percent(from.probability[layer][t])}, ${right ? "correct" : "wrong"}${this.patched(layer, t) ? ", patched" : ""}`);
     }));
     handle.show(own, Math.min(this.state.actions.length, this.state.source.length));

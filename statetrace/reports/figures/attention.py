@@ -43,6 +43,8 @@ def attention_maps(results: RunResults) -> Chart:
     strongest = max(0.05, float(np.quantile(arrays["top_maps"][:, causal], BRIGHT)))
     named = length <= NAMED and "top_maps_actions" in arrays
     ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if named else ()
+    every = 1 if named else 5 if length <= 40 else 10
+    rows = tuple((float(i), str(i)) for i in at if i % every == 0)  # not 0, the row of triangles
     panels = []
     for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
         shown = np.where(causal, weights, np.nan)
@@ -60,6 +62,7 @@ def attention_maps(results: RunResults) -> Chart:
                 down=True,
                 whole="xy",
                 ticks=ticks,
+                y_ticks=rows,
                 tall=1.15,
             )
         )
@@ -134,6 +137,8 @@ def attention_tree(results: RunResults, example: str | None = None) -> Chart:
     result = results.need("attention")
     saved = {str(number + 1): number for number in trees(result)}
     if not saved:
+        if result.spec.get("tree_examples") == 0:
+            raise StatetraceError("no attention tree was measured; analyze with --thorough")
         reason = result.notes[0] if result.notes else "no tree was saved"
         raise StatetraceError(f"no attention tree to draw: {reason}")
     example = example or next(iter(saved))

@@ -186,7 +186,7 @@ class Panel:
         x_range, y_range: (low, high); None to fit the marks.
         down: small y on top, as layers are drawn.
         whole: axes ("x", "y", "xy") that have whole numbers only.
-        ticks: (value, text) along x instead of numbers.
+        ticks, y_ticks: (value, text) along x and y instead of numbers.
         eye: the camera position of a three-dimensional panel.
         box: (low, high) of each of its axes; None to fit the marks.
         tall: height relative to the usual one.
@@ -203,6 +203,7 @@ class Panel:
     down: bool = False
     whole: str = ""
     ticks: tuple[tuple[float, str], ...] = ()
+    y_ticks: tuple[tuple[float, str], ...] = ()
     log_x: bool = False
     eye: tuple[float, float, float] = (1.5, 1.5, 0.9)
     box: tuple[tuple[float, float], ...] | None = None

@@ -196,7 +196,9 @@ def _ticks(axes: Any, panel: Panel) -> None:
         axes.tick_params(axis="x", rotation=0 if panel.log_x or len(texts) <= 8 else 90)
     elif "x" in panel.whole and not panel.log_x:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
-    if "y" in panel.whole:
+    if panel.y_ticks:
+        axes.set_yticks(*zip(*panel.y_ticks, strict=True), fontsize=7)
+    elif "y" in panel.whole:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
 
 

@@ -6,6 +6,7 @@ window at that layer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ KINDS = ("resid", "attn_out", "mlp_out", "head")
 """As in interventions/sites.py, which needs torch."""
 PAIRS = 4
 """Single pairs that can be shown, per split."""
+MOST_TICKS = 12
+"""Rows of heads that are all labelled; of more, the first head of each layer."""
 STATISTICS = {"mean": "mean", "deviation": "std", "low": "low", "high": "high"}
 
 _AXES = {
@@ -74,7 +77,7 @@ def patching(
         high=high,
         more=more,
     )
-    panel = _panel(name, heat, heads, title)
+    panel = _panel(name, heat, title, sites[:, :2].tolist() if heads else [])
     split = "all pairs" if pairs == "all" else f"{pairs} pairs"
     shown = label if show == "deviation" else f"{show} {measure}"
     return Chart("patching", f"{_title(name)}, {split}: {shown}", (panel,))
@@ -88,13 +91,21 @@ def own_pairs(table: PatchTable, metric: str = "nld") -> Chart:
     label = "NLD" if metric == "nld" else metric.replace("_", " ")
     heat = Heat(list(range(1, values.shape[1] + 1)), list(rows), grid(values), label)
     count = "1 pair" if len(table) == 1 else f"mean of {len(table):,} pairs"
-    return Chart("patching", f"{_title(name)}: {label}", (_panel(name, heat, heads, count),))
+    sites = [(site.layer, -1 if site.head is None else site.head) for site in table.sites]
+    panel = _panel(name, heat, count, sites if heads else [])
+    return Chart("patching", f"{_title(name)}: {label}", (panel,))
 
 
-def _panel(name: str, heat: Heat, heads: bool, title: str) -> Panel:
+def _panel(name: str, heat: Heat, title: str, sites: Sequence[Sequence[int]]) -> Panel:
+    """`sites`: the layer and head of each row; empty where all rows are layers."""
     axis = _AXES[name.split("-")[0].rstrip("0123456789")]
-    rows = "layer and head" if heads else "layer"
-    return Panel(axis, rows, (heat,), title, down=True, whole="xy", tall=1.2)
+    rows = "layer and head" if sites else "layer"
+    ticks = tuple(
+        (float(row), f"{layer}, {head}" if head >= 0 else f"{layer}")
+        for row, (layer, head) in enumerate(sites)
+        if head <= 0 or len(sites) <= MOST_TICKS
+    )
+    return Panel(axis, rows, (heat,), title, down=True, whole="xy", y_ticks=ticks, tall=1.2)
 
 
 def _title(name: str) -> str:

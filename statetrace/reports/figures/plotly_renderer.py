@@ -66,11 +66,12 @@ def picture(panel: Panel) -> dict[str, Any]:
             layout["xaxis"]["range"] = [log10(edge) for edge in limits]
     if panel.down and "range" in layout["yaxis"]:
         layout["yaxis"]["range"].reverse()
-    if panel.ticks:
-        values, texts = zip(*panel.ticks, strict=True)
-        layout["xaxis"] |= {"tickvals": list(values), "ticktext": [escape(text) for text in texts]}
-        if panel.log_x:
-            layout["xaxis"]["tickangle"] = 0
+    for name, ticks in (("xaxis", panel.ticks), ("yaxis", panel.y_ticks)):
+        if ticks:
+            values, texts = zip(*ticks, strict=True)
+            layout[name] |= {"tickvals": list(values), "ticktext": [escape(text) for text in texts]}
+    if panel.ticks and panel.log_x:
+        layout["xaxis"]["tickangle"] = 0
     if panel.heat is not None or panel.bare:
         for name in ("xaxis", "yaxis"):
             layout[name] |= {"showgrid": False}
