@@ -15,8 +15,8 @@ from statetrace.reports.figures.chart import (
     Chart,
     Line,
     Mark,
-    Panel,
     ReferenceLine,
+    share_panel,
     target_styles,
 )
 from statetrace.runs import Run
@@ -94,17 +94,10 @@ class AccuracyTable:
         marks.append(ReferenceLine("y", THRESHOLD, "98%"))
         trained = f"over training, mean of lengths 1-{self.training_length}"
         curves = self._curves(self.steps, self.over_training)
+        title = "the trained model, by length"
         panels = (
-            Panel(
-                "sequence length",
-                "accuracy",
-                tuple(marks),
-                "the trained model, by length",
-                y_range=(0, 1.04),
-                whole="x",
-                tall=1.3,
-            ),
-            Panel("training step", "accuracy", tuple(curves), trained, y_range=(0, 1.04), tall=1.3),
+            share_panel("sequence length", "accuracy", marks, title, whole="x", tall=1.3),
+            share_panel("training step", "accuracy", curves, trained, tall=1.3),
         )
         return Chart("accuracy", self.title, panels if self.steps else panels[:1])
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,9 @@ def run_card(results: RunResults, name: str) -> dict[str, Any]:
 def _headlines(results: RunResults) -> dict[str, str]:
     sentences = {}
     for lens, result in results.all().items():
-        try:
+        # a result of another version may lack something
+        with suppress(KeyError, IndexError, TypeError, ValueError):
             sentences[lens] = headline(result)
-        except (KeyError, IndexError, TypeError, ValueError):  # a result of another version
-            continue
     return {lens: sentence for lens, sentence in sentences.items() if sentence}
 
 

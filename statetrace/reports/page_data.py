@@ -7,7 +7,8 @@ traces are stored once, in a `TracePool`, and views refer to them by number.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def _panel(panel: Panel, pool: TracePool) -> dict[str, Any]:
     data: dict[str, Any] = {"data": [pool.add(trace) for trace in drawn["data"]]}
     data["layout"] = pool.add(drawn["layout"])
     if panel.heat is not None:
-        data["scale"] = [panel.heat.label, panel.heat.low, panel.heat.high]
+        data["scale"] = panel.heat.scale
     return data
 
 
@@ -177,7 +178,11 @@ def study_figures(paths: Sequence[Path], names: Sequence[str]) -> list[PageFigur
 def missing_state(results: RunResults, lens: str) -> FigureState:
     """A column of a lens that has no result."""
     reason, command = results.missing(lens)
-    return FigureState(missing=f"{reason[:1].upper()}{reason[1:]}.", command=command)
+    return FigureState(missing=_sentence(reason), command=command)
+
+
+def _sentence(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:]}."
 
 
 def _state(entry: Entry, results: RunResults, controls: dict[str, list[str]]) -> FigureState:
@@ -193,32 +198,22 @@ def _state(entry: Entry, results: RunResults, controls: dict[str, list[str]]) ->
         if not views:
             entry.draw(results)  # raises the reason
         for key, draw in views:
-            state.charts.update(_drawn(key, draw))
+            with suppress(StatetraceError):  # no such view: pair 4 of a split with three
+                state.charts[key] = draw()
         if not state.charts:
             views[0][1]()  # raises the reason
     except StatetraceError as reason:  # measured, but it cannot be drawn: no command would help
-        return FigureState(missing=f"{str(reason)[:1].upper()}{str(reason)[1:]}.")
+        return FigureState(missing=_sentence(str(reason)))
     except (KeyError, IndexError, ValueError, TypeError) as error:
         source = f"{entry.lens} results are" if entry.lens else "log is"
         message = f"The {source} not as expected ({type(error).__name__})."
         command = results.missing(entry.lens)[1] if entry.lens else ""
         return FigureState(missing=message, command=command)
     for title, make in entry.tables.items():
-        try:
+        with suppress(StatetraceError, KeyError, IndexError, TypeError):
             head, rows = make(results)
-        except (StatetraceError, KeyError, IndexError, TypeError):
-            continue
-        if rows:
-            state.tables.append(_table(title, head, rows))
+            state.tables += [_table(title, head, rows)] if rows else []
     return state
-
-
-def _drawn(key: str, draw: Callable[[], Chart]) -> dict[str, Chart]:
-    """A view that does not exist (pair 4 of a split with three) is left out."""
-    try:
-        return {key: draw()}
-    except StatetraceError:
-        return {}
 
 
 def _table(title: str, head: list[str], rows: list[list[Any]]) -> dict[str, Any]:

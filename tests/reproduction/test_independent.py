@@ -23,6 +23,7 @@ AA_MODELS = ("gpt2-associative", "topics-gpt2/cells/gpt2_topic-1_seed-0",
              *(f"topics-pythia-160m/cells/pythia-160m_{cell}"
                for cell in ("topic-1_seed-1", "topic-1_seed-2", "topic-1_seed-3",
                             "topic-2_seed-3")))  # fmt: skip
+RELEASED = [f"zoo/s3-{name}-released" for name in ("no-marker", "parity-associative", "rotary")]
 S3_STUDIES = ("small", "small-regimes", "tiny", "tiny-regimes", "tiny-control", "tiny-orders",
               "tiny-split", "tiny-split-regimes", "tiny-pythia")  # fmt: skip
 
@@ -59,11 +60,11 @@ def lens_rows(results, model, lens):
 
 
 def prefix_map(results, model, split):
-    found = defaultdict(dict)
+    grid = defaultdict(dict)
     for row in lens_rows(results, model, "patching"):
         if (row["where"], row["split"], row["metric"]) == ("prefix", split, "nld"):
-            found[int(row["layer"])][int(row["position"])] = float(row["mean"])
-    return [[line[p] for p in sorted(line)] for _, line in sorted(found.items())]
+            grid[int(row["layer"])][int(row["position"])] = float(row["mean"])
+    return [[line[p] for p in sorted(line)] for _, line in sorted(grid.items())]
 
 
 def restored_prefixes(grid):
@@ -94,132 +95,120 @@ def share_text(count, n):
     return f"{count} of {n} ({percent(low)} to {percent(high)})"
 
 
-def test_claim_2_prefixes_of_the_aa_model(results, page):
-    values = []
-    for model in AA_MODELS:
-        maps = [prefix_map(results, model, f"{kind} parity") for kind in ("same", "opposite")]
-        balanced = [[(a + b) / 2 for a, b in zip(x, y, strict=True)]
-                    for x, y in zip(*maps, strict=True)]  # fmt: skip
-        values.append(f"{halfway_bend(restored_prefixes(balanced)):.3g}")
-    assert cells(page, "AA: growth of the prefix")[0].split(":")[0] == ", ".join(values)
+def growth_of_the_prefix(results, model):
+    maps = [prefix_map(results, model, f"{kind} parity") for kind in ("same", "opposite")]
+    balanced = [[(a + b) / 2 for a, b in zip(x, y, strict=True)]
+                for x, y in zip(*maps, strict=True)]  # fmt: skip
+    return f"{halfway_bend(restored_prefixes(balanced)):.3g}"
 
 
-def test_claim_4_half_restored_region(results, page):
-    values = []
-    for model in PAA_MODELS:
-        same, opposite = (
-            prefix_map(results, model, f"{kind} parity") for kind in ("same", "opposite")
-        )
-        inside = [
-            (s + o) / 2
-            for line_s, line_o in zip(same, opposite, strict=True)
-            for s, o in zip(line_s, line_o, strict=True)
-            if s >= 0.5 > o
-        ]
-        values.append(f"{sum(inside) / len(inside):.3g}")
-    printed = cells(page, "PAA: restored where only same-parity")[0]
-    assert printed.split(":")[0] == ", ".join(values)
+def half_restored_region(results, model):
+    same, opposite = (prefix_map(results, model, f"{kind} parity") for kind in ("same", "opposite"))
+    inside = [
+        (s + o) / 2
+        for line_s, line_o in zip(same, opposite, strict=True)
+        for s, o in zip(line_s, line_o, strict=True)
+        if s >= 0.5 > o
+    ]
+    return f"{sum(inside) / len(inside):.3g}"
 
 
-def test_claim_6_depth_at_which_parity_is_settled(results, page):
-    values = []
-    for model in PAA_MODELS:
-        fronts = restored_prefixes(grid := prefix_map(results, model, "opposite parity"))
-        values.append(f"{fronts.index(len(grid[0])) / (len(grid) - 1):.3g}")
-    assert cells(page, "PAA, opposite parity: depth")[0].split(":")[0] == ", ".join(values)
+def settled_layer(grid):
+    """The first layer at which the whole sequence is needed."""
+    return restored_prefixes(grid).index(len(grid[0]))
 
 
-def test_claim_8_single_actions_of_paa_models(results, page):
-    values = []
-    for model in PAA_MODELS[:3]:  # deletions were not measured in the topic studies
-        counts = defaultdict(int)
-        found = [r for r in lens_rows(results, model, "patching")
-                 if (r["where"], r["split"], r["metric"]) == ("window", "all", "nld")]  # fmt: skip
-        last = max(int(r["position"]) for r in found)
-        for r in found:
-            counts[int(r["layer"])] += int(r["position"]) < last and abs(float(r["mean"])) >= 0.5
-        line = [counts[layer] for layer in sorted(counts)]
-        values.append(str(sum(0 < b < a for a, b in itertools.pairwise(line))))
-    assert cells(page, "PAA: layers over which")[0].split(" layers")[0] == ", ".join(values)
+def depth_of_parity(results, model):
+    grid = prefix_map(results, model, "opposite parity")
+    return f"{settled_layer(grid) / (len(grid) - 1):.3g}"
+
+
+def layers_of_single_actions(results, model):
+    counts = defaultdict(int)
+    single = [r for r in lens_rows(results, model, "patching")
+              if (r["where"], r["split"], r["metric"]) == ("window", "all", "nld")]  # fmt: skip
+    last = max(int(r["position"]) for r in single)
+    for r in single:
+        counts[int(r["layer"])] += int(r["position"]) < last and abs(float(r["mean"])) >= 0.5
+    line = [counts[layer] for layer in sorted(counts)]
+    return str(sum(0 < b < a for a, b in itertools.pairwise(line)))
 
 
 def probe(results, model, target, position, metric="accuracy"):
     about = lens_file(results, model, "patching.json").read_text()
     length = json.loads(about)["summary"]["length"]
-    found = [r for r in lens_rows(results, model, "probing")
-             if (r["target"], r["position"], r["metric"]) == (target, position, metric)
-             and int(r["length"]) <= length]  # fmt: skip
-    longest = max(int(r["length"]) for r in found)
-    return {int(r["layer"]): float(r["mean"]) for r in found if int(r["length"]) == longest}
+    measured = [r for r in lens_rows(results, model, "probing")
+                if (r["target"], r["position"], r["metric"]) == (target, position, metric)
+                and int(r["length"]) <= length]  # fmt: skip
+    longest = max(int(r["length"]) for r in measured)
+    return {int(r["layer"]): float(r["mean"]) for r in measured if int(r["length"]) == longest}
 
 
-def test_claim_12_parity_over_all_positions(results, page):
-    values = []
-    for model in AA_MODELS:
-        curve = probe(results, model, "parity", "any")
-        best = max(value for layer, value in curve.items() if layer < max(curve))
-        values.append(f"{100 * best:.0f}%")
-    assert cells(page, "AA: the same over all positions")[0].split(":")[0] == ", ".join(values)
+def parity_over_all_positions(results, model):
+    curve = probe(results, model, "parity", "any")
+    return f"{100 * max(value for layer, value in curve.items() if layer < max(curve)):.0f}%"
 
 
-def test_claim_15_probability_of_a_third(results, page):
-    values = []
-    for model in PAA_MODELS:
-        parity = probe(results, model, "parity", "last")
-        first = min(layer for layer, value in parity.items() if value >= 0.98)
-        values.append(f"{probe(results, model, 'state', 'last', 'probability')[first]:.3g}")
-    assert cells(page, "PAA: probability of the true state")[0].split(":")[0] == ", ".join(values)
+def probability_of_a_third(results, model):
+    parity = probe(results, model, "parity", "last")
+    first = min(layer for layer, value in parity.items() if value >= 0.98)
+    return f"{probe(results, model, 'state', 'last', 'probability')[first]:.3g}"
 
 
-def test_claim_20_second_best_head(results, page):
-    values = []
-    for model in PAA_MODELS:
-        table = lens_rows(results, model, "attention")
-        scores = sorted(r["mean"] for r in table if r["measure"] == "head score")
-        values.append(f"{scores[-2]:.3g}%")
-    assert cells(page, "PAA: score of the second-best head")[0].split(":")[0] == ", ".join(values)
+def second_best_head(results, model):
+    table = lens_rows(results, model, "attention")
+    return f"{sorted(r['mean'] for r in table if r['measure'] == 'head score')[-2]:.3g}%"
 
 
-def released(name):
-    return f"zoo/s3-{name}-released"
+def parity_of_patched_answers(results, model):
+    settled = settled_layer(prefix_map(results, model, "opposite parity"))
+    arrays = load_file(lens_file(results, model, "patching.safetensors"))
+    logits = arrays["prefix-substitution-resid.logits"].astype(float)
+    odd = [0, 1, 1, 0, 0, 1]  # 123 132 213 231 312 321
+    by_pair = []
+    for pair, (clean, other) in enumerate(
+        zip(arrays["clean_state"], arrays["corrupted_state"], strict=True)
+    ):
+        if odd[clean] == odd[other]:
+            continue
+        shares = []
+        for cell in logits[settled:, :-1, pair].reshape(-1, 6):
+            p = [math.exp(x - max(cell)) for x in cell]
+            right = sum(x for x, parity in zip(p, odd, strict=True) if parity == odd[other])
+            shares.append(right / sum(p))
+        by_pair.append(sum(shares) / len(shares))
+    return f"{sum(by_pair) / len(by_pair):.3g}"
 
 
-def test_claim_9_parity_of_patched_answers(results, page):
-    values = []
-    for model in sorted(map(released, ("parity-associative", "no-marker", "rotary"))):
-        fronts = restored_prefixes(grid := prefix_map(results, model, "opposite parity"))
-        settled = fronts.index(len(grid[0]))
-        arrays = load_file(lens_file(results, model, "patching.safetensors"))
-        logits = arrays["prefix-substitution-resid.logits"].astype(float)
-        odd = [0, 1, 1, 0, 0, 1]  # 123 132 213 231 312 321
-        by_pair = []
-        for pair, (clean, other) in enumerate(
-            zip(arrays["clean_state"], arrays["corrupted_state"], strict=True)
-        ):
-            if odd[clean] == odd[other]:
-                continue
-            shares = []
-            for cell in logits[settled:, :-1, pair].reshape(-1, 6):
-                p = [math.exp(x - max(cell)) for x in cell]
-                right = sum(x for x, parity in zip(p, odd, strict=True) if parity == odd[other])
-                shares.append(right / sum(p))
-            by_pair.append(sum(shares) / len(shares))
-        values.append(f"{sum(by_pair) / len(by_pair):.3g}")
-    printed = cells(page, "PAA, opposite parity: probability of the corrupted")[1]
-    assert printed.split(":")[0] == ", ".join(values)
+def largest_deviation(results, model):
+    deviations = [
+        r["std"]
+        for r in lens_rows(results, model, "probing")
+        if (r["target"], r["position"], r["metric"]) == ("state", "all", "accuracy")
+    ]
+    return f"{max(deviations):.3g}"
 
 
-def test_claim_14_largest_deviation(results, page):
-    values = []
-    for model in sorted(map(released, ("parity-associative", "no-marker", "rotary"))):
-        deviations = [
-            r["std"]
-            for r in lens_rows(results, model, "probing")
-            if (r["target"], r["position"], r["metric"]) == ("state", "all", "accuracy")
-        ]
-        values.append(f"{max(deviations):.3g}")
-    printed = cells(page, "PAA: largest standard deviation")[1]
-    assert printed.split(":")[0] == ", ".join(values)
+@pytest.mark.parametrize(
+    ("label", "measure", "models"),
+    [
+        ("AA: growth of the prefix", growth_of_the_prefix, AA_MODELS),
+        ("PAA: restored where only same-parity", half_restored_region, PAA_MODELS),
+        ("PAA, opposite parity: depth", depth_of_parity, PAA_MODELS),
+        # deletions were not measured in the topic studies
+        ("PAA: layers over which", layers_of_single_actions, PAA_MODELS[:3]),
+        ("AA: the same over all positions", parity_over_all_positions, AA_MODELS),
+        ("PAA: probability of the true state", probability_of_a_third, PAA_MODELS),
+        ("PAA: score of the second-best head", second_best_head, PAA_MODELS),
+        ("PAA, opposite parity: probability of the corrupted", parity_of_patched_answers, RELEASED),
+        ("PAA: largest standard deviation", largest_deviation, RELEASED),
+    ],
+)
+def test_numbers_of_single_models(results, page, label, measure, models):
+    """Claims 2, 4, 6, 8, 12, 15, 20, 9 and 14."""
+    printed = cells(page, label)[models is RELEASED]
+    numbers = printed.split(":")[0].removesuffix(" layers")
+    assert numbers == ", ".join(measure(results, model) for model in models)
 
 
 def study_rows(results, studies):

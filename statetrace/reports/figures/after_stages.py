@@ -21,11 +21,10 @@ from statetrace.mechanisms.mastery import by_length
 from statetrace.reports.figures.chart import (
     Band,
     Chart,
-    Line,
     Panel,
     ReferenceLine,
-    numbers,
-    target_styles,
+    share_panel,
+    target_lines,
 )
 from statetrace.reports.run_results import RunResults, stage_length, stage_names
 from statetrace.runs import Run
@@ -98,15 +97,14 @@ def stages(results: RunResults) -> Chart:
 
 
 def _after(stage: StageEnd) -> Panel:
-    marks: list[Any] = beyond(stage.length, len(next(iter(stage.accuracy.values()))))
-    for what, (colour, mark) in target_styles(stage.accuracy).items():
-        shares = stage.accuracy[what]
-        x = list(range(1, len(shares) + 1))
-        marks.append(Line(what, x, numbers(shares), colour, mark=mark))
-        end = stage.cutoff(what)
+    marks: list[Any] = beyond(stage.length, len(stage.accuracy["state"]))
+    longest = len(stage.accuracy["state"])
+    for line in target_lines(range(1, longest + 1), stage.accuracy):
+        marks.append(line)
+        end = stage.cutoff(line.name)
         if end is not None:
-            marks.append(ReferenceLine("x", end, "", colour, "dot"))
-    return length_panel(marks, f"after {stage.name}", len(x))
+            marks.append(ReferenceLine("x", end, "", line.colour, "dot"))
+    return length_panel(marks, f"after {stage.name}", longest)
 
 
 def beyond(trained: int, longest: int) -> list[Any]:
@@ -115,15 +113,8 @@ def beyond(trained: int, longest: int) -> list[Any]:
 
 
 def length_panel(marks: Sequence[Any], title: str, longest: int) -> Panel:
-    return Panel(
-        "length",
-        "accuracy",
-        tuple(marks),
-        title,
-        x_range=(0.5, longest + 0.5),
-        y_range=(0, 1.04),
-        whole="x",
-    )
+    x_range = (0.5, longest + 0.5)
+    return share_panel("length", "accuracy", marks, title, x_range=x_range, whole="x")
 
 
 def _steps(run: Run) -> Panel:
@@ -138,13 +129,11 @@ def _steps(run: Run) -> Panel:
             begins.append(offset)
         at.append(offset + record["step"])
     drawn = np.unique(np.linspace(0, len(at) - 1, MOST_POINTS).round().astype(int))
-    marks: list[Any] = []
-    for what, (colour, _) in target_styles(records[0]["accuracy"]).items():
-        shares = [records[i]["accuracy"][what] for i in drawn]
-        marks.append(Line(what, [at[i] for i in drawn], numbers(shares), colour, mark=None))
+    means = [records[i]["accuracy"] for i in drawn]
+    shares = {what: [mean[what] for mean in means] for what in means[0]}
+    marks: list[Any] = target_lines([at[i] for i in drawn], shares, marked=False)
     marks += [ReferenceLine("x", start, str(n)) for n, start in enumerate(begins, start=1) if n > 1]
-    return Panel("step", "mean accuracy", tuple(marks), "over all stages",
-                 y_range=(0, 1.04))  # fmt: skip
+    return share_panel("step", "mean accuracy", marks, "over all stages")
 
 
 def cutoff_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:

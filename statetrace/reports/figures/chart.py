@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -77,6 +77,11 @@ class Heat:
     high: float = 1.0
     more: tuple[tuple[str, Sequence[Numbers]], ...] = ()
     """Further numbers in the tooltip of a cell: (name, grid)."""
+
+    @property
+    def scale(self) -> tuple[str, float, float]:
+        """Heat maps with the same one share a colour bar."""
+        return self.label, self.low, self.high
 
 
 @dataclass(frozen=True)
@@ -270,6 +275,21 @@ class Panel:
                     yield about | {"series": mark.name} | row | what
             elif isinstance(mark, ReferenceLine):
                 yield about | {"series": mark.text, self.x if mark.axis == "x" else self.y: mark.at}
+
+
+def target_lines(
+    x: Numbers, shares: Mapping[str, Iterable[Any]], marked: bool = True
+) -> list[Line]:
+    """A curve for the state and each quotient, in their colours."""
+    return [
+        Line(name, x, numbers(shares[name]), colour, mark=mark if marked else None)
+        for name, (colour, mark) in target_styles(shares).items()
+    ]
+
+
+def share_panel(x: str, y: str, marks: Iterable[Mark], title: str = "", **settings: Any) -> Panel:
+    """A panel of accuracies or other shares, from 0 to a little above 1."""
+    return Panel(x, y, tuple(marks), title, y_range=(0, 1.04), **settings)
 
 
 @dataclass(frozen=True)

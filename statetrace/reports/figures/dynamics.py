@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from statetrace.errors import StatetraceError
@@ -17,6 +15,8 @@ from statetrace.reports.figures.chart import (
     ReferenceLine,
     grid,
     numbers,
+    share_panel,
+    target_lines,
     target_styles,
 )
 from statetrace.reports.run_results import RunResults
@@ -50,16 +50,14 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
         for number, start in enumerate(result.summary.get("phases", []), start=1)
         if number > 1
     ]
-    curves: list[Any] = []
-    for name, (colour, _) in target_styles(names).items():
-        mean = result.arrays[f"accuracy_{name}"].mean(1)[drawn]
-        curves.append(Line(name, steps.tolist(), numbers(mean), colour, mark=None))
+    means = {name: result.arrays[f"accuracy_{name}"].mean(1)[drawn] for name in names}
+    curves = target_lines(steps.tolist(), means, marked=False)
     loss = Line("loss", steps.tolist(), numbers(result.arrays["loss"][drawn]), "ink", mark=None)
     z = result.arrays[f"accuracy_{lengths_for}"][drawn].T
     by_length = Heat(steps.tolist(), list(range(1, len(z) + 1)), grid(z), "accuracy")
     stage = ", last stage" if staged(results) else ""  # the only one that the lens reads
     panels = (
-        Panel("step", "accuracy", (*curves, *phases), f"mean accuracy{stage}", y_range=(0, 1.04)),
+        share_panel("step", "accuracy", [*curves, *phases], f"mean accuracy{stage}"),
         Panel("step", "loss", (loss, *phases), f"loss{stage}"),
         Panel("step", "length", (by_length,), f"{lengths_for} by length{stage}", whole="y"),
     )

@@ -21,6 +21,7 @@ from statetrace.reports.figures.chart import (
     Plane,
     numbers,
     plain,
+    share_panel,
 )
 from statetrace.reports.run_results import RunResults
 
@@ -232,7 +233,7 @@ def measures(results: RunResults) -> Chart:
         shape.append(Line("prism score", x, y, "third", mark="triangle-up"))
         null = series("prism", "score", "null")[1]
         shape.append(Line("prism score, permuted", x, null, "grey", "dash", mark=None))
-    panels = [Panel("layer", "share or score", tuple(shape), "shape", y_range=(0, 1.04), whole="x")]
+    panels = [share_panel("layer", "share or score", shape, "shape", whole="x")]
     colours = iter(TURNS * 99)
     irreps = list(dict.fromkeys(r["name"] for r in rows if r["measure"] == "irrep_share"))
     lines = []
@@ -243,9 +244,7 @@ def measures(results: RunResults) -> Chart:
         lines.append(Line(name, x, y, colour, dash, mark))
     if lines:
         title = "irreducible representations"
-        panels.append(
-            Panel("layer", "share of variance", tuple(lines), title, y_range=(0, 1.04), whole="x")
-        )
+        panels.append(share_panel("layer", "share of variance", lines, title, whole="x"))
     if not rows:
         raise StatetraceError("the geometry table is empty")
     objects = places.objects(results.need("geometry"))

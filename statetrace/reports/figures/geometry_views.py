@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from statetrace.lenses.result import LensResult
-from statetrace.reports.figures.chart import Cloud, Line, Panel, Path3, plain
+from statetrace.reports.figures.chart import Cloud, Line, Panel, Path3, plain, share_panel
 from statetrace.reports.run_results import RunResults
 
 LEAST = 4
@@ -98,4 +98,4 @@ def shares(chosen: list[str], series: Callable[..., Any]) -> Panel:
     x, y = series("arrangement_share", name, "null")
     lines.append(Line("no structure", x, y, "grey", "dot", mark=None))
     title = "by the position of one object"
-    return Panel("layer", "share of variance", tuple(lines), title, y_range=(0, 1.04), whole="x")
+    return share_panel("layer", "share of variance", lines, title, whole="x")

@@ -125,12 +125,7 @@ def _ends_scale(panels: Sequence[Panel], number: int, across: int) -> bool:
     if number % across == 0 or number == len(panels):
         return True
     here, after = (panels[i].heat for i in (number - 1, number))
-    assert here is not None
-    return after is None or (here.label, here.low, here.high) != (
-        after.label,
-        after.low,
-        after.high,
-    )
+    return here is None or after is None or here.scale != after.scale
 
 
 def _legend(figure: Any, across: int) -> None:

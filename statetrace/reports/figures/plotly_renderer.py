@@ -123,12 +123,12 @@ def _traces(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
     return []
 
 
+def _in_plane(kind: str, mark: Line | Dots | Bars) -> dict[str, Any]:
+    return {"type": kind, "name": escape(mark.name), "x": list(mark.x), "y": list(mark.y)}
+
+
 def _line(mark: Line, panel: Panel) -> list[dict[str, Any]]:
-    trace: dict[str, Any] = {
-        "type": "scatter",
-        "name": escape(mark.name),
-        "x": list(mark.x),
-        "y": list(mark.y),
+    trace: dict[str, Any] = _in_plane("scatter", mark) | {
         "line": {"color": f"@{mark.colour}", "dash": mark.dash, "width": 2},
         "mode": "lines",
         "hovertemplate": f"{panel.x} %{{x}}<br>{escape(mark.name)} %{{y:.3~g}}<extra></extra>",
@@ -216,11 +216,7 @@ def _edges(mark: Edges) -> list[dict[str, Any]]:
 
 
 def _dots(mark: Dots) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "name": escape(mark.name),
-        "x": list(mark.x),
-        "y": list(mark.y),
+    return _in_plane("scatter", mark) | {
         "mode": "markers+text" if mark.labelled else "markers",
         "marker": {"symbol": mark.mark, "size": mark.size, "color": f"@{mark.colour}"},
         "text": [escape(text) for text in mark.texts],
@@ -230,11 +226,7 @@ def _dots(mark: Dots) -> dict[str, Any]:
 
 
 def _bars(mark: Bars) -> dict[str, Any]:
-    return {
-        "type": "bar",
-        "name": escape(mark.name),
-        "x": list(mark.x),
-        "y": list(mark.y),
+    return _in_plane("bar", mark) | {
         "width": mark.width,
         "error_y": {
             "type": "data",

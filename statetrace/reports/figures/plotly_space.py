@@ -5,6 +5,7 @@ Caveat: browsers draw these with WebGL; without it plotly shows a message in the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from math import hypot
 from typing import Any
@@ -44,14 +45,13 @@ def scene(panel: Panel) -> dict[str, Any]:
     return axes | {"aspectmode": "manual", "aspectratio": ratio, "camera": camera}
 
 
+def _in_space(kind: str, mark: Cloud | Path3 | Plane, points: Sequence[Any]) -> dict[str, Any]:
+    axes = {axis: [point[i] for point in points] for i, axis in enumerate("xyz")}
+    return {"type": kind, "name": escape(mark.name)} | axes
+
+
 def cloud(mark: Cloud) -> dict[str, Any]:
-    x, y, z = ([point[axis] for point in mark.points] for axis in range(3))
-    return {
-        "type": "scatter3d",
-        "name": escape(mark.name),
-        "x": x,
-        "y": y,
-        "z": z,
+    return _in_space("scatter3d", mark, mark.points) | {
         "mode": "markers+text" if mark.strong else "markers",
         "text": [escape(text) for text in mark.texts],
         "textfont": {"color": "@ink", "size": 12},
@@ -66,16 +66,8 @@ def cloud(mark: Cloud) -> dict[str, Any]:
 
 
 def path(mark: Path3) -> dict[str, Any]:
-    lines: list[list[float | None]] = [[], [], []]
-    for start, end in mark.ends:
-        for axis in range(3):
-            lines[axis] += [start[axis], end[axis], None]
-    return {
-        "type": "scatter3d",
-        "name": escape(mark.name),
-        "x": lines[0],
-        "y": lines[1],
-        "z": lines[2],
+    points = [point for ends in mark.ends for point in (*ends, (None, None, None))]
+    return _in_space("scatter3d", mark, points) | {
         "mode": "lines",
         "line": {"color": f"@{mark.colour}", "width": 4, "dash": mark.dash},
         "hoverinfo": "skip",
@@ -83,13 +75,7 @@ def path(mark: Path3) -> dict[str, Any]:
 
 
 def plane(mark: Plane) -> dict[str, Any]:
-    x, y, z = ([corner[axis] for corner in mark.corners] for axis in range(3))
-    return {
-        "type": "mesh3d",
-        "name": escape(mark.name),
-        "x": x,
-        "y": y,
-        "z": z,
+    return _in_space("mesh3d", mark, mark.corners) | {
         "i": [0, 0],
         "j": [1, 2],
         "k": [2, 3],

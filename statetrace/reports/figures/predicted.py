@@ -17,7 +17,7 @@ from statetrace.groups import group as named_group
 from statetrace.mechanisms.algorithms import algorithm, algorithm_names
 from statetrace.mechanisms.layers_needed import layers_needed
 from statetrace.mechanisms.signatures import Signature, signature
-from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers
+from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers, share_panel
 from statetrace.reports.figures.depth import by_split
 from statetrace.reports.run_results import RunResults
 
@@ -107,7 +107,7 @@ def probe_panel(signature: Signature, title: str = "") -> Panel:
         label, colour, dash, mark = PROBES[target]
         x, y = list(range(signature.rows)), numbers(values.mean(1))
         lines.append(Line(label, x, y, colour, dash, mark if signature.rows <= 16 else None))
-    return Panel("layer", "accuracy", tuple(lines), title, y_range=(0, 1.04), whole="x")
+    return share_panel("layer", "accuracy", lines, title, whole="x")
 
 
 def depth(results: RunResults, name: str, lengths: tuple[int, ...]) -> Chart | None:

@@ -9,7 +9,16 @@ import numpy as np
 
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.algorithms import algorithm_names
-from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers, target_styles
+from statetrace.reports.figures.chart import (
+    Chart,
+    Heat,
+    Line,
+    Panel,
+    grid,
+    numbers,
+    share_panel,
+    target_styles,
+)
 from statetrace.reports.figures.predicted import predicting, prediction
 from statetrace.reports.run_results import RunResults
 
@@ -64,7 +73,7 @@ def probes(
             if other:
                 x = list(range(len(other)))
                 marks.append(Line(f"{target}, {name}", x, other, hue, dash, mark))
-    panel = Panel("layer", measure, tuple(marks), y_range=(0, 1.04), whole="x")
+    panel = share_panel("layer", measure, marks, whole="x")
     return Chart("probes", f"Probes on sequences of {sequences_of}", (panel,))
 
 
