@@ -8,8 +8,6 @@ Caveat: a run that is resumed in this stage reads the file again; it must not ha
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,36 +18,22 @@ BYTES = 256
 HELD_OUT = 0.1
 
 
-@dataclass(frozen=True)
-class ByteText:
-    """Attributes:
-    training, held_out: the bytes of each part, [n], uint8.
-    """
-
-    training: np.ndarray
-    held_out: np.ndarray
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the file."""
-        return hashlib.sha256(self.training.tobytes() + self.held_out.tobytes()).hexdigest()
-
-    @staticmethod
-    def read(path: str, length: int) -> ByteText:
-        """A file from which windows of `length` bytes can be cut."""
-        try:
-            data = np.frombuffer(Path(path).expanduser().read_bytes(), dtype=np.uint8)
-        except OSError as error:
-            raise StatetraceError(
-                f"file '{path}' cannot be read ({error.strerror}); give a text file"
-            ) from None
-        cut = len(data) - max(length, round(len(data) * HELD_OUT))
-        if cut < length:
-            raise StatetraceError(
-                f"file '{path}' has only {len(data):,} bytes; documents of {length} need at least "
-                f"{2 * length:,}, and many more to be useful"
-            )
-        return ByteText(data[:cut], data[cut:])
+def read_bytes(path: str, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of a file for training and held out, [n] each, uint8; windows of `length` bytes can
+    be cut from both."""
+    try:
+        data = np.frombuffer(Path(path).expanduser().read_bytes(), dtype=np.uint8)
+    except OSError as error:
+        raise StatetraceError(
+            f"file '{path}' cannot be read ({error.strerror}); give a text file"
+        ) from None
+    cut = len(data) - max(length, round(len(data) * HELD_OUT))
+    if cut < length:
+        raise StatetraceError(
+            f"file '{path}' has only {len(data):,} bytes; documents of {length} need at least "
+            f"{2 * length:,}, and many more to be useful"
+        )
+    return data[:cut], data[cut:]
 
 
 def windows(data: np.ndarray, rng: np.random.Generator, n: int, length: int) -> np.ndarray:

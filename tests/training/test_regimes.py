@@ -13,12 +13,12 @@ from statetrace.models import anatomy, load_checkpoint
 from statetrace.models.from_recipe import make_task
 from statetrace.runs import Run
 from statetrace.tasks.batch import UNSUPERVISED
-from statetrace.tasks.text import ByteText, windows
+from statetrace.tasks.text import read_bytes, windows
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.training import setup
 from statetrace.training.auxiliary import AuxiliaryTask, Labels
 from statetrace.training.loop import train
-from statetrace.training.objectives.quotient import Cosets
+from statetrace.training.objectives.states import Cosets
 from statetrace.training.parallel import World
 from statetrace.training.trainer import predict
 from tests.training.conftest import Recorder, staged
@@ -299,14 +299,14 @@ def test_a_text_that_was_changed_is_noticed(tmp_path, book):
 
 def test_pieces_of_a_text(tmp_path, book):
     data = Path(book).read_bytes()
-    text = ByteText.read(book, 8)
-    assert text.training.tobytes() + text.held_out.tobytes() == data
-    assert len(text.held_out) == round(len(data) / 10)
-    for row in windows(text.training, np.random.default_rng(0), 20, 8):
+    training, held_out = read_bytes(book, 8)
+    assert training.tobytes() + held_out.tobytes() == data
+    assert len(held_out) == round(len(data) / 10)
+    for row in windows(training, np.random.default_rng(0), 20, 8):
         assert row.tobytes() in data
     (tmp_path / "short.txt").write_text("too short")
     with pytest.raises(StatetraceError, match=r"short.txt' has only 9 bytes; documents of 8 need"):
-        ByteText.read(str(tmp_path / "short.txt"), 8)
+        read_bytes(str(tmp_path / "short.txt"), 8)
 
 
 @pytest.mark.parametrize(

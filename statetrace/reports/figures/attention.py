@@ -3,7 +3,6 @@ trees (Figure 16)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -133,7 +132,8 @@ def trees(result: LensResult) -> list[int]:
 
 
 def attention_tree(results: RunResults, example: str | None = None) -> Chart:
-    """The tree of one example, by default the one with most edges."""
+    """The tree of one example, by default the one with most edges: edges (layer, from, to) between
+    the actions of a sequence, with their weights."""
     result = results.need("attention")
     saved = {str(number + 1): number for number in trees(result)}
     if not saved:
@@ -145,25 +145,12 @@ def attention_tree(results: RunResults, example: str | None = None) -> Chart:
     if example not in saved:
         known = ", ".join(sorted(saved))
         raise StatetraceError(f"there is no attention tree '{example}'; use one of {known}")
-    number = saved[example]
-    names = [results.group.labels[int(a)] for a in result.arrays[f"tree{number}_actions"]]
-    edges = result.arrays[f"tree{number}_edges"]
-    weights = result.arrays[f"tree{number}_weights"].tolist()
-    panel = tree_panel(edges, weights, names, tree_layers(result), result.spec.get("weight", 0.95))
-    return Chart("attention-tree", f"Attention tree, example {example}", (panel,))
-
-
-def tree_layers(result: LensResult) -> int:
-    """Layers whose attention was analyzed."""
-    return int(result.arrays["scores"].shape[0]) if "scores" in result.arrays else 0
-
-
-def tree_panel(
-    edges: np.ndarray, weights: Sequence[float], names: Sequence[str], layers: int, above: float
-) -> Panel:
-    """Edges (layer, from, to) between the actions of one sequence, with their weights."""
-    length = len(names)
-    layers = max(layers, int(edges[:, 0].max(initial=1)))
+    name = f"tree{saved[example]}"
+    names = [results.group.labels[int(a)] for a in result.arrays[f"{name}_actions"]]
+    edges, weights = result.arrays[f"{name}_edges"], result.arrays[f"{name}_weights"].tolist()
+    length, above = len(names), result.spec.get("weight", 0.95)
+    analyzed = len(result.arrays["scores"]) if "scores" in result.arrays else 0
+    layers = max(analyzed, int(edges[:, 0].max(initial=1)))
     ends = [((int(s) + 1, int(layer) - 1), (int(t) + 1, int(layer))) for layer, s, t in edges]
     texts = [
         f"layer {layer}: action {t + 1} ({names[t]}) attends to {s + 1} ({names[s]}), {weight:.3f}"
@@ -179,7 +166,8 @@ def tree_panel(
         Edges(f"attention above {above}", ends, texts),
         Dots("the answer", [length], [layers], ["the last answer"], colour="parity", size=9),
     )
-    return Panel("action", "layer", marks, down=True, whole="xy", ticks=ticks, tall=1.2, bare=True)
+    panel = Panel("action", "layer", marks, down=True, whole="xy", ticks=ticks, tall=1.2, bare=True)
+    return Chart("attention-tree", f"Attention tree, example {example}", (panel,))
 
 
 def _carried(

@@ -1,4 +1,4 @@
-"""The objectives of stages, by name. A built-in one is a file here and a line in BUILTIN.
+"""The objectives of stages, by name. A built-in one is a function here and a line in BUILTIN.
 
 Every quotient of the group is an objective too, under its own name: parity, or S3 of S4.
 """
@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 from statetrace import plugins
 from statetrace.config.stages import INHERITED, Stage
 from statetrace.errors import StatetraceError
-from statetrace.training.objectives.documents import control, topic
+from statetrace.training.objectives.documents import control, text, topic
 from statetrace.training.objectives.objective import Objective, Source, evaluate_objective
-from statetrace.training.objectives.quotient import quotient
-from statetrace.training.objectives.state import state
-from statetrace.training.objectives.text import text
+from statetrace.training.objectives.states import quotient, state
 
 if TYPE_CHECKING:
     from statetrace.training.setup import TrainingPlan

@@ -1,10 +1,11 @@
-"""Predict a quotient of the state, such as its parity, with the state's own head.
+"""The state after each action, optionally with an auxiliary classifier, or a quotient of the state.
 
-The paper trains tokens 0 and 1. Here every state of the correct coset counts as correct, and the
-loss is -log of the total probability that the head gives to that coset. The head thus stays usable
-for the state task: no state is preferred over another of its coset, no token comes to mean "even",
-and a model that knows the state has already solved the quotient. Accuracy is that of the image of
-the most likely token, as every evaluation reports it for the quotient.
+A quotient, such as parity, is predicted with the state's own head. The paper trains tokens 0 and 1;
+here every state of the correct coset counts as correct, and the loss is -log of the total
+probability that the head gives to that coset. The head thus stays usable for the state task: no
+state is preferred over another of its coset, no token comes to mean "even", and a model that knows
+the state has already solved the quotient. Accuracy is that of the image of the most likely token,
+as every evaluation reports it for the quotient.
 
 Cost: one more log-sum-exp over the vocabulary than the state task.
 """
@@ -15,13 +16,42 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from statetrace.config.stages import Stage
+from statetrace.config.stages import Stage, StageSettings
+from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.tasks.vocabulary import Vocabulary
+from statetrace.tasks.word_problem import WordProblem
+from statetrace.training.auxiliary import ACTION, AuxiliaryTask
 from statetrace.training.objectives.objective import ROWS, Objective
 
 if TYPE_CHECKING:
     from statetrace.training.setup import TrainingPlan
+
+
+def state(plan: TrainingPlan, stage: Stage) -> Objective:
+    """On the first `stage.length` actions of the training sequences."""
+    return Objective(
+        source=plan.training_split,
+        vocabulary=plan.task.vocabulary,
+        name="state",
+        auxiliary=_auxiliary(plan.task, stage.settings),
+        fingerprint=plan.task.vocabulary.fingerprint,
+    )
+
+
+def _auxiliary(task: WordProblem, settings: StageSettings) -> AuxiliaryTask | None:
+    if settings.auxiliary is None:
+        return None
+    name, *rest = (part.strip() for part in settings.auxiliary.split(","))
+    if rest not in ([], [ACTION]):
+        raise StatetraceError(
+            f"auxiliary '{settings.auxiliary}' is not valid; use the name of a quotient, such as "
+            f"parity, alone or with the action: 'parity,{ACTION}'"
+        )
+    (quotient,) = task.quotients((name,))
+    weight = 1.0 if settings.auxiliary_weight is None else settings.auxiliary_weight
+    layer = settings.auxiliary_layer
+    return AuxiliaryTask(task.group, quotient, bool(rest), layer, weight, task.vocabulary)
 
 
 def quotient(plan: TrainingPlan, stage: Stage) -> Objective:
