@@ -135,7 +135,7 @@ def test_refused_in_a_sentence(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"), [("statsu", r"did you mean 'status'\?"), ("x", "there are run, status, ")]
+    ("word", "hint"), [("statsu", r"did you mean 'status'\?"), ("x", "use one of run, status, ")]
 )
 def test_a_misspelt_command_is_quoted(tmp_path, word, hint):
     with pytest.raises(StatetraceError, match=f"'{word}' is neither a study file nor .*{hint}"):

@@ -179,7 +179,7 @@ def test_earlier_stages_are_written_as_text_too(first, tmp_path):
         ),
         (
             {"form": "text", "tokenizer": "nowhere"},
-            r"'nowhere' is not a local folder.*, put tokenizer\.json of that model into a folder",
+            r"no folder 'nowhere'.*, put tokenizer\.json of that model into a folder",
         ),
     ],
 )
