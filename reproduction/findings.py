@@ -1,8 +1,8 @@
-"""Numbers and the figure of docs/findings/topic-models.md, from results/ alone.
+"""Numbers and figures of docs/findings, from results/ alone.
 
     python -m reproduction.findings [--root FOLDER]
 
-prints its counts and planned tests, and draws its figure. Cost: a second. Needs no torch.
+prints counts and planned tests, and draws the figures. Cost: seconds. Needs no torch.
 """
 
 from __future__ import annotations
@@ -13,14 +13,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reproduction.lens_model import AA
+from reproduction.lens_model import AA, PAA
 from reproduction.model_selection import Selection
 from reproduction.statistics import exact_p
 from reproduction.study_figures import STYLES, mechanism_bars
 from reproduction.tables import Row, Tables
-from statetrace.reports.figures.chart import Chart, Dots, Panel
+from statetrace.reports.figures.chart import Chart, Dots, Line, Panel, ReferenceLine
+from statetrace.runs import Run
 
 FIGURE = "docs/findings/topic-models.png"
+SWITCH_FIGURE = "docs/findings/mechanism-switch.png"
+SWITCHED = "pythia-160m-long-associative"
+SMALL_STUDIES = (
+    "tiny", "tiny-control", "tiny-orders", "tiny-pythia", "tiny-regimes", "tiny-split",
+)  # fmt: skip
+BY_CHANCE = 0.4
+"""Of the five wrong states of S3, two have the right parity."""
+LEAST_ERRORS = 200
 REGIMES = ("scratch", "control", "topic-1", "topic-2")
 READINGS = {"verdict": "by all lenses", "cutoff_verdict": "by accuracy alone"}
 
@@ -127,11 +136,86 @@ def topic_models(rows: list[Row]) -> Chart:
     return Chart("topic-models", title, tuple(panels))
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation during training; `errors` is None where there are too few wrong states.
+
+    Attributes:
+        errors: share of the wrong states whose parity is right.
+    """
+
+    step: int
+    state: float
+    parity: float
+    errors: float | None
+
+
+def trajectory(run: Run) -> list[Evaluation]:
+    """The evaluations of a run, over all lengths."""
+    sequences = int(run.recipe["evaluation"]["evaluate_sequences"])
+    evaluations = []
+    for record in run.evaluations():
+        by_length = record["accuracy_by_length"]
+        n = len(by_length["state"])
+        state, parity = (sum(by_length[what]) / n for what in ("state", "parity"))
+        enough = (1 - state) * n * sequences >= LEAST_ERRORS
+        errors = (parity - state) / (1 - state) if enough else None
+        evaluations.append(Evaluation(record["step"], state, parity, errors))
+    return evaluations
+
+
+def highest_while_learning(run: Run) -> float | None:
+    """The highest share of wrong states with the right parity, between 30% and 97% accuracy."""
+    shares = [e.errors for e in trajectory(run) if 0.3 < e.state < 0.97 and e.errors is not None]
+    return max(shares, default=None)
+
+
+def small_trajectories(selection: Selection) -> dict[str, list[float]]:
+    """`highest_while_learning` of small models, by mechanism."""
+    shares: dict[str, list[float]] = {AA: [], PAA: []}
+    for row in selection.rows({"study": list(SMALL_STUDIES), "label": ["AA", "PAA"]}):
+        folder = selection.tables.folder / row["study"] / "cells" / row["cell"]
+        highest = highest_while_learning(Run(folder))
+        if highest is not None:
+            shares[row["verdict"]].append(highest)
+    return shares
+
+
+def mechanism_switch(selection: Selection) -> Chart:
+    """Accuracy, and parity where the state is wrong, during training; small models beside it."""
+    points = trajectory(Run(selection.tables.folder / SWITCHED))
+    steps = [point.step / 1000 for point in points]
+    told = [point for point in points if point.errors is not None]
+    lines = [
+        Line(name, steps, [getattr(point, name) for point in points], name, mark=None)
+        for name in ("state", "parity")
+    ]
+    errors = Line("Pythia-160M", [p.step / 1000 for p in told], [p.errors for p in told])
+    chance = ReferenceLine("y", BY_CHANCE, "chance")
+    dots = [
+        Dots(name, [number + 0.3 * ((i % 21) / 20 - 0.5) for i in range(len(shares))], shares,
+             (), *STYLES[name])
+        for number, (name, shares) in enumerate(small_trajectories(selection).items())
+    ]  # fmt: skip
+    ticks = ((0.0, AA), (1.0, PAA))
+    panels = (
+        Panel("step (thousands)", "accuracy", tuple(lines), "Pythia-160M",
+              y_range=(0, 1.02)),
+        Panel("step (thousands)", "errors with right parity", (errors, chance),
+              "Pythia-160M", y_range=(0, 1.02)),
+        Panel("", "errors with right parity", (*dots, chance),
+              "small models (highest)", ticks=ticks, x_range=(-0.6, 1.6),
+              y_range=(0, 1.02), bare=True),
+    )  # fmt: skip
+    return Chart("mechanism-switch", "One model that changed its mechanism", panels)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Numbers and figures of docs/findings.")
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
     root = parser.parse_args().root
-    rows = models(Selection(Tables(root)))
+    selection = Selection(Tables(root))
+    rows = models(selection)
     for column, reading in READINGS.items():
         made = counts(rows, column)
         print(f"associative {reading}")
@@ -141,6 +225,9 @@ def main() -> None:
         for (first, second), (p, corrected) in planned_tests(made).items():
             print(f"  {first} against {second}: p {p:.3g}, corrected {corrected:.3g}")
     topic_models(rows).save(root / FIGURE)
+    for mechanism, shares in small_trajectories(selection).items():
+        print(f"{mechanism}: n {len(shares)}, {min(shares):.2f} to {max(shares):.2f}")
+    mechanism_switch(selection).save(root / SWITCH_FIGURE)
 
 
 if __name__ == "__main__":

@@ -41,13 +41,15 @@ class Selection:
         return {name: LensModel(self.tables, name) for name in self.tables.lens_folders()}
 
     def rows(self, where: Row) -> list[Row]:
-        """Rows of models that learned the task and have a verdict, one per run."""
+        """Rows of models that learned the task and have a verdict, one per run; single models only
+        at the paper's size."""
         where = dict(where)
         column = LABELS[where.pop("by", "verdict")]
         label = where.pop("label", None)
         labels = None if label is None else {MECHANISMS.get(x, x) for x in _list(label)}
         if "study" not in where:
-            where["study"] = self.tables.studies()
+            single = ["single"] if where.get("size") == "paper" else []
+            where["study"] = [*self.tables.studies(), *single]
         chosen: dict[str, Row] = {}
         for row in self.all_rows:
             if (

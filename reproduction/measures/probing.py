@@ -43,6 +43,7 @@ def _rows(model: LensModel, target: str, position: str, metric: str) -> list[Row
         for row in model.table("probing")
         if (row["target"], row["position"], row["metric"]) == (target, position, metric)
         and row["length"] <= longest
+        and row.get("control", "none") == "none"
     ]
     if not rows:
         raise Missing(f"'{model.folder}' has no probes of {target}, position {position}")

@@ -8,8 +8,10 @@ from reproduction.findings import (
     counts,
     fisher_two_sided,
     holm,
+    mechanism_switch,
     models,
     planned_tests,
+    small_trajectories,
 )
 
 
@@ -53,3 +55,21 @@ def test_the_page_on_topic_models_tells_these_numbers(request, selection):
         line = next(line for line in told if line.startswith(start))
         assert f"{p:.2g}"[:6] in line
         assert f"{corrected:.2g}" in line
+
+
+def test_the_page_on_the_switch_tells_these_numbers(request, selection):
+    page = (request.config.rootpath / "docs/findings/mechanism-switch.md").read_text()
+    accuracy, errors, _ = mechanism_switch(selection).panels
+    state, parity = (dict(zip(line.x, line.y, strict=True)) for line in accuracy.marks)
+    shares = dict(zip(errors.marks[0].x, errors.marks[0].y, strict=True))
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if ",000 | " in line]
+    assert len(rows) == 7
+    for step, *told in rows:
+        at = int(step.replace(",", "")) / 1000
+        share = f"{shares[at]:.2f}" if at in shares else "too few errors"
+        assert told == [f"{state[at]:.1%}", f"{parity[at]:.1%}", share]
+    small = small_trajectories(selection)
+    assert f"{len(small['associative'])} AA models" in page
+    assert f"{len(small['parity-associative'])} PAA models" in page
+    assert max(small["associative"]) < 0.415
+    assert sorted(small["parity-associative"])[1] > 0.9

@@ -19,7 +19,8 @@ PAA_MODELS = ("pythia-160m-parity-associative", "gpt2-parity-associative",
               "pythia-160m-second-parity-associative",
               "topics-pythia-160m/cells/pythia-160m_control_seed-2",
               "topics-pythia-160m/cells/pythia-160m_control_seed-3")  # fmt: skip
-AA_MODELS = ("gpt2-associative", "topics-gpt2/cells/gpt2_topic-1_seed-0",
+AA_MODELS = ("pythia-160m-long-associative", "gpt2-associative",
+             "topics-gpt2/cells/gpt2_topic-1_seed-0",
              *(f"topics-pythia-160m/cells/pythia-160m_{cell}"
                for cell in ("topic-1_seed-1", "topic-1_seed-2", "topic-1_seed-3",
                             "topic-2_seed-3")))  # fmt: skip

@@ -134,9 +134,8 @@ def test_lens_models_show_each_run_at_its_latest(selection):
     by_map = selection.lens_models(
         {"mechanism": "AA", "by": "patching", "size": "paper"}, "patching"
     )
-    assert [m.name for m in by_map] == [
-        "GPT-2, step 20,000", "GPT-2 after topic-1, seed 0", "Pythia-160M after topic-1, seed 1",
-        "Pythia-160M after topic-2, seed 3",
+    assert [m.name for m in by_map[:3]] == [
+        "Pythia-160M, step 70,000", "GPT-2, step 20,000", "GPT-2 after topic-1, seed 0",
     ]  # fmt: skip
 
 
