@@ -14,7 +14,7 @@ from statetrace.groups import group_name
 from statetrace.lenses.parts.answers import answers
 from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import CompileSpec
-from statetrace.runs import Run
+from statetrace.runs import Run, writing
 from statetrace.tasks.sequences import Sequences, scan
 from statetrace.tasks.word_problem import WordProblem, word_problem
 
@@ -45,7 +45,7 @@ def check_compiled(model: Any, spec: CompileSpec, most: int) -> tuple[float, int
 
 def save_compiled(model: Any, spec: CompileSpec, folder: Path) -> Run:
     """Write the checkpoint, and a run.json with its task and its algorithm."""
-    with quiet():
+    with writing(folder), quiet():
         model.save_pretrained(folder)
     run = Run(folder)
     external = ExternalCheckpoint(

@@ -90,6 +90,7 @@ def test_integers_of_numpy_are_accepted_and_saved(tmp_path: Path) -> None:
         (lambda m: st.train(3), "recipe must be text or a Path, not 3"),
         (lambda m: st.compile("associative", 3), "group 3 is not a group"),
         (lambda m: st.compile(noise="x"), "noise must be a number, not 'x'"),
+        (lambda m: st.compile(length=4, out="/dev/null/x"), "cannot write ./dev/null/x"),
         (lambda m: st.compile(sed=3), "unknown option 'sed'"),
         (lambda m: st.signatures("S3", "8"), "not '8'"),
         (lambda m: st.signatures("S3", 8, pairs=2.5), "not 2.5"),
