@@ -140,7 +140,8 @@ def probe(results, model, target, position, metric="accuracy"):
     length = json.loads(about)["summary"]["length"]
     measured = [r for r in lens_rows(results, model, "probing")
                 if (r["target"], r["position"], r["metric"]) == (target, position, metric)
-                and int(r["length"]) <= length]  # fmt: skip
+                and int(r["length"]) <= length
+                and r.get("control", "none") == "none"]  # fmt: skip
     longest = max(int(r["length"]) for r in measured)
     return {int(r["layer"]): float(r["mean"]) for r in measured if int(r["length"]) == longest}
 
