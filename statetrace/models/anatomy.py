@@ -98,11 +98,11 @@ class Anatomy:
 
     def scaling(self, layer: int) -> float:
         """The factor of q·k before the softmax."""
-        self._plain_road_only("scaling")
+        return self._fast("scaling").attention[layer].scaling
 
     def attn_out(self, layer: int, z: Tensor) -> Tensor:
         """z [B, T, H * head_width] -> what attention adds to the residual stream [B, T, D]."""
-        self._plain_road_only("attn_out")
+        return self._fast("attn_out").attention_projection[layer](z)
 
     def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
         """The block's input and attn_out -> what the MLP adds to the residual stream [B, T, D]."""
@@ -114,7 +114,8 @@ class Anatomy:
 
     def unembed(self, resid: Tensor) -> Tensor:
         """The residual stream after the last block [B, T, D] -> logits [B, T, V]."""
-        self._plain_road_only("unembed")
+        anatomy = self._fast("unembed")
+        return anatomy.unembedding(anatomy.final_norm(resid))
 
     def attend(
         self, layer: int, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
@@ -186,6 +187,10 @@ class Anatomy:
                 f"{q.shape[-2]} queries and {k.shape[-2]} keys are not at the same positions; "
                 "pass mask=causal_mask(query_positions, key_positions)"
             )
+
+    def _fast(self, name: str) -> Any:
+        """Itself, where the model can be evaluated piece by piece."""
+        return self if self.fast else self._plain_road_only(name)
 
     def _plain_road_only(self, name: str) -> NoReturn:
         raise StatetraceError(

@@ -41,14 +41,6 @@ class GPT2Anatomy(Anatomy):
         q, k, v = (part.view(heads).transpose(1, 2) for part in parts)
         return q, k, v
 
-    def scaling(self, layer: int) -> float:
-        scaling: float = self._body.h[layer].attn.scaling
-        return scaling
-
-    def attn_out(self, layer: int, z: Tensor) -> Tensor:
-        out: Tensor = self._body.h[layer].attn.c_proj(z)
-        return out
-
     def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
         block = self._body.h[layer]
         out: Tensor = block.mlp(block.ln_2(attn_out + resid))
@@ -56,10 +48,6 @@ class GPT2Anatomy(Anatomy):
 
     def combine(self, layer: int, resid: Tensor, attn_out: Tensor, mlp_out: Tensor) -> Tensor:
         return (attn_out + resid) + mlp_out
-
-    def unembed(self, resid: Tensor) -> Tensor:
-        logits: Tensor = self.unembedding(self._body.ln_f(resid))
-        return logits
 
 
 def fields(size: Size, positions: int) -> dict[str, Any]:

@@ -36,14 +36,6 @@ class LlamaAnatomy(RotaryAnatomy):
         cos, sin = self.rotation(resid, positions)
         return self.rotate(q, cos, sin), self.rotate(k, cos, sin), v
 
-    def scaling(self, layer: int) -> float:
-        scaling: float = self._block[layer].self_attn.scaling
-        return scaling
-
-    def attn_out(self, layer: int, z: Tensor) -> Tensor:
-        out: Tensor = self._block[layer].self_attn.o_proj(z)
-        return out
-
     def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
         block = self._block[layer]
         out: Tensor = block.mlp(block.post_attention_layernorm(resid + attn_out))
@@ -51,11 +43,6 @@ class LlamaAnatomy(RotaryAnatomy):
 
     def combine(self, layer: int, resid: Tensor, attn_out: Tensor, mlp_out: Tensor) -> Tensor:
         return (resid + attn_out) + mlp_out
-
-    def unembed(self, resid: Tensor) -> Tensor:
-        assert self.final_norm is not None
-        logits: Tensor = self.unembedding(self.final_norm(resid))
-        return logits
 
 
 def mlp_width(width: int) -> int:

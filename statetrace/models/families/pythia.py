@@ -36,14 +36,6 @@ class PythiaAnatomy(RotaryAnatomy):
         cos, sin = self.rotation(resid, positions)
         return self.rotate(q, cos, sin), self.rotate(k, cos, sin), v
 
-    def scaling(self, layer: int) -> float:
-        scaling: float = self._block[layer].attention.scaling
-        return scaling
-
-    def attn_out(self, layer: int, z: Tensor) -> Tensor:
-        out: Tensor = self._block[layer].attention.dense(z)
-        return out
-
     def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
         block = self._block[layer]
         read = resid if self._parallel else attn_out + resid
@@ -54,11 +46,6 @@ class PythiaAnatomy(RotaryAnatomy):
         if self._parallel:
             return (mlp_out + attn_out) + resid
         return mlp_out + (attn_out + resid)
-
-    def unembed(self, resid: Tensor) -> Tensor:
-        assert self.final_norm is not None
-        logits: Tensor = self.unembedding(self.final_norm(resid))
-        return logits
 
 
 def fields(size: Size, positions: int) -> dict[str, Any]:

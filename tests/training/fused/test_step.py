@@ -1,16 +1,21 @@
-"""The fused training step against transformers' own models and torch's own AdamW."""
+"""The fused training step against transformers' own models and torch's own AdamW,
+with an auxiliary classifier and without."""
 
 import copy
 import importlib
 
 import pytest
 import torch
+from torch.nn.utils import clip_grad_norm_
 
 from statetrace.config.settings import TrainingSettings
 from statetrace.errors import StatetraceError
+from statetrace.groups import group
 from statetrace.models import ModelSpec, build
 from statetrace.models.predict import predict
 from statetrace.runs import Run
+from statetrace.tasks.vocabulary import Vocabulary
+from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
 from statetrace.training.callback import Callback
 from statetrace.training.evaluate import loss
 from statetrace.training.fused import FusedStep
@@ -21,43 +26,84 @@ from statetrace.training.loop import train
 from statetrace.training.optimizer import adamw, set_learning_rate
 from tests.training.conftest import Recorder, staged, toy
 from tests.training.test_loop import assert_same_run
+from tests.training.test_stages import assert_same_bytes, killed
 
 SETTINGS = TrainingSettings(weight_decay=0.1, clip=0.5, learning_rate=1e-2)
 WORDS, BATCH, LENGTH = 7, 5, 9
+CLASSIFIERS = [
+    ("gpt2", (2, False)), ("gpt2", (3, True)), ("pythia", (2, True)), ("pythia", (3, False)),
+]  # fmt: skip
+"""A family, and an auxiliary classifier: the layer it reads, and whether it predicts actions."""
 
 
-def models(name, seeds, dropout=0.0):
-    spec = ModelSpec(name, layers=2, width=32, heads=4, dropout=dropout)
-    return [build(spec, WORDS, 2 * LENGTH, seed).train() for seed in range(seeds)]
+def models(name, seeds, dropout=0.0, classifier=None):
+    """Models of S3; classifiers are no longer at zero."""
+    spec = ModelSpec(name, layers=3 if classifier else 2, width=32, heads=4, dropout=dropout)
+    built = [build(spec, WORDS, 2 * LENGTH, seed).train() for seed in range(seeds)]
+    if classifier is None:
+        return built
+    s3, (layer, action) = group("S3"), classifier
+    task = AuxiliaryTask(s3, s3.quotient("parity"), action, layer, 0.7, Vocabulary.plain(6))
+    built = [ModelWithAuxiliary(model, task) for model in built]
+    for model in built:
+        for parameter in model.classifier.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+    return built
+
+
+def core(model):
+    return model.model if isinstance(model, ModelWithAuxiliary) else model
+
+
+def named(model):
+    extra = model.named_classifier() if isinstance(model, ModelWithAuxiliary) else ()
+    return dict(core(model).named_parameters()) | dict(extra)
+
+
+def fused_step(ours):
+    auxiliary = [model for model in ours if isinstance(model, ModelWithAuxiliary)]
+    return FusedStep([core(model) for model in ours], SETTINGS, loss, torch.float32, auxiliary)
 
 
 def batches(seeds, steps, length=LENGTH, batch=BATCH):
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
-        both = torch.randint(0, WORDS, (2, seeds, batch, length), generator=generator)
-        both[1, :, :, 0] = -100  # the start marker has no target
+        both = torch.randint(0, WORDS - 1, (2, seeds, batch, length), generator=generator)
+        both[0, :, :, 0], both[1, :, :, 0] = WORDS - 1, -100  # the start marker has no target
         yield both[0], both[1]
 
 
+def backward(model, tokens, targets):
+    """Autograd through both losses; returns the task's."""
+    value = loss(predict(model, tokens), targets)
+    extra = model.loss(model.logits, targets) if isinstance(model, ModelWithAuxiliary) else 0
+    (value + extra).backward()
+    return value.detach()
+
+
 @pytest.mark.parametrize(
-    ("name", "batch", "by_token"), [("gpt2", 5, False), ("pythia", 5, True), ("pythia", 2, False)]
-)
-def test_gradients_are_those_of_the_model(name, batch, by_token):
-    """Also where the first block is done for the vocabulary instead of for every row."""
-    ours = models(name, 2)
+    ("name", "classifier", "batch", "by_token"),
+    [
+        ("gpt2", None, 5, False), ("pythia", None, 5, True), ("pythia", None, 2, False),
+        *((name, classifier, 5, name == "pythia") for name, classifier in CLASSIFIERS),
+    ],
+)  # fmt: skip
+def test_gradients_are_those_of_the_model(name, classifier, batch, by_token):
+    """Also where the first block is done for the vocabulary instead of for every row, and of both
+    losses where there is a classifier."""
+    ours = models(name, 2, classifier=classifier)
     theirs = copy.deepcopy(ours)
-    step = FusedStep(ours, SETTINGS, loss, torch.float32)
+    step = fused_step(ours)
     ((tokens, targets),) = batches(2, 1, batch=batch)
     losses = step._gradients(tokens, targets)
     assert step._transformer(slice(None))._per_token == by_token
     for number, model in enumerate(theirs):
-        value = loss(predict(model, tokens[number]), targets[number])
-        value.backward()
-        torch.testing.assert_close(losses[number], value.detach())
-        named = dict(model.named_parameters())
+        torch.testing.assert_close(losses[number], backward(model, tokens[number], targets[number]))
+        parameters = named(model)
+        assert parameters.keys() == set(step.shape.names.values())
         for role, parameter in step.shape.names.items():
             torch.testing.assert_close(
-                step.weights.grad[role][number], named[parameter].grad, rtol=1e-4, atol=1e-6
+                step.weights.grad[role][number], parameters[parameter].grad, rtol=1e-4, atol=1e-6
             )
 
 
@@ -75,13 +121,12 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
     keys = torch.tensor([123])
     gradients = []
     for at_once in (False, True):
-        named = dict(copy.deepcopy(model).named_parameters())
-        weights = StackedWeights([named], shape, torch.float32, joined=True)
+        weights = StackedWeights([named(copy.deepcopy(model))], shape, torch.float32, joined=True)
         rotations = rotation(model, shape, 2 * LENGTH)
         selected = weights.select(slice(None))
         fused = FusedTransformer(shape, selected, rotations, torch.float32, work, keys, at_once)
-        for group in weights.groups:
-            group.grad[0].fill_(float("nan"))
+        for parameters in weights.groups:
+            parameters.grad[0].fill_(float("nan"))
         fused.backward(torch.randn(fused.forward(tokens).shape, generator=torch.manual_seed(1)))
         gradients.append(weights.grad)
     assert not any(grad.isnan().any() for grad in gradients[1].values())
@@ -99,8 +144,8 @@ def test_kernels_keep_seeds_apart(name):
     gradients = []
     for ops in ("plain", "kernels"):
         work = importlib.import_module(f"statetrace.training.fused.{ops}")
-        named = [dict(model.named_parameters()) for model in copy.deepcopy(several)]
-        weights = StackedWeights(named, shape, torch.float32, joined=True)
+        parameters = [named(model) for model in copy.deepcopy(several)]
+        weights = StackedWeights(parameters, shape, torch.float32, joined=True)
         rotations = rotation(several[0], shape, 2 * LENGTH)
         fused = FusedTransformer(shape, weights.select(slice(None)), rotations, torch.float32, work)
         fused.backward(torch.randn(fused.forward(tokens).shape, generator=torch.manual_seed(1)))
@@ -115,26 +160,58 @@ def test_kernels_keep_seeds_apart(name):
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
-def test_steps_are_those_of_adamw(name):
-    """Clipping, weight decay and a changing rate included; and the model sees its new weights."""
-    ours = models(name, 3)
+@pytest.mark.parametrize("layer", [1, 3])
+def test_gradients_of_a_classifier_by_kernels_and_at_once_are_the_same(name, layer):
+    """And every gradient is written: they were full of NaN."""
+    pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
+    from statetrace.training.fused import kernels, plain
+
+    (model,) = models(name, 1, classifier=(layer, True))
+    shape = shape_of(model.model).with_classifier(layer)
+    ((tokens, targets),) = batches(1, 1)
+    gradients = []
+    for ops, at_once in ((plain, False), (kernels, True)):
+        other = copy.deepcopy(model)
+        weights = StackedWeights([named(other)], shape, torch.float32, joined=True)
+        for parameters in weights.groups:
+            parameters.grad[0].fill_(float("nan"))
+        rotations = rotation(other.model, shape, 2 * LENGTH)
+        selected = weights.select(slice(None))
+        fused = FusedTransformer(shape, selected, rotations, torch.float32, ops, at_once=at_once)
+        logits = fused.forward(tokens).requires_grad_()
+        classified = fused.classifier_logits.requires_grad_()
+        value = loss(logits.view(*targets.shape, -1)[0], targets[0])
+        (value + other.loss(classified[0], targets[0])).backward()
+        fused.backward(logits.grad, classified.grad)
+        gradients.append(weights.grad)
+    for role in shape.names:
+        torch.testing.assert_close(gradients[0][role], gradients[1][role], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "classifier"), [("gpt2", None), ("pythia", None), *CLASSIFIERS])
+def test_steps_are_those_of_adamw(name, classifier):
+    """Clipping, weight decay and a changing rate included; and the model sees its new weights. The
+    classifier's gradients are clipped with the model's."""
+    ours = models(name, 3, classifier=classifier)
     theirs = copy.deepcopy(ours)
-    step = FusedStep(ours, SETTINGS, loss, torch.float32)
+    step = fused_step(ours)
     optimizers = [adamw(model, SETTINGS) for model in theirs]
     for index, (tokens, targets) in enumerate(batches(3, 4)):
         rate = 1e-3 * (1 - index / 10)
         step(index, tokens, targets, rate, [0, 1, 2])
         for number, (model, optimizer) in enumerate(zip(theirs, optimizers, strict=True)):
             set_learning_rate(optimizer, rate)
-            loss(predict(model, tokens[number]), targets[number]).backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), SETTINGS.clip)
+            backward(model, tokens[number], targets[number])
+            assert clip_grad_norm_(model.parameters(), SETTINGS.clip) > SETTINGS.clip
             optimizer.step()
             optimizer.zero_grad()
     tokens = next(batches(3, 1))[0][0]
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(
-            predict(one, tokens), predict(other, tokens), rtol=1e-3, atol=1e-4
-        )
+    for pair in zip(ours, theirs, strict=True):
+        logits = [predict(model, tokens) for model in pair]
+        torch.testing.assert_close(*logits, rtol=1e-3, atol=1e-4)
+        if classifier:
+            torch.testing.assert_close(*(m.logits for m in pair), rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(*(m.classifier.weight for m in pair), rtol=1e-4, atol=1e-5)
 
 
 def test_warming_up_changes_nothing():
@@ -185,6 +262,31 @@ def test_a_run_with_the_fused_step_equals_one_without_and_resumes_exactly(tmp_pa
     train(toy(**settings), plain, Callback())
     for ours, theirs in zip(whole.metrics(), plain.metrics(), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("model", ["gpt2", "pythia"])
+def test_a_chain_with_classifiers_equals_one_without_and_resumes_exactly(tmp_path, model):
+    def recipe(program):
+        chain = (
+            {"objective": "state", "auxiliary": "parity,action", "auxiliary_weight": 2.0},
+            {"objective": "state", "auxiliary": "parity", "auxiliary_layer": 2},
+        )
+        settings = {"steps": 12, "learning_rate": 1e-3, "clip": 0.5, "checkpoint_every": 5}
+        return staged(*chain, model=model, dropout=0.0, program=program, **settings)
+
+    whole, parts, plain = (Run(tmp_path / name) for name in ("whole", "parts", "plain"))
+    train(recipe(True), whole, Callback())
+    for moment in (("1-state", "step", 7), ("2-state", "step", 8)):
+        killed(recipe(True), parts, moment)
+    train(recipe(True), parts, Callback(), resume=True)
+    assert_same_bytes(whole, parts)
+    assert (parts.stage("1-state").checkpoint(12) / "auxiliary.safetensors").is_file()
+    train(recipe(None), plain, Callback())
+    for ours, theirs in zip(whole.metrics(), plain.metrics(), strict=True):
+        if ours["kind"] == "auxiliary":
+            assert ours["accuracy"] == pytest.approx(theirs["accuracy"], abs=0.01)
+        else:
+            assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
 
 def test_a_chain_with_an_unsupported_stage_is_refused_before_any_work(tmp_path):
