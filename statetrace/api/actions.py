@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +126,8 @@ def compile(  # the builtin is not used here
     """A transformer whose weights are computed so that it runs a known algorithm.
 
     Args:
-        algorithm: "sequential", "parallel", "associative", "parity-associative", or "parity-only".
+        algorithm: "sequential", "parallel", "associative", "parity-associative" or another one of
+            `statetrace compile`.
         out: a folder to save it in; it is a Hugging Face checkpoint and a run folder.
         options: any other option of `statetrace compile`, such as noise=0.01 or seed=3.
 
@@ -150,7 +151,7 @@ def compile(  # the builtin is not used here
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise StatetraceError(f"'{out}' already exists; choose another folder")
         return TrackedModel(save_compiled(model, spec, folder), name=str(out))
-    return TrackedModel(LoadedModel(model, task_of(spec)), name=f"compiled {algorithm}")
+    return TrackedModel(LoadedModel(model, task_of(spec)), name=f"compiled {spec.title}")
 
 
 def report(models: Iterable[TrackedModel | str | Path] | TrackedModel, path: str | Path) -> Path:
@@ -179,14 +180,20 @@ def signatures(
     group: str | Group = "S3",
     length: int = 32,
     *,
+    algorithms: Sequence[str] | None = None,
     quotient: str | None = None,
+    stride: int | None = None,
     pairs: int = 200,
     seed: int = 0,
 ) -> Signatures:
     """Predict the patching and probing results of each algorithm; no model is involved.
 
     Args:
-        quotient: the quotient that parity-associative counts first, if not parity.
+        algorithms: by default those that the verdict ranks; others are "composed-quotient",
+            "strided" and "chunked".
+        quotient: the quotient that parity-associative or composed-quotient computes first, if not
+            parity.
+        stride: actions per layer of a strided fold, or per chunk of a chunked one.
         pairs: pairs of sequences for patching.
 
     Examples:
@@ -200,7 +207,7 @@ def signatures(
 
     check_seed("seed", seed)
     states = resolve_group(group)
-    predictions = predict_all(states, length, pairs, seed, quotient)
+    predictions = predict_all(states, length, pairs, seed, quotient, algorithms, stride)
     return Signatures(states, length, predictions)
 
 

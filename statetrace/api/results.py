@@ -192,11 +192,11 @@ class Signatures(Mapping[str, "Signature"]):
             pairs: "all", "same parity" or "opposite parity", which is the default where the group
                 has a parity.
         """
-        from statetrace.reports.figures.predicted import signatures
+        from statetrace.reports.figures.predicted import prefix_maps
 
         if pairs is None:
             pairs = "opposite parity" if self.group.parity is not None else "all"
-        return signatures(self.group, self.length, pairs=pairs)
+        return prefix_maps(self._signatures, self.group, pairs)
 
     def figure(self) -> SignaturesFigure:
         """Figure 1 B to D of the paper: patching, probes and dependencies of every algorithm."""

@@ -34,7 +34,12 @@ def compile_(
     `statetrace verdict FOLDER`.
 
     Not every algorithm exists for every group: parallel needs a solvable group, parity-associative
-    one with parity. Of the groups with more than 24 elements only S5 and A5 are supported.
+    one with parity, composed-quotient one with a quotient. Of the groups with more than 24 elements
+    only S5 and A5 are supported. A lookup table has at most 25,000 rows: S3 up to length 5, D4 and
+    A4 up to 4, S4 up to 3.
+
+    --second adds a second algorithm, computed in the same layers: both give the correct answer, and
+    --share is its share of the logits.
     """
     if check < 0:
         raise StatetraceError(f"--check {check} is negative; use 0 to check nothing")
@@ -44,9 +49,10 @@ def compile_(
 
         model = api.compile(**dataclasses.asdict(spec), out=out).model
         size = model.config
-        sizes = f"{size.n_layer} layers, width {size.n_embd}, {size.n_head} heads"
+        layers = f"{size.n_layer} layer{'' if size.n_layer == 1 else 's'}"
+        sizes = f"{layers}, width {size.n_embd}, {size.n_head} heads"
         accuracy, checked, exhaustive = check_compiled(model, spec, check)
-    printed.print(f"{spec.algorithm}, {spec.group}, length {spec.length}: {sizes}", markup=False)
+    printed.print(f"{spec.title}, {spec.group}, length {spec.length}: {sizes}", markup=False)
     if checked:
         which = "all" if exhaustive else "random"
         printed.print(f"accuracy {accuracy:.2%} on {checked:,} sequences ({which})")

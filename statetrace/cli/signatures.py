@@ -37,13 +37,25 @@ def signatures(
     length: Annotated[int, typer.Option(help="Actions per sequence.")] = 32,
     pairs: Annotated[int, typer.Option(help="Pairs of sequences for the patching.")] = 200,
     seed: Annotated[int, typer.Option(help="Random seed of the sequences.")] = 0,
-    quotient: Annotated[
-        str | None,
+    algorithm: Annotated[
+        list[str] | None,
         typer.Option(
-            help="The quotient that parity-associative computes first (default: parity).",
+            help="Only this algorithm; may be repeated. Besides the default four, which the "
+            "verdict ranks: composed-quotient, strided, chunked.",
             metavar="NAME",
         ),
     ] = None,
+    quotient: Annotated[
+        str | None,
+        typer.Option(
+            help="The quotient that parity-associative or composed-quotient computes first "
+            "(default: parity).",
+            metavar="NAME",
+        ),
+    ] = None,
+    stride: Annotated[
+        int, typer.Option(help="Actions per layer of a strided fold, or per chunk.")
+    ] = 4,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -71,7 +83,15 @@ def signatures(
     if not picture.absolute().parent.is_dir():
         raise StatetraceError(f"cannot write '{picture}'; '{picture.parent}' is not a folder")
 
-    predicted = api.signatures(group, length, quotient=quotient, pairs=pairs, seed=seed)
+    predicted = api.signatures(
+        group,
+        length,
+        algorithms=algorithm,
+        quotient=quotient,
+        stride=stride,
+        pairs=pairs,
+        seed=seed,
+    )
     figure = predicted.figure()
     numbers = picture.with_suffix(".parquet")
     figure.write_table(numbers)

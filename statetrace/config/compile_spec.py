@@ -8,7 +8,11 @@ from typing import Any
 
 from statetrace.config.checks import need, one_of
 
-ALGORITHMS = ("sequential", "parallel", "associative", "parity-associative", "parity-only")
+ALGORITHMS = (
+    *("sequential", "parallel", "associative", "parity-associative", "composed-quotient"),
+    *("strided", "chunked", "lookup", "parity-only"),
+)
+HIDE_PARITY = ("sequential", "associative", "strided", "chunked")
 PARITIES = ("linear", "hidden")
 COUNTERS = ("selective", "average")
 BASES = ("plain", "random")
@@ -27,8 +31,10 @@ class CompileSpec:
     group: str = _field("S3", "The group: S5, A4xZ5, ..., a .json file or module:name.")
     algorithm: str = _field(
         "associative",
-        "sequential, parallel, associative or parity-associative; parity-only is a control that "
-        "computes nothing but the parity of the state.",
+        "sequential, parallel, associative or parity-associative; composed-quotient (a scan of a "
+        "quotient, then one of the rest); strided or chunked (folds between sequential and "
+        "associative); lookup (a table in one layer, for short sequences); parity-only is a "
+        "control that computes nothing but the parity of the state.",
     )
     length: int = _field(16, "Longest sequence it solves, in actions.")
     notation: str = _field("moves", "How to read one-line labels: moves or receives.")
@@ -38,8 +44,8 @@ class CompileSpec:
     )
     parity: str = _field(
         "linear",
-        "Whether parity can be read linearly from a state: linear, or hidden (sequential and "
-        "associative only; the others compute it separately, so it is always readable).",
+        "Whether parity can be read linearly from a state: linear, or hidden (sequential, "
+        "associative, strided and chunked only; in the others it is always readable).",
     )
     counter: str | None = _field(
         None,
@@ -58,6 +64,20 @@ class CompileSpec:
     )
     sharpness: float = _field(10.0, "Logit of the correct state minus that of the next best.")
     seed: int = _field(0, "Seed of the basis, the unused heads and the noise.")
+    stride: int = _field(
+        4, "Actions per layer of a strided fold (a power of two) or per chunk of a chunked one."
+    )
+    quotient: str | None = _field(
+        None,
+        "The quotient that composed-quotient composes first; by default parity, or the first one "
+        "of a group without parity.",
+    )
+    second: str | None = _field(
+        None, "Another algorithm that the model runs at the same time, in registers of its own."
+    )
+    share: float = _field(
+        0.5, "Share of the second algorithm in the logits; 0 if it is computed but not read."
+    )
 
     def __post_init__(self) -> None:
         one_of("algorithm", self.algorithm, ALGORITHMS)
@@ -65,7 +85,10 @@ class CompileSpec:
         one_of("basis", self.basis, BASES)
         if self.counter is not None:
             one_of("counter", self.counter, COUNTERS)
-        for name, least in (("heads", 1), ("before", 0), ("between", 0), ("after", 0), ("seed", 0)):
+        if self.second is not None:
+            one_of("second", self.second, ALGORITHMS)
+        least_values = {"heads": 1, "before": 0, "between": 0, "after": 0, "seed": 0, "stride": 1}
+        for name, least in least_values.items():
             value = getattr(self, name)
             need(
                 type(value) is int and value >= least,
@@ -80,7 +103,7 @@ class CompileSpec:
             or (type(self.reach) is int and self.length <= self.reach <= 2 * LONGEST),
             f"reach {self.reach!r} must be from the length, {self.length}, to {2 * LONGEST}",
         )
-        for name in ("noise", "sharpness"):
+        for name in ("noise", "sharpness", "share"):
             value = getattr(self, name)
             need(type(value) in (int, float), f"{name} must be a number, not {value!r}")
         need(0 <= self.noise < 1, f"noise {self.noise!r} must be at least 0 and less than 1")
@@ -88,11 +111,27 @@ class CompileSpec:
             0 < self.sharpness <= 1000,
             f"sharpness {self.sharpness!r} must be greater than 0 and at most 1000",
         )
-        need(
-            self.parity == "linear" or self.algorithm in ("sequential", "associative"),
-            f"parity 'hidden' is for sequential and associative: {self.algorithm} computes "
-            "parity separately, so it is always readable",
-        )
+        need(0 <= self.share < 1, f"share {self.share!r} must be at least 0 and less than 1")
+        for name, _ in self.circuits:
+            need(
+                self.parity == "linear" or name in HIDE_PARITY,
+                f"parity 'hidden' is for sequential, associative, strided and chunked: in {name} "
+                "parity is always readable",
+            )
+
+    @property
+    def circuits(self) -> list[tuple[str, float]]:
+        """The algorithms of the model, and the share of each in the logits."""
+        if self.second is None:
+            return [(self.algorithm, 1.0)]
+        return [(self.algorithm, 1.0 - self.share), (self.second, self.share)]
+
+    @property
+    def title(self) -> str:
+        """The algorithm, or both with their shares."""
+        if self.second is None:
+            return self.algorithm
+        return " and ".join(f"{name} ({share:g})" for name, share in self.circuits)
 
     @property
     def counts_by(self) -> str:

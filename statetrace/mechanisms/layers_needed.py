@@ -20,6 +20,7 @@ def layers_needed(
     """Split ("all", "same", "opposite") -> for each length the mean number of rows at which the
     last token may restart from the corrupted run and the clean answer still comes out; None where
     there is no such pair. `classes` split the pairs: parity, or another quotient's map."""
+    program = program.up_to(max(lengths))
     layers = program.depth(max(lengths))
     needed: dict[str, list[float | None]] = {}
     for length in lengths:

@@ -26,18 +26,21 @@ Patches are substitutions; a table does not predict the effect of zeros.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from statetrace import plugins
-from statetrace.config.checks import whole
+from statetrace.config.checks import known, whole
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec, Quotient
 from statetrace.groups import group as resolve_group
 from statetrace.mechanisms.algorithms import (
+    FURTHER,
     Program,
     algorithm,
     algorithm_names,
@@ -146,18 +149,21 @@ def signature(
     seed: int = 0,
     quotient: Quotient | str | None = None,
     by: Quotient | None = None,
+    stride: int | None = None,
 ) -> Signature:
     """The prediction for `layers` layers (default: what the algorithm needs), from random pairs of
     sequences that differ in the first action.
 
     Args:
-        quotient: the quotient that parity-associative counts first, if not parity.
+        quotient: the quotient that parity-associative or composed-quotient computes first, if not
+            parity.
         by: the quotient that takes the place of parity in splits and probes.
+        stride: of a strided or chunked fold.
     """
     states = resolve_group(group)
-    program = _program(algorithm, states, quotient)
     classes = states.parity if by is None else by.map
     length, pairs = whole("length", length, 2), whole("pairs", pairs, 1)
+    program = _program(algorithm, states, quotient, stride).up_to(length)
     if states.order < 2:
         raise StatetraceError(f"{states.name} has one state only; use a group with at least 2")
     layers = program.depth(length) if layers is None else check_layers(layers)
@@ -193,16 +199,22 @@ def predict_all(
     pairs: int = 200,
     seed: int = 0,
     quotient: str | None = None,
+    algorithms: Sequence[str] | None = None,
+    stride: int | None = None,
 ) -> dict[str, tuple[Program, Signature] | str]:
-    """Every algorithm, registered ones included -> its program and signature, or why the group has
-    none."""
+    """Algorithms, by default the paper's and registered ones -> program and signature, or why the
+    group has none."""
     states = resolve_group(group)
     if quotient is not None:
         states.quotient(quotient)  # a misspelt one is an error, not a missing algorithm
+    names = algorithm_names() if algorithms is None else algorithms
+    for name in names:
+        known(name, [*algorithm_names(), *FURTHER], "algorithm")
     predicted: dict[str, tuple[Program, Signature] | str] = {}
-    for name in algorithm_names():
+    for name in names:
         try:
-            program = algorithm(name, states, quotient if name == "parity-associative" else None)
+            by_quotient = name in ("parity-associative", "composed-quotient")
+            program = algorithm(name, states, quotient if by_quotient else None, stride)
         except StatetraceError as reason:
             predicted[name] = str(reason)
             continue
@@ -216,9 +228,11 @@ def predict_all(
     return predicted
 
 
-def _program(name: str | Program, states: Group, quotient: Quotient | str | None) -> Program:
+def _program(
+    name: str | Program, states: Group, quotient: Quotient | str | None, stride: int | None
+) -> Program:
     if isinstance(name, str):
-        return algorithm(name, states, quotient)
+        return algorithm(name, states, quotient, stride)
     if name.group != states:
         raise StatetraceError(
             f"the program {name.name!r} is for {name.group.name}, but the group is {states.name}"
@@ -328,8 +342,17 @@ def _reached(program: Program, layers: int, length: int) -> Mask:
 
 
 def _state_probe(program: Program, layers: int, length: int) -> Grid:
-    left = np.array([[len(program.unknown(row))] for row in range(layers + 1)])
+    left = _unknown(program, layers, length, np.arange(program.group.order))
     return np.where(_reached(program, layers, length), 1.0, 1.0 / left)
+
+
+def _unknown(program: Program, layers: int, length: int, classes: np.ndarray) -> np.ndarray:
+    """How many classes a cell leaves possible for a state that it does not reach, [rows, T]."""
+    count = cache(lambda subset: len(np.unique(classes[list(subset)])))
+    lengths = range(1, length + 1)
+    return np.array(
+        [[count(program.unknown_at(row, n)) for n in lengths] for row in range(layers + 1)]
+    )
 
 
 def _parity_probe(
@@ -337,8 +360,8 @@ def _parity_probe(
 ) -> dict[str, Grid]:
     """Of parity, or of the quotient with these classes, which are equally large: what is not known
     is guessed among the classes that remain possible."""
-    possible = [[len(np.unique(classes[list(program.unknown(r))]))] for r in range(layers + 1)]
-    linear = np.where(_reached(program, layers, length), 1.0, 1.0 / np.array(possible))
+    possible = _unknown(program, layers, length, classes)
+    linear = np.where(_reached(program, layers, length), 1.0, 1.0 / possible)
     shown = _parity_registers(program, layers, length, classes)
     chance = 1.0 / len(np.unique(classes))
     return {"linear": linear, "hidden": np.where((linear == 1.0) & shown, 1.0, chance)}

@@ -214,7 +214,9 @@ class FolderResults(RunResults):
         if self.shorter_length is not None:
             task += f" (analyzed up to length {self.shorter_length})"
         if "compiled" in info:
-            return f"compiled model: {info['compiled'].get('algorithm', 'a program')} on {task}"
+            spec = info["compiled"]
+            second = f" and {spec['second']}" if spec.get("second") else ""
+            return f"compiled model: {spec.get('algorithm', 'a program')}{second} on {task}"
         if "zoo" in info:
             return f"bundled model {info['zoo']}, trained on {task}"
         if "foreign" in info:

@@ -48,7 +48,7 @@ def test_it_writes_a_folder(name, tmp_path):
 def test_every_field_is_an_option(tmp_path):
     asked = CompileSpec(
         "S4", "parity-associative", 5, "receives", False, 9, "linear", "average", 3, 1, 1, 2,
-        "plain", 1e-5, 12.0, 4,
+        "plain", 1e-5, 12.0, 4, 2, "S3", "composed-quotient", 0.25,
     )  # fmt: skip
     settings = vars(asked) | {"start_marker": None}
     words = [
@@ -81,7 +81,7 @@ REFUSED = [
     (["--algorithm", "scan"], "'scan'.*sequential, parallel, associative"),
     (["--group", "A5", "--algorithm", "parity-associative"], "A5 has no parity"),
     (["--group", "S5", "--algorithm", "parallel"], "S5 is not solvable.*cannot be counted"),
-    (["--algorithm", "parallel", "--parity", "hidden"], "'hidden'.*parallel computes parity"),
+    (["--algorithm", "parallel", "--parity", "hidden"], "'hidden'.*in parallel parity is"),
     (["--group", "S6"], "S6 has 720 elements, too many"),
     (["--group", "Z60", "--algorithm", "parallel"], "Z60 has 60 elements, too many"),
     (["--group", "Q9"], "'Q9'"),
@@ -94,6 +94,8 @@ REFUSED = [
     (["--heads", 0], "heads 0"),
     (["--noise", 1.5], r"noise 1\.5"),
     (["--check", -1], "--check -1"),
+    (["--algorithm", "lookup"], "S3 at length 16 has 2,821,109,907,456 rows"),
+    (["--second", "parallel", "--share", 1], r"share 1\.0"),
 ]
 
 
@@ -143,6 +145,7 @@ def test_an_empty_folder_will_do(tmp_path):
         (["--algorithm", "sequential"], 7),
         (["--algorithm", "associative", "--no-start-marker", "--notation", "receives"], 9),
         (["--algorithm", "parity-associative", "--group", "S4"], 9),
+        (["--algorithm", "strided", "--stride", 2, "--second", "parallel", "--share", 0], 7),
     ],
 )
 def test_analyze_reads_it_wherever_it_lies(words, cutoff, tmp_path):

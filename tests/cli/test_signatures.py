@@ -95,6 +95,14 @@ def test_another_quotient(here):
     assert "Z3-associative: 3 layers" in done.stdout
 
 
+def test_an_algorithm_that_the_verdict_does_not_rank(here):
+    done = run("--length", 8, "--algorithm", "strided", "--algorithm", "chunked", "--stride", 2)
+    assert done.exit_code == 0, done.output
+    assert "strided: 4 layers" in done.stdout
+    table = pq.read_table("signatures-S3-8.parquet")
+    assert set(table["algorithm"].to_pylist()) == {"strided", "chunked"}
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
@@ -106,6 +114,8 @@ def test_another_quotient(here):
         (["--pairs", "0"], "pairs 0"),
         (["--seed", "-1"], "-1"),
         (["--quotient", "colour"], "colour"),
+        (["--algorithm", "strided", "--stride", "3"], "stride 3"),
+        (["--algorithm", "asociative"], "did you mean 'associative'"),
         (["--out", "picture.bmp"], "picture.bmp"),
         (["--out", "picture"], "picture"),
         (["--out", "nowhere/picture.png"], "nowhere"),

@@ -18,6 +18,8 @@ LAWS = {
     "sequential": ([1, 2, 3, 5, 7], [1, 2, 3, 5, 7]),
     "associative": ([1, 2, 2, 3, 3], [1, 2, 2, 3, 3]),
     "parity-associative": ([3, 4, 4, 5, 5], [1, 1, 1, 1, 1]),
+    "composed-quotient": ([5, 6, 6, 7, 7], [1, 2, 2, 3, 3]),
+    "strided": ([1, 2, 2, 3, 4], [1, 2, 2, 3, 4]),
 }
 
 
@@ -28,7 +30,7 @@ def needed(result, split):
 @pytest.mark.parametrize("marker", [True, False])
 @pytest.mark.parametrize("algorithm", list(LAWS))
 def test_the_law_of_each_algorithm(algorithm, marker):
-    spec = CompileSpec(algorithm=algorithm, length=8, start_marker=marker)
+    spec = CompileSpec(algorithm=algorithm, length=8, start_marker=marker, stride=2)
     result = depth(compile_model(spec), task_of(spec), DepthSpec(pairs=60))
     assert result.summary["lengths"] == list(LENGTHS)
     same, opposite = LAWS[algorithm]

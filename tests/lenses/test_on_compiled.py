@@ -30,6 +30,8 @@ SCANS = [
     CompileSpec(algorithm="sequential", length=9),
     CompileSpec(algorithm="sequential", length=6, notation="receives", between=1),
     CompileSpec(algorithm="sequential", length=6, group="S4", parity="hidden"),
+    CompileSpec(algorithm="strided", length=9, stride=2, parity="hidden"),
+    CompileSpec(algorithm="chunked", length=8, stride=3, start_marker=False, between=1),
 ]
 COUNTS = [
     CompileSpec(algorithm="parity-associative", length=16),
@@ -114,11 +116,40 @@ def test_only_the_whole_prefix_restores_the_other_parity(spec):
     assert (restored[:, :, splits["same"]] == (same == 1)[..., None]).all()
 
 
-@pytest.mark.parametrize(("of", "length"), [("S4", 6), ("S5", 5)])
-def test_parity_associative_beyond_s3(of, length):
+COMPOSED = [
+    CompileSpec(algorithm="composed-quotient", length=8, group=of, **options)
+    for of, options in (
+        ("S3", {}),
+        ("S4", {"start_marker": False, "between": 1}),
+        ("D4", {"notation": "receives"}),
+    )
+]
+
+
+@pytest.mark.parametrize("spec", COMPOSED, ids=name)
+def test_both_scans_of_a_composed_quotient(spec):
+    """Opposite parity is settled by the first scan, in the layers of an associative model; the rest
+    of the state by the second."""
+    values, expected, splits = patched(spec)
+    restored = values["prefix", "probability"] > 0.9
+    for split in ("same", "opposite"):
+        grid = predicted(expected, spec, "prefix", split, spec.length)
+        assert (restored[:, :, splits[split]].all(-1) == (grid == 1)).all()
+    fronts = [int(row.all(-1).argmax()) + 1 for row in restored[:, :, splits["same"]]]
+    assert sorted(set(fronts)) == [1, 2, 4, 8]
+    assert fronts.index(2) > (fronts.index(8) + 1) // 2
+
+
+PARITY_ASSOCIATIVE = [
+    CompileSpec(algorithm="parity-associative", length=length, group=of)
+    for of, length in (("S4", 6), ("S5", 5))
+]
+
+
+@pytest.mark.parametrize("spec", PARITY_ASSOCIATIVE, ids=name)
+def test_parity_associative_beyond_s3(spec):
     """Which pairs are restored; how unlikely a third answer is differs from the signature's
     one-half, as permutation matrices agree in part."""
-    spec = CompileSpec(algorithm="parity-associative", length=length, group=of)
     values, expected, splits = patched(spec)
     for where in WHERE:
         restored = values[where, "probability"] > 0.9

@@ -10,7 +10,7 @@ from statetrace.groups import Group
 from statetrace.mechanisms.algorithms import ALGORITHMS, QuotientAssociative, algorithm
 from statetrace.tasks.sequences import scan
 from tests.groups.cases import named
-from tests.mechanisms.cases import NO_PROGRAMS, PROGRAMS, program
+from tests.mechanisms.cases import NAMES, NO_PROGRAMS, PROGRAMS, program
 
 seeds = st.integers(0, 2**32 - 1)
 SMALL = [
@@ -18,6 +18,8 @@ SMALL = [
     *(("parity-associative", group) for group in ("S4", "Z6", "Z2")),
     *(("parallel", group) for group in ("S4", "Q8")),
     ("associative", "A4"),
+    *(("composed-quotient", group) for group in ("S3", "A4", "D4")),
+    *((name, "S3") for name in ("strided", "chunked")),
 ]
 
 
@@ -47,7 +49,7 @@ def test_every_group_at_every_token(case):
 @pytest.mark.parametrize("case", SMALL, ids="-".join)
 def test_reach_is_exact_at_every_layer(case):
     """Within reach every answer is right, and beyond it some are wrong."""
-    this = program(*case)
+    this = program(*case).up_to(12)
     actions = draw(case[1], 200, 12)
     right = (this.read(this.run(actions, 12)) == scan(this.group, actions)).all(1)  # [rows, T]
     expected = [[this.reaches(row, n) for n in range(1, 13)] for row in range(13)]
@@ -68,6 +70,9 @@ def test_reach_is_exact_at_every_layer(case):
         ("associative", "S5", {1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 32: 5, 33: 6, 100: 7}),
         ("parity-associative", "S5", {1: 0, 2: 2, 3: 3, 4: 3, 32: 6, 100: 8}),
         ("parity-associative", "Z2", {2: 1, 100: 1}),
+        ("composed-quotient", "S4", {1: 0, 2: 2, 3: 4, 4: 4, 32: 10, 33: 12}),
+        ("strided", "S5", {1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 8: 3, 12: 4, 32: 9, 33: 10}),
+        ("chunked", "S5", {1: 0, 2: 1, 4: 3, 5: 4, 8: 4, 12: 5, 32: 10, 33: 11}),
     ],
 )
 def test_depths(name, group, depths):
@@ -144,7 +149,32 @@ def test_any_solvable_quotient_may_be_counted_first(group):
     assert tried
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(("group", "quotient"), [("S3", "parity"), ("S4", "S3"), ("A4", "Z3")])
+def test_the_quotient_is_composed_first_and_the_rest_lies_in_its_kernel(group, quotient):
+    of = named(group)
+    actions = draw(group, 50, 11)
+    this = algorithm("composed-quotient", of, quotient)
+    table, image = this.run(actions), of.quotient(quotient)
+    states = image.map[scan(of, actions)]
+    for row in range(5):
+        window = image.map[table[row, ..., 1 if row == 4 else 2]]
+        right = (window == states).all(0)  # up to the last 2^row actions
+        assert np.array_equal(right, np.arange(1, 12) <= 2**row)
+    assert np.isin(table[4:, ..., 0], image.kernel).all()
+    assert this.depth(11) == 8
+
+
+@pytest.mark.parametrize("stride", [1, 2, 8, 16])
+def test_strided_folds_lie_between_the_sequential_and_the_associative_one(stride):
+    actions = draw("S4", 5, 16)
+    this = algorithm("strided", named("S4"), stride=stride)
+    assert this.depth(16) == stride.bit_length() - 1 + 16 // stride - 1
+    others = {1: "sequential", 8: "associative", 16: "associative"}
+    if stride in others:
+        assert np.array_equal(this.run(actions), program(others[stride], "S4").run(actions))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_the_identity_need_not_be_the_first_element(name):
     table = 5 - named("S3").table[::-1, ::-1]  # element i is called 5 - i
     of = Group("S3 backwards", "moves", tuple("fedcba"), table, named("S3").parity[::-1].copy())
@@ -159,7 +189,8 @@ def test_what_does_not_exist_says_why(case):
     name, group = case
     with pytest.raises(StatetraceError, match=group) as error:
         program(name, group)
-    assert ("derived series" if name == "parallel" else "no parity") in str(error.value)
+    reasons = {"parallel": "derived series", "composed-quotient": "no quotient"}
+    assert reasons.get(name, "no parity") in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +202,9 @@ def test_what_does_not_exist_says_why(case):
         (lambda: algorithm("parity-associative", named("A5")), "use associative"),
         (lambda: algorithm("associative", named("S3"), "parity"), "'parity'"),
         (lambda: algorithm("parity-associative", named("S4"), "Z7"), "'Z7'"),
+        (lambda: algorithm("composed-quotient", named("S4"), "Z7"), "'Z7'"),
+        (lambda: algorithm("strided", named("S3"), stride=3).depth(8), "stride 3.*power of two"),
+        (lambda: algorithm("chunked", named("S3"), stride=0), "stride 0"),
         (lambda: QuotientAssociative.of(named("A5xZ2"), "A5"), "'A5'.*order 60"),
         (lambda: program("associative", "S3").run(draw("S3", 1, 3), -1), "-1 layers"),
         (lambda: program("associative", "S3").run(np.zeros(3, int)), r"shape \(3,\)"),

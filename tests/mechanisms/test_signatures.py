@@ -16,7 +16,8 @@ from statetrace.tasks.word_problem import word_problem
 from tests.mechanisms.cases import program
 
 SHORT = [*((name, "S3", 5) for name in ALGORITHMS), ("parallel", "S4", 4), ("parallel", "A4", 4),
-         ("parity-associative", "D4", 6), ("associative", "Z6", 5)]  # fmt: skip
+         ("parity-associative", "D4", 6), ("associative", "Z6", 5), ("composed-quotient", "S3", 5),
+         ("composed-quotient", "D4", 4), ("strided", "S3", 5), ("chunked", "S3", 6)]  # fmt: skip
 WHERE = ("prefix", "suffix", "window1")
 
 
@@ -31,7 +32,7 @@ def paper():
 def test_patching_is_the_papers_nld_of_a_model_that_adds_its_registers_up(case, extra):
     """Cell by cell, pair by pair, with real log-probabilities."""
     name, of, length = case
-    this = program(name, of)
+    this = program(name, of).up_to(length)
     layers = this.depth(length) + extra
     found = signature(name, of, length, layers=layers, pairs=7, seed=3)
     clean, corrupted = corrupted_pairs(group(of), length, 7, 3)
@@ -68,7 +69,7 @@ def test_probes_are_the_best_readers_by_enumeration(case):
     """Over all sequences: the majority of the state, given the registers of the last token."""
     name, of, length = case
     length = min(length, 4 if group(of).order < 10 else 3)
-    this = program(name, of)
+    this = program(name, of).up_to(length)
     layers = this.depth(length)
     found = signature(this, of, length)
     actions = np.array(list(itertools.product(range(this.group.order), repeat=length)))
@@ -104,6 +105,19 @@ POWERS = [1, 2, 4, 8, 16, 32]
 )
 def test_actions_to_restore_at_each_layer(paper, name, split, actions):
     assert paper[name].restores(split) == actions
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "actions"),
+    [
+        ("composed-quotient", "same", [1, 1, 1, 1, *POWERS[:5]]),
+        ("composed-quotient", "opposite", [*POWERS[:4], *[16] * 5]),
+        ("strided", "all", [1, 2, 4, 8, 12, 16]),
+        ("chunked", "opposite", [1, 2, 3, 4, 8, 12, 16]),
+    ],
+)
+def test_fronts_of_the_other_algorithms(name, split, actions):
+    assert signature(name, "S3", 16).restores(split) == actions
 
 
 def test_the_light_region_of_the_parity_associative_algorithm(paper):

@@ -79,18 +79,25 @@ class Counting(Program):
                 [counted[:, :back], representative[self.multiply(earlier, here)]], axis=1
             )
             back *= 2
-        inverse = self.group.inverse.astype(np.int16)
-        before = representative[self.multiply(counted, inverse[word])]
-        rest = self.multiply(self.multiply(before, word), inverse[counted])
-        return rest, counted
+        return divided(self, word, counted, representative), counted
 
     @cached_property
     def _representatives(self) -> list[Registers]:
         """For each stage, element -> representative of its coset by the smaller subgroup."""
-        return [_representatives(self.group, subgroup) for subgroup in self.chain[1:]]
+        return [representatives(self.group, subgroup) for subgroup in self.chain[1:]]
 
 
-def _representatives(group: Group, subgroup: Subset) -> Registers:
+def divided(
+    program: Program, word: Registers, cosets: Registers, representative: Registers
+) -> Registers:
+    """The word x in the subgroup, from a word and the cosets of its prefixes; all [B, T]."""
+    inverse = program.group.inverse.astype(np.int16)
+    before = representative[program.multiply(cosets, inverse[word])]
+    return program.multiply(program.multiply(before, word), inverse[cosets])
+
+
+def representatives(group: Group, subgroup: Subset) -> Registers:
+    """Element -> representative of its coset: [order]."""
     coset_of = coset_map(group.table, np.array(subgroup))
     _, first = np.unique(coset_of, return_index=True)
     # the subgroup itself is represented by the identity, so that an empty count does nothing

@@ -68,6 +68,15 @@ class Program(ABC):
         """
         return tuple(range(self.group.order))
 
+    def unknown_at(self, layer: int, length: int) -> Subset:
+        """As `unknown`, for the last token of sequences of `length` actions."""
+        return self.unknown(layer)
+
+    def up_to(self, length: int) -> Program:
+        """The program as it runs in a model for sequences of up to `length` actions, where that
+        makes a difference."""
+        return self
+
     def start(self, actions: NDArray[np.integer]) -> Registers:
         """Row 0: actions [B, T] in the first register, nothing (the identity) in the others."""
         h = np.full((*actions.shape, len(self.registers)), self.group.identity, dtype=np.int16)

@@ -14,9 +14,10 @@ import numpy as np
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
-from statetrace.mechanisms.algorithms.associative import scan_reads, scan_step
 from statetrace.mechanisms.algorithms.counting import Counting
+from statetrace.mechanisms.algorithms.folds import fold_reads, fold_step
 from statetrace.mechanisms.algorithms.program import Mask, Registers, Subset
+from statetrace.tasks.folds import fold_layers
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,12 @@ class QuotientAssociative(Counting):
     def step(self, layer: int, h: Registers) -> Registers:
         if layer <= self.stages:
             return super().step(layer, h)
-        return scan_step(self, h, 2 ** (layer - self.stages - 1))
+        return fold_step(self, h, fold_layers("associative", h.shape[1]), layer - self.stages)
 
     def reads(self, layer: int, length: int) -> Mask:
         if layer <= self.stages:
             return super().reads(layer, length)
-        return scan_reads(length, 2 ** (layer - self.stages - 1))
+        return fold_reads(length, fold_layers("associative", length), layer - self.stages)
 
     def reaches(self, layer: int, length: int) -> bool:
         scanned = layer - self.stages

@@ -28,6 +28,8 @@ def assemble(circuit: Circuit, heads: int, basis: str, rng: np.random.Generator)
     heads = max(heads, used)
     head_width = max(inner, -(-(circuit.layout.size + 1) // heads))
     width = heads * head_width
+    q = _basis(width, circuit.layout.size, basis, rng)  # [width, size]
+    norms = _norms(circuit, rng)
     hidden = max(8, *(len(block.units) for block in circuit.blocks), 8)
     places = len(circuit.positions)
     config = GPT2Config(
@@ -48,8 +50,6 @@ def assemble(circuit: Circuit, heads: int, basis: str, rng: np.random.Generator)
     )
     with torch.random.fork_rng(devices=[]):  # its random weights are all replaced
         model = GPT2LMHeadModel(config).eval()
-    q = _basis(width, circuit.layout.size, basis, rng)  # [width, size]
-    norms = _norms(circuit, rng)
     body = model.transformer
     with torch.no_grad():
         _put(body.wte.weight, circuit.tokens @ q.T)
@@ -134,7 +134,8 @@ def _mlp(mlp: Any, block: Block, q: Array, hidden: int, rng: np.random.Generator
 
 def _norms(circuit: Circuit, rng: np.random.Generator) -> list[tuple[float, float]]:
     """Norm of z before the attention and before the MLP of each block, and at the end; measured on
-    some sequences, where it must be the same at every position."""
+    some sequences, where it must be the same at every position. Blocks that count get their units
+    here, which depend on it."""
     tokens = rng.integers(0, circuit.order, (_SAMPLES, len(circuit.positions)))
     tokens[:, : len(circuit.tokens) - circuit.order] = circuit.order  # the marker, if any, is first
     z = circuit.tokens[tokens] + circuit.positions  # [B, T, size]
@@ -152,6 +153,8 @@ def _norms(circuit: Circuit, rng: np.random.Generator) -> list[tuple[float, floa
         rest = z.copy()
         rest[..., list(block.count)] = 0.0
         between = _constant_norm(rest, block.name)
+        if block.staircase is not None:
+            block.units = block.staircase(between**2)
         normed = z * (between / np.linalg.norm(z, axis=-1, keepdims=True))
         active = normed @ _dense(block.units.inputs, size, len(block.units))
         active = np.maximum(active + np.array(block.units.biases), 0)

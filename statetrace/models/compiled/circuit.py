@@ -7,7 +7,7 @@ moves registers between positions, `Units` are rectified units of the MLP, a `Bl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,6 +79,17 @@ class Units:
             bias = -2.0 * (len(bits) - edge)
             self.add(reads, bias, [(target, sign * weight) for target, weight in writes])
 
+    def extend(self, other: Units) -> None:
+        """Add the units of another list."""
+        shift = len(self)
+        self.inputs += [
+            (coordinate, unit + shift, weight) for coordinate, unit, weight in other.inputs
+        ]
+        self.biases += other.biases
+        self.outputs += [
+            (unit + shift, coordinate, weight) for unit, coordinate, weight in other.outputs
+        ]
+
     def __len__(self) -> int:
         return len(self.biases)
 
@@ -93,12 +104,14 @@ class Block:
     Attributes:
         count: coordinates that hold averages after the attention, the only ones whose norm may vary
             there; `counting.py` undoes the effect of LayerNorm on them.
+        staircase: the units that do so, given the squared norm of all other coordinates.
     """
 
     name: str
     heads: list[Head] = field(default_factory=list)
     units: Units = field(default_factory=Units)
     count: tuple[int, ...] = ()
+    staircase: Callable[[float], Units] | None = None
 
 
 @dataclass

@@ -9,19 +9,22 @@ import torch
 from transformers import GPT2LMHeadModel
 
 from statetrace.config.compile_spec import CompileSpec
-from statetrace.groups import Group, group
+from statetrace.groups import group
 from statetrace.models.compiled.assemble import assemble
 from statetrace.models.compiled.circuit import Block
-from statetrace.models.compiled.draft import Draft
+from statetrace.models.compiled.draft import Draft, join
+from statetrace.models.compiled.fold import fold
+from statetrace.models.compiled.lookup import lookup
 from statetrace.models.compiled.parallel import parallel
-from statetrace.models.compiled.quotient import parity_associative, parity_only
-from statetrace.models.compiled.scan import associative, sequential
+from statetrace.models.compiled.quotient import composed_quotient, parity_associative, parity_only
+from statetrace.tasks.folds import FOLDS
 
-WRITERS: dict[str, Callable[[CompileSpec, Group], Draft]] = {
-    "sequential": sequential,
+WRITERS: dict[str, Callable[[Draft], None]] = {
+    **dict.fromkeys(FOLDS, fold),
     "parallel": parallel,
-    "associative": associative,
     "parity-associative": parity_associative,
+    "composed-quotient": composed_quotient,
+    "lookup": lookup,
     "parity-only": parity_only,
 }
 
@@ -29,7 +32,11 @@ WRITERS: dict[str, Callable[[CompileSpec, Group], Draft]] = {
 def compile_model(spec: CompileSpec) -> GPT2LMHeadModel:
     """A GPT-2 that runs the algorithm; the same spec gives the same weights."""
     of = group(spec.group, spec.notation)
-    circuit = WRITERS[spec.algorithm](spec, of).circuit()
+    drafts: list[Draft] = []
+    for algorithm, share in spec.circuits:
+        drafts.append(Draft(spec, of, algorithm, share, drafts[-1] if drafts else None))
+        WRITERS[algorithm](drafts[-1])
+    circuit = join(drafts)
     circuit.blocks = _spread(circuit.blocks, spec)
     model = assemble(circuit, spec.heads, spec.basis, np.random.default_rng([spec.seed, 0]))
     if spec.noise:

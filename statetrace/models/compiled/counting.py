@@ -53,14 +53,18 @@ def _average(draft: Draft, name: str, values: Sequence[tuple[int, int]], modulus
     x = _registers(draft, name, modulus)
     head = Head([], [], [(bit, 0, float(v)) for bit, v in values if v], [(x, 0, 1.0)], 1)
     most = max(value for _, value in values)
-    units = Units()
-    for place in range(draft.places):
-        actions = place + 1 - draft.offset
-        counts = np.arange(most * actions + 1, dtype=np.int64)
-        gate = draft.layout.at("position", place)
-        _staircase(draft, units, name, x, counts, counts / (place + 1), modulus, gate, most)
-    draft.blocks.append(Block(f"count {name}", [head], units, count=(x,)))
-    draft.filled[name] = 1.0
+
+    def staircase(norm2: float) -> Units:
+        units = Units()
+        for place in range(draft.places):
+            actions = place + 1 - draft.offset
+            counts = np.arange(most * actions + 1, dtype=np.int64)
+            gate = draft.layout.at("position", place)
+            points = counts / (place + 1)
+            _staircase(draft, units, name, x, counts, points, modulus, norm2, gate, most)
+        return units
+
+    draft.blocks.append(Block(f"count {name}", [head], count=(x,), staircase=staircase))
     return name
 
 
@@ -75,11 +79,15 @@ def _selective(draft: Draft, name: str, bits: Sequence[int], modulus: int) -> st
         output=[(x, 0, 1.0)],
         inner=1,
     )
-    units = Units()
-    counts = np.arange(draft.places, dtype=np.int64)
-    _staircase(draft, units, name, x, counts, weight / (weight + counts), modulus, gate=None)
-    draft.blocks.append(Block(f"count {name}", [head], units, count=(x,)))
-    draft.filled[name] = 1.0
+
+    def staircase(norm2: float) -> Units:
+        units = Units()
+        counts = np.arange(draft.places, dtype=np.int64)
+        points = weight / (weight + counts)
+        _staircase(draft, units, name, x, counts, points, modulus, norm2, gate=None)
+        return units
+
+    draft.blocks.append(Block(f"count {name}", [head], count=(x,), staircase=staircase))
     return name
 
 
@@ -99,7 +107,6 @@ def _add_up(draft: Draft, name: str, counted: list[str], kinds: list[int], modul
         total = sum(kind * r for kind, r in zip(kinds, residues, strict=True)) % modulus
         units.when(bits, [(draft.layout.at(name, total), 1.0)])
     draft.blocks.append(Block(f"add up {name}", units=units))
-    draft.filled[name] = 1.0
     return name
 
 
@@ -111,6 +118,7 @@ def _staircase(
     counts: NDArray[np.int64],
     points: NDArray[np.floating],
     modulus: int,
+    norm2: float,
     gate: int | None,
     largest: int = 1,
 ) -> None:
@@ -121,7 +129,7 @@ def _staircase(
     the steepness of each step: wide steps should come first. With a gate the units are active only
     where that bit is 1, with x at most `largest` elsewhere.
     """
-    shrink = np.sqrt(draft.norm2 / (draft.norm2 + points**2))  # the effect of LayerNorm on 1
+    shrink = np.sqrt(norm2 / (norm2 + points**2))  # the effect of LayerNorm on 1
     steps = np.eye(modulus)[counts % modulus] / shrink[:, None]
     undo = -points / shrink
     base = draft.layout.at(name)

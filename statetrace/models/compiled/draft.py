@@ -6,6 +6,9 @@ register is either empty at every position or holds a code of constant norm at e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,29 +16,40 @@ from statetrace.config.compile_spec import CompileSpec
 from statetrace.groups import Group
 from statetrace.models.compiled.circuit import Array, Block, Circuit, Head, Layout, Units
 from statetrace.models.compiled.codes import Code
+from statetrace.tasks.folds import Layer
 
 ATTENTION = 25.0
 """Score of the attended position over all others; exp(-25) is negligible in float32."""
 
 
 class Draft:
-    def __init__(self, spec: CompileSpec, group: Group) -> None:
-        self.spec, self.group = spec, group
+    """One circuit of a model.
+
+    Args:
+        share: of the logits; a circuit with share 0 is computed but not read.
+        beside: another circuit of the same model, complete; both read `one` and `position`.
+    """
+
+    def __init__(
+        self,
+        spec: CompileSpec,
+        group: Group,
+        algorithm: str,
+        share: float = 1.0,
+        beside: Draft | None = None,
+    ) -> None:
+        self.spec, self.group, self.algorithm = spec, group, algorithm
+        self.sharpness = share * spec.sharpness
         self.offset = int(spec.start_marker)
         self.places = spec.positions + self.offset
         self.layout = Layout()
         self.layout.add("one", 1)
         self.layout.add("position", self.places)
-        self.filled: dict[str, float] = {"one": 1.0, "position": 1.0}
-        """Registers that are not empty between blocks, with their squared norm."""
+        if beside is not None:
+            self.layout.size = beside.layout.size
         self.blocks: list[Block] = []
         self._tokens: list[tuple[str, Array]] = []
         self._readout: list[tuple[str, Array]] = []
-
-    @property
-    def norm2(self) -> float:
-        """Squared norm of the residual stream between blocks."""
-        return sum(self.filled.values())
 
     @property
     def one(self) -> int:
@@ -45,16 +59,11 @@ class Draft:
         """A register set by the token: bits [order, size]; the marker acts as the identity."""
         self.layout.add(name, bits.shape[1])
         self._tokens.append((name, bits))
-        self.filled[name] = float((bits[0] ** 2).sum())
         return name
 
     def read(self, name: str, weights: Array) -> None:
         """Logits read this register: weights [order, size]."""
         self._readout.append((name, weights))
-
-    def action_number(self) -> NDArray[np.int64]:
-        """[places]: 0 for the first action, and -1 for the marker."""
-        return np.arange(self.places) - self.offset
 
     def shift(self, sources: NDArray[np.int64], moves: list[tuple[str, str]]) -> Head:
         """A head that attends from each position to that in `sources`, and copies registers."""
@@ -69,20 +78,24 @@ class Draft:
                 inner += 1
         return Head(query, key, value, output, max(self.places, inner))
 
-    def compose(
-        self, name: str, distance: int, at: NDArray[np.bool_], registers: list[tuple[Code, str]]
-    ) -> None:
-        """A block that multiplies the register from `distance` positions back with the own one, at
-        the positions `at`; elsewhere nothing changes."""
-        here = np.arange(self.places)
+    def fold(self, layers: Sequence[Layer], registers: list[tuple[Code, str]]) -> None:
+        """A block per layer of a fold, which multiplies the registers of an earlier position with
+        the own ones; where the layer names the own position, nothing changes."""
         for _, own in registers:
-            if f"{own} fetched" not in self.layout.slices:
+            if layers:
                 self.layout.add(f"{own} fetched", self.layout.width(own))
-        moves = [(own, f"{own} fetched") for _, own in registers]
-        head = self.shift(np.where(at, here - distance, here), moves)
+        here = np.arange(self.places)
+        for number, layer in enumerate(layers, 1):
+            sources = np.concatenate([here[: self.offset], layer + self.offset])
+            self._compose(f"fold {number}", sources, registers)
+
+    def _compose(
+        self, name: str, sources: NDArray[np.int64], registers: list[tuple[Code, str]]
+    ) -> None:
+        head = self.shift(sources, [(own, f"{own} fetched") for _, own in registers])
         units = Units()
         place = self.layout.at("position")
-        elsewhere = [place + int(t) for t in np.flatnonzero(~at)]
+        elsewhere = [place + int(t) for t in np.flatnonzero(sources == np.arange(self.places))]
         for code, own in registers:
             mine, theirs = self.layout.at(own), self.layout.at(f"{own} fetched")
             for left, right, result in zip(code.left, code.right, code.result, strict=True):
@@ -94,19 +107,50 @@ class Draft:
                 units.add([(theirs + i, 1.0)], 0.0, [(theirs + i, -1.0)])
         self.blocks.append(Block(name, [head], units))
 
-    def circuit(self) -> Circuit:
-        order, size = self.group.order, self.layout.size
-        tokens = np.zeros((order + self.offset, size))
+    def write(self, tokens: Array, readout: Array) -> None:
+        """Put the registers that tokens set and those that logits read into the circuit's arrays,
+        [vocabulary, size] each."""
+        order = self.group.order
         tokens[:, self.one] = 1.0
         for name, bits in self._tokens:
             tokens[:order, self.layout[name]] = bits
             if self.offset:
                 tokens[order, self.layout[name]] = bits[self.group.identity]
-        positions = np.zeros((self.places, size))
-        positions[:, self.layout["position"]] = np.eye(self.places)
-        readout = np.zeros((order + self.offset, size))
         for name, weights in self._readout:
             readout[:order, self.layout[name]] += weights
-        if self.offset:
-            readout[order, self.one] = -self.spec.sharpness  # the marker is never an answer
-        return Circuit(order, self.layout, tokens, positions, self.blocks, readout)
+
+
+def join(drafts: list[Draft]) -> Circuit:
+    """The circuits of one model, side by side; each has its registers after those of the one
+    before, and the names of those of the second begin with "second"."""
+    first, size = drafts[0], drafts[-1].layout.size
+    order, vocabulary = first.group.order, first.group.order + first.offset
+    tokens, readout = np.zeros((vocabulary, size)), np.zeros((vocabulary, size))
+    layout = Layout(dict(first.layout.slices), size)
+    for draft in drafts:
+        draft.write(tokens, readout)
+        if draft is not first:
+            layout.slices |= {f"second {name}": at for name, at in draft.layout.slices.items()}
+    positions = np.zeros((first.places, size))
+    positions[:, layout["position"]] = np.eye(first.places)
+    if first.offset:
+        readout[order, first.one] = -first.spec.sharpness  # the marker is never an answer
+    blocks = reduce(_side_by_side, (draft.blocks for draft in drafts))
+    return Circuit(order, layout, tokens, positions, blocks, readout)
+
+
+def _side_by_side(left: list[Block], right: list[Block]) -> list[Block]:
+    """The next blocks of both in one. A block that counts has no other beside it: its count changes
+    the scale of all registers."""
+    left, right, blocks = list(left), list(right), []
+    while left and right:
+        counting = next((side for side in (left, right) if side[0].count), None)
+        if counting:
+            blocks.append(counting.pop(0))
+            continue
+        one, other = left.pop(0), right.pop(0)
+        units = Units()
+        units.extend(one.units)
+        units.extend(other.units)
+        blocks.append(Block(f"{one.name}, {other.name}", [*one.heads, *other.heads], units))
+    return [*blocks, *left, *right]

@@ -15,9 +15,7 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group
 from statetrace.models.compiled.circuit import Block, Units
 from statetrace.models.compiled.codes import one_hot_code
 from statetrace.models.compiled.counting import count_block
@@ -26,8 +24,9 @@ from statetrace.models.compiled.draft import Draft
 Ints = NDArray[np.int64]
 
 
-def parallel(spec: CompileSpec, group: Group) -> Draft:
+def parallel(draft: Draft) -> None:
     """Count down the derived series."""
+    spec, group = draft.spec, draft.group
     series = group.derived_series()
     if len(series[-1]) > 1:
         raise StatetraceError(
@@ -35,7 +34,6 @@ def parallel(spec: CompileSpec, group: Group) -> Draft:
             f"{len(series[-1])} elements, so its products cannot be counted in a fixed number of "
             "layers; use sequential or associative"
         )
-    draft = Draft(spec, group)
     action = draft.token_register("action", one_hot_code(group).bits)
     table = group.table.astype(np.int64)
     known: list[str] = []  # registers of residues, which together determine the state modulo K
@@ -57,8 +55,7 @@ def parallel(spec: CompileSpec, group: Group) -> Draft:
             moduli.append(modulus)
         residues = np.column_stack([residues, *[value for _, value in steps]])
     for name, modulus, column in zip(known, moduli, residues.T, strict=True):
-        draft.read(name, spec.sharpness * np.eye(modulus)[column])
-    return draft
+        draft.read(name, draft.sharpness * np.eye(modulus)[column])
 
 
 def _local(
@@ -91,8 +88,6 @@ def _local(
             ]
             units.when([*bits, at(action, a)], writes)
     draft.blocks.append(Block(f"factor {k}", units=units))
-    for target in targets:
-        draft.filled[target] = 1.0
     return [
         [(at(target, i), i) for i in range(modulus)]
         for target, (modulus, _) in zip(targets, bases, strict=True)

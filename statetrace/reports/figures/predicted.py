@@ -6,6 +6,7 @@ layers as the algorithm needs, which is rarely the number of layers of the model
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
@@ -81,14 +82,20 @@ def signatures(
     group: GroupSpec = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
 ) -> Chart:
     """The prefix patching that each algorithm predicts for a group (Figure 1 B)."""
+    states = named_group(group, notation)
+    known = {name: _prediction(states, length, name) for name in algorithm_names()}
+    return prefix_maps(known, states, pairs)
+
+
+def prefix_maps(signatures: Mapping[str, Signature | None], group: Group, pairs: str) -> Chart:
+    """A heat map of prefix patching for each signature."""
     if pairs not in SPLITS:
         raise StatetraceError(f"there are no pairs '{pairs}'; use one of {', '.join(SPLITS)}")
-    states = named_group(group, notation)
-    panels = [_map(_prediction(states, length, name), pairs, name) for name in algorithm_names()]
+    panels = [_map(signature, pairs, name) for name, signature in signatures.items()]
     shown = tuple(panel for panel in panels if panel is not None)
     if not shown:
-        raise StatetraceError(f"{states.name} has no pairs of '{pairs}': it has no parity")
-    return Chart("signatures", f"Predicted prefix patching on {states.name} ({pairs})", shown)
+        raise StatetraceError(f"{group.name} has no pairs of '{pairs}': it has no parity")
+    return Chart("signatures", f"Predicted prefix patching on {group.name} ({pairs})", shown)
 
 
 def probes(results: RunResults, name: str) -> Chart | None:

@@ -64,16 +64,19 @@ def predictions(model: Any, spec: CompileSpec, tried: Sequences) -> np.ndarray:
 
 
 def program(spec: CompileSpec) -> Program:
-    return algorithm(spec.algorithm, group(spec.group, spec.notation))
+    of = group(spec.group, spec.notation)
+    return algorithm(spec.algorithm, of, spec.quotient, spec.stride).up_to(spec.length)
 
 
 def program_rows(spec: CompileSpec) -> list[int]:
     """For each row of the model's residual stream, embedding first, the program's row it holds.
 
     A model needs a block more where a program counts and divides in one step: parity-associative,
-    and parallel (for S3, with the average counter).
+    and parallel (for S3, with the average counter); and where it composes and divides in one.
     """
     rows = list(range(program(spec).depth(spec.length) + 1))
+    if spec.algorithm == "composed-quotient":
+        rows = sorted([*rows, len(rows) // 2])
     if counts(spec.algorithm):
         assert spec.algorithm == "parity-associative" or spec.counts_by == "average"
         rows = [0, 1, *rows[1:]]

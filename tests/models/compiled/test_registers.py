@@ -25,6 +25,8 @@ SCANS = [
     CompileSpec(algorithm="sequential", length=6),
     CompileSpec(algorithm="sequential", length=5, between=1, start_marker=False),
     CompileSpec(algorithm="sequential", length=4, group="A4", basis="plain"),
+    CompileSpec(algorithm="strided", length=9, stride=2),
+    CompileSpec(algorithm="chunked", length=7, stride=3, start_marker=False, between=1),
 ]
 PARITY = [
     CompileSpec(algorithm="parity-associative", length=8),

@@ -11,14 +11,17 @@ from statetrace.models import anatomy, load_checkpoint
 from statetrace.models.compiled import CompileSpec, compile_model
 from tests.models.compiled.cases import ALGORITHMS, predictions, sequences
 
-SPECS = [CompileSpec(algorithm=name, length=8) for name in ALGORITHMS]
+SPECS = [
+    *(CompileSpec(algorithm=name, length=8) for name in ALGORITHMS),
+    CompileSpec(algorithm="composed-quotient", length=8, second="strided"),
+]
 
 
 def tokens(spec):
     return task_of(spec).encode(torch.from_numpy(sequences(spec, 20).actions))
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=ALGORITHMS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.title)
 def test_it_loads_without_code_of_ours(spec, tmp_path):
     model = compile_model(spec)
     save_compiled(model, spec, tmp_path)
@@ -92,7 +95,7 @@ def test_the_marker_is_never_an_answer(name):
     assert (best - second > 9.9).all()  # as sharp as the spec says
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=ALGORITHMS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.title)
 def test_the_lenses_find_their_way(spec):
     model = compile_model(spec)
     parts = anatomy(model)
