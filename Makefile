@@ -40,6 +40,7 @@ bench: $(DEV) ## measure speed
 	$(BIN)/python benchmarks/data_generation.py
 	$(BIN)/python benchmarks/patching.py
 	$(BIN)/python benchmarks/probing.py
+	$(BIN)/python benchmarks/subspace.py
 	$(BIN)/python benchmarks/stacked_seeds.py
 	$(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/load.py

@@ -123,6 +123,10 @@ def dynamics() -> Chart:
     return replace(demo.analyze("dynamics")["dynamics"].plot(), title="")
 
 
+def subspace() -> Chart:
+    return _both("subspace")
+
+
 def verdict() -> Chart:
     """What was measured, beside what the algorithms predict."""
     pairs = "opposite parity"
@@ -146,6 +150,7 @@ PICTURES: dict[str, Callable[[], Chart]] = {
     "attention": attention,
     "geometry": geometry,
     "dynamics": dynamics,
+    "subspace": subspace,
 }
 """In the order of the pages; name -> what draws it."""
 

@@ -199,7 +199,7 @@ class TrackedModel(Analyzer):
         from statetrace.lenses.registry import LENSES, chosen
 
         if lenses is None:
-            return [name for name in LENSES if self.has_log or not LENSES[name].reads_log]
+            return [n for n in chosen(None) if self.has_log or not LENSES[n].reads_log]
         several = isinstance(lenses, Iterable) and not isinstance(lenses, str)
         names: list[Any] = list(lenses) if several else [lenses]
         if not all(isinstance(name, str) for name in names):

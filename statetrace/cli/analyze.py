@@ -67,7 +67,8 @@ def analyze(
     The lenses are generalization (accuracy by length, cutoffs), probing (what each layer encodes),
     patching (which activations the answer depends on), depth (layers needed by length), attention
     (parity heads, attention tree), geometry (the arrangement of the states) and dynamics (what was
-    learned first).
+    learned first). Only on request (--only subspace): subspace (exchanges the part of the residual
+    stream that carries parity).
 
     The settings are light by default; --thorough uses the paper's. Results are written to
     RUN/lenses, each as soon as it is done: a tidy table (parquet), arrays (safetensors) and a

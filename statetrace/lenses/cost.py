@@ -136,6 +136,17 @@ def _geometry(model: Any, task: WordProblem, spec: Any) -> Count:
     return spec.sequences * tokens, 0, PERMUTED * points * spec.permutations
 
 
+def _subspace(model: Any, task: WordProblem, spec: Any) -> Count:
+    """A gradient step costs about as much as three forward passes."""
+    reader, tokens = anatomy(model), task.vocabulary.tokens(spec.length or task.length)
+    exchanged = 1 if spec.positions == "last" and reader.fast else tokens
+    steps = 3 * spec.batch * spec.steps if "das" in spec.methods else 0
+    swaps = (spec.pairs + spec.train) * (2 * len(spec.methods) + 1 + spec.draws)
+    passes = (reader.layers + 1) * exchanged * (steps + swaps) / 2
+    whole = tokens * (2 * spec.sequences + 4 * (spec.pairs + spec.train))
+    return (1 + ("untrained" in spec.controls)) * (whole + passes), 0, 0
+
+
 _COUNTS: dict[str, Callable[[Any, WordProblem, Any], Count]] = {
     "generalization": _generalization,
     "probing": _probing,
@@ -143,4 +154,5 @@ _COUNTS: dict[str, Callable[[Any, WordProblem, Any], Count]] = {
     "depth": _depth,
     "attention": _attention,
     "geometry": _geometry,
+    "subspace": _subspace,
 }

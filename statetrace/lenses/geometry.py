@@ -50,7 +50,7 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.groups.characters import Component, characters
 from statetrace.interventions import evaluating
-from statetrace.lenses.parts.activations import residuals
+from statetrace.lenses.parts.activations import chosen_layers, residuals
 from statetrace.lenses.parts.answers import answers, check_fits, device_of, low_accuracy, too_few
 from statetrace.lenses.parts.geometry_rows import Rows
 from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, measure_layer
@@ -100,7 +100,7 @@ def geometry(
     spec = spec or GeometrySpec()
     length = task.length if spec.length is None else spec.length
     check_fits(model, task, length)
-    layers = _layers(spec, anatomy(model).layers)
+    layers = chosen_layers(spec.layers, anatomy(model).layers)
     drawn = task.draw(spec.sequences, spec.seed, length)
     states = drawn.states[:, -1].astype(np.int64)  # [n]
     shared, notes = _shared(task, spec, states, device_of(model))
@@ -126,17 +126,6 @@ def geometry(
         summary=_summary(measured, shared) | {"length": length, "accuracy": accuracy},
         notes=tuple(notes),
     )
-
-
-def _layers(spec: GeometrySpec, last: int) -> tuple[int, ...]:
-    if spec.layers is None:
-        return tuple(range(last + 1))
-    for layer in spec.layers:
-        if not 0 <= layer <= last:
-            raise StatetraceError(
-                f"the model has no layer {layer}; use 0 (the embedding) to {last} (the last block)"
-            )
-    return tuple(sorted(set(spec.layers)))
 
 
 def _shared(

@@ -19,6 +19,8 @@ from statetrace.lenses.geometry import GeometrySpec, geometry
 from statetrace.lenses.lens import Lens
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.probing import ProbingSpec, probing
+from statetrace.lenses.result import ON_REQUEST
+from statetrace.lenses.subspace import SubspaceSpec, subspace
 
 BUILTIN = {
     "generalization": Lens(GeneralizationSpec, generalization, whole=True),
@@ -28,6 +30,7 @@ BUILTIN = {
     "attention": Lens(AttentionSpec, attention),
     "geometry": Lens(GeometrySpec, geometry),
     "dynamics": Lens(DynamicsSpec, dynamics, reads_log=True, whole=True),
+    "subspace": Lens(SubspaceSpec, subspace),
 }
 
 LENSES: Mapping[str, Lens] = plugins.Registry("lens", BUILTIN)
@@ -35,9 +38,9 @@ LENSES: Mapping[str, Lens] = plugins.Registry("lens", BUILTIN)
 
 
 def chosen(names: str | None) -> list[str]:
-    """Lens names from "patching,probing"; all of them for None."""
+    """Lens names from "patching,probing"; for None all except those on request."""
     if names is None:
-        return list(LENSES)
+        return [name for name in LENSES if name not in ON_REQUEST]
     listed = [name.strip() for name in names.split(",") if name.strip()]
     for name in listed:
         if name not in LENSES:

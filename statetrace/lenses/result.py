@@ -35,8 +35,14 @@ def no_progress(share: float) -> None:
     """Ignore progress."""
 
 
-NAMES = ("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics")
+NAMES = (
+    *("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics"),
+    "subspace",
+)
 """The built-in lenses, in display order."""
+
+ON_REQUEST = frozenset({"subspace"})
+"""Lenses that run only where they are named."""
 
 WHOLE = frozenset({"generalization", "dynamics"})
 """Lenses that always cover all lengths, even if the others are restricted to shorter ones."""

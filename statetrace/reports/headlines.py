@@ -131,6 +131,23 @@ def _dynamics(result: LensResult) -> str:
     return "; ".join(parts)
 
 
+def _subspace(result: LensResult) -> str:
+    parts = []
+    for quotient, about in result.summary.items():
+        if not isinstance(about, Mapping):
+            continue
+        accuracy = about["interchange_accuracy"]
+        shown = [
+            f"{method} " + " ".join(f"{share:.0%}" for share in shares)
+            for method, shares in accuracy.items()
+            if method in ("means", "das")
+        ]
+        if "random" in accuracy:
+            shown.append(f"random subspaces at most {max(accuracy['random']):.0%}")
+        parts.append(f"interchange accuracy of {quotient} by layer: " + "; ".join(shown))
+    return "; ".join(parts)
+
+
 _WRITERS: dict[str, Callable[[LensResult], str]] = {
     "generalization": _generalization,
     "probing": _probing,
@@ -139,4 +156,5 @@ _WRITERS: dict[str, Callable[[LensResult], str]] = {
     "attention": _attention,
     "geometry": _geometry,
     "dynamics": _dynamics,
+    "subspace": _subspace,
 }

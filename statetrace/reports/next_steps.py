@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from statetrace.lenses.result import NAMES
+from statetrace.lenses.result import NAMES, ON_REQUEST
 from statetrace.reports.run_results import FolderResults, RunResults, all_results
 
 Steps = list[tuple[str, str]]
@@ -24,12 +24,13 @@ def next_steps(results: RunResults) -> Steps:
     path = str(results.run.path)
     if results.verdict is not None and results.verdict["mechanism"] == "unlearned":
         steps += _unlearned(results, path)
+    usual = [name for name in NAMES if name not in ON_REQUEST]
     missing = [
         name
-        for name in NAMES
+        for name in usual
         if results.lens(name) is None and not (name == "dynamics" and results.log is None)
     ]
-    if missing and len(missing) < len(NAMES):
+    if missing and len(missing) < len(usual):
         steps.append((_command("analyze", path, "--only", ",".join(missing)), "add missing lenses"))
     steps.append((_command("explore", path), "patch and ablate by hand, on sequences of your own"))
     several = results.log is not None and len(results.run.checkpoints()) > 1

@@ -152,6 +152,9 @@ def test_all_lenses_by_command(tmp_path):
     again = analyze(run.path, "--only", "patching", "--set", "patching.by=token")
     assert again.exit_code == 0, again.exception
     assert "patching-by-token" in lens_files(run)
+    settings = [word for name in ("steps=2", "draws=1") for word in ("--set", f"subspace.{name}")]
+    named = analyze(run.path, "--only", "subspace", *settings, "--set", "subspace.positions=prefix")
+    assert named.exit_code == 0, named.exception
 
 
 REFUSED = {

@@ -179,7 +179,7 @@ with warnings.catch_warnings(record=True) as caught:
     assert "tripling" in st.signatures("Q8", length=6)
     refused("unknown", lambda: st.group("Q9"))
     everything = [name for name in __import__("statetrace.lenses.registry").lenses.registry.LENSES]
-    assert everything[-1] == "confidence" and len(everything) == 8
+    assert everything[-1] == "confidence" and len(everything) == 9
 for name in ("zeros", "twice"):
     refused(name, lambda: st.group(name))
 for name in ("missing", "confused"):

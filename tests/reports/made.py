@@ -31,6 +31,7 @@ QUICK: dict[str, dict[str, str]] = {
     "depth": {"pairs": "30"},
     "attention": {"examples": "10", "ablation_examples": "20", "ablation_sizes": "1"},
     "geometry": {"sequences": "400", "permutations": "10", "points": "40"},
+    "subspace": {"sequences": "200", "pairs": "20", "train": "20", "steps": "2", "draws": "1"},
 }
 VERDICT: dict[str, Any] = {
     "mechanism": "parity-associative",

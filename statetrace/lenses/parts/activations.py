@@ -72,6 +72,18 @@ def residuals(
     return stream.permute(1, 2, 0, 3)
 
 
+def chosen_layers(layers: Sequence[int] | None, last: int) -> tuple[int, ...]:
+    """In order, without repeats; all for None."""
+    if layers is None:
+        return tuple(range(last + 1))
+    for layer in layers:
+        if not 0 <= layer <= last:
+            raise StatetraceError(
+                f"the model has no layer {layer}; use 0 (the embedding) to {last} (the last block)"
+            )
+    return tuple(sorted(set(layers)))
+
+
 def bytes_needed(model: Any, sequences: int, positions: int) -> int:
     """Bytes of the result of `residuals`."""
     reader = anatomy(model)

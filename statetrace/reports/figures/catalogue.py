@@ -28,6 +28,7 @@ from statetrace.reports.figures import (
     study_parameters,
     study_shares,
     study_stages,
+    subspace,
 )
 from statetrace.reports.figures.chart import Chart
 from statetrace.reports.run_results import RunResults
@@ -157,6 +158,13 @@ CATALOGUE: tuple[Entry, ...] = (
         },
     ),
     Entry("attention-tree", "attention", attention.attention_tree, attention.tree_choices),
+    Entry(
+        "subspace",
+        "subspace",
+        subspace.subspace,
+        subspace.choices,
+        applies=lambda results: results.lens("subspace") is not None,
+    ),
 )
 
 STUDY: tuple[Entry, ...] = (
