@@ -64,12 +64,12 @@ def _all(evidence: Evidence, costs: Mapping[str, Array]) -> dict[str, float]:
     length = next(iter(costs.values())).shape[1]
     together = np.mean(list(costs.values()), axis=0)
     distance = {
-        "sequential": best(together, one_by_one(length))[0],
+        "sequential": best(together, one_by_one(length)),
         "associative": _composed(together),
-        "parallel": float(np.mean([best(cost, counted(length))[0] for cost in costs.values()])),
+        "parallel": float(np.mean([best(cost, counted(length)) for cost in costs.values()])),
     }
     if evidence.quotient is not None and len(costs) == 2:
-        at_once = best(costs["opposite"], counted(length))[0]
+        at_once = best(costs["opposite"], counted(length))
         distance["parity-associative"] = (_composed(costs["same"]) + at_once) / 2
     return distance
 
@@ -77,7 +77,7 @@ def _all(evidence: Evidence, costs: Mapping[str, Array]) -> dict[str, float]:
 def _composed(costs: Array) -> float:
     """As the program composes, or as trained models do."""
     length = costs.shape[1]
-    return min(best(costs, composed(length))[0], along(costs, doubling(length)))
+    return min(best(costs, composed(length)), along(costs, doubling(length)))
 
 
 def _step_costs(grid: Array) -> Array:
@@ -97,21 +97,23 @@ def weights(low: NDArray[np.int64] | Array, high: NDArray[np.int64] | Array) -> 
     return mean
 
 
+def length_weights(lengths: Array) -> Array:
+    """Weights of the lengths that were probed, each for the interval since the one before it."""
+    edges = np.concatenate([[max(lengths[0] - 1, 1)], lengths])
+    return weights(edges[:-1], np.maximum(edges[1:], edges[:-1] + 0.5))
+
+
 def probing(evidence: Evidence) -> dict[str, float]:
     """Distance of the probe curves by length to each algorithm's best path."""
     lengths = evidence.lengths
     whole = int(lengths[-1])
-    edges = np.concatenate([[max(lengths[0] - 1, 1)], lengths])
-    by_length = weights(edges[:-1], np.maximum(edges[1:], edges[:-1] + 0.5))
+    by_length = length_weights(lengths)
     known = lengths[None] <= np.arange(1, whole + 1)[:, None]  # [front, n]
     state = knowledge(evidence.state, evidence.order)
     free = np.abs(state[:, None] - known[None]) @ by_length  # [rows, front]
     if evidence.parity is None:
-        return {
-            "sequential": best(free, one_by_one(whole))[0],
-            "associative": best(free, composed(whole))[0],
-            "parallel": best(free, counted(whole))[0],
-        }
+        laws = {"sequential": one_by_one, "associative": composed, "parallel": counted}
+        return {name: best(free, law(whole)) for name, law in laws.items()}
     parity = knowledge(evidence.parity, evidence.order // evidence.unknown)
     # readable at most where the state is, so only parity beyond the front counts against it
     beyond = np.abs(parity[:, None] * ~known[None]) @ by_length
@@ -121,8 +123,8 @@ def probing(evidence: Evidence) -> dict[str, float]:
     not_yet = np.abs(parity) @ by_length
     together = (free + beyond) / 2
     return {
-        "sequential": best(together, one_by_one(whole))[0],
-        "associative": best(together, composed(whole))[0],
+        "sequential": best(together, one_by_one(whole)),
+        "associative": best(together, composed(whole)),
         "parallel": _parity_first(free, after, not_yet, counted_parity, counted(whole)),
         "parity-associative": _parity_first(free, after, not_yet, counted_parity, composed(whole)),
     }
@@ -138,7 +140,7 @@ def _parity_first(
         before = np.arange(rows) < first
         costs = np.where(before[:, None], free, after)
         costs = (costs + np.where(before, not_yet, counted_parity)[:, None]) / 2
-        options.append(best(costs, allowed)[0])
+        options.append(best(costs, allowed))
     return min(options)
 
 

@@ -56,23 +56,14 @@ def composed(length: int) -> Allowed:
     return (after == before) | grows | (arrives if length > 2 else after == length)
 
 
-def best(costs: Array, allowed: Allowed, start: int = 1) -> tuple[float, list[int]]:
-    """The mean over rows of the cheapest path's costs, and its fronts; costs [rows, T], column i
-    for front i + 1. The path begins at `start` and need not arrive."""
-    rows, length = costs.shape
-    total = np.full(length, np.inf)
-    total[start - 1] = costs[0, start - 1]
-    came = np.zeros((rows, length), dtype=np.int64)
-    for row in range(1, rows):
-        options = np.where(allowed, total[:, None], np.inf)  # [from, to]
-        came[row] = options.argmin(axis=0)
-        total = options.min(axis=0) + costs[row]
-    front = int(total.argmin())
-    cheapest = float(total[front]) / rows
-    path = [front]
-    for row in range(rows - 1, 0, -1):
-        path.append(int(came[row, path[-1]]))
-    return cheapest, [front + 1 for front in reversed(path)]
+def best(costs: Array, allowed: Allowed) -> float:
+    """The mean over rows of the cheapest path's costs [rows, T], column i for front i + 1. The path
+    begins at front 1 and need not arrive."""
+    total = np.full(costs.shape[1], np.inf)
+    total[0] = costs[0, 0]
+    for row in costs[1:]:
+        total = np.where(allowed, total[:, None], np.inf).min(axis=0) + row  # [from, to]
+    return float(total.min()) / len(costs)
 
 
 def doubling(length: int) -> list[int]:

@@ -19,7 +19,14 @@ from statetrace import plugins
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.mechanisms.algorithms import Program, algorithm
-from statetrace.mechanisms.distances import Array, charged, knowledge, line_misfit, weights
+from statetrace.mechanisms.distances import (
+    Array,
+    charged,
+    knowledge,
+    length_weights,
+    line_misfit,
+    weights,
+)
 from statetrace.mechanisms.evidence import Evidence, first_quotient
 from statetrace.mechanisms.layers_needed import layers_needed
 from statetrace.mechanisms.paths import aligned
@@ -89,8 +96,7 @@ def _probing(predicted: Signature, evidence: Evidence) -> float:
     """Mean absolute difference of what is known of the state and, with half the weight, of parity,
     which may lie anywhere between what must and what can be readable."""
     lengths = evidence.lengths
-    edges = np.concatenate([[max(lengths[0] - 1, 1)], lengths])
-    by_length = weights(edges[:-1], np.maximum(edges[1:], edges[:-1] + 0.5))
+    by_length = length_weights(lengths)
     column = lengths.astype(np.int64) - 1
     state = knowledge(evidence.state, evidence.order)
     expected = knowledge(predicted.state_probe[:, column], evidence.order)

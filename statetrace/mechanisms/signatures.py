@@ -121,17 +121,15 @@ class Signature:
         parts: list[tuple[Any, ...]]
         parts = [("nld", *key, None, grid) for key, grid in self.patching.items()]
         parts += [("accuracy", None, None, target, grid) for target, grid in self.probes().items()]
-        names = ("measure", "where", "split", "target", "layer", "position", "value")
-        columns: dict[str, list[Any]] = {name: [] for name in ("algorithm", "group", "length")}
-        columns |= {name: [] for name in names}
-        for *about, grid in parts:
-            for layer, position in zip(*np.nonzero(~np.isnan(grid)), strict=True):
-                cell = (*about, int(layer), int(position), float(grid[layer, position]))
-                for name, value in zip(names, cell, strict=True):
-                    columns[name].append(value)
-        rows = len(columns["value"])
-        for name in ("algorithm", "group", "length"):
-            columns[name] = [getattr(self, name)] * rows
+        about = {"algorithm": self.algorithm, "group": self.group, "length": self.length}
+        names = (*about, "measure", "where", "split", "target", "layer", "position", "value")
+        columns: dict[str, list[Any]] = {name: [] for name in names}
+        for *labels, grid in parts:
+            layers, positions = np.nonzero(~np.isnan(grid))
+            cells = (layers.tolist(), positions.tolist(), grid[layers, positions].tolist())
+            same = ([label] * len(layers) for label in (*about.values(), *labels))
+            for values, more in zip(columns.values(), (*same, *cells), strict=True):
+                values.extend(more)
         return columns
 
     def probes(self) -> dict[str, Grid]:

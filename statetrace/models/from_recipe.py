@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from statetrace.config.recipe import Recipe
@@ -61,16 +61,7 @@ def _split_arguments(recipe: Recipe) -> tuple[int | None, float, int, Path | Non
 
 
 def model_spec(recipe: Recipe) -> ModelSpec:
-    settings = recipe.model
-    return ModelSpec(
-        name=settings.name,
-        layers=settings.layers,
-        width=settings.width,
-        heads=settings.heads,
-        dropout=settings.dropout,
-        init_std=settings.init_std,
-        pretrained=settings.pretrained,
-    )
+    return ModelSpec(**{f.name: getattr(recipe.model, f.name) for f in fields(ModelSpec)})
 
 
 def keeps_vocabulary(recipe: Recipe) -> bool:

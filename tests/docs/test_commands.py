@@ -30,14 +30,6 @@ def name_of(page):
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.fixture(autouse=True)
-def registry():
-    before = dict(plugins._registered)
-    yield
-    plugins._registered.clear()
-    plugins._registered.update(before)
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """RUN, a run folder, and FOLDER, a Hugging Face checkpoint."""

@@ -7,19 +7,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from statetrace import plugins
 from statetrace.reports.figures.chart import Chart
 from website.notebooks import LARGEST, SHOWN, fingerprint, to_markdown
 
 FILES = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.ipynb"))
-
-
-@pytest.fixture(autouse=True)
-def registry():
-    before = dict(plugins._registered)
-    yield
-    plugins._registered.clear()
-    plugins._registered.update(before)
 
 
 def run_cell(text, names, file):

@@ -32,12 +32,7 @@ def test_each_path_belongs_to_one_rule(fronts, rule):
     length = fronts[-1]
     costs = steps(fronts, length)
     for name, allowed in RULES.items():
-        cost, path = best(costs, allowed(length))
-        if name == rule:
-            assert cost == 0
-            assert path == fronts
-        else:
-            assert cost > 0
+        assert (best(costs, allowed(length)) == 0) == (name == rule)
 
 
 @pytest.mark.parametrize("length", [2, 5, 8, 11, 24, 32, 100])
@@ -66,6 +61,4 @@ def test_the_best_path_is_the_best_of_all(length, rows, random):
                 walk(row + 1, follower, total)
 
         walk(0, 0, 0.0)
-        cost, path = best(costs, allowed)
-        assert cost == pytest.approx(cheapest / rows)
-        assert cost == pytest.approx(np.mean([costs[r, f - 1] for r, f in enumerate(path)]))
+        assert best(costs, allowed) == pytest.approx(cheapest / rows)

@@ -6,7 +6,9 @@ import pytest
 
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import StageSettings
+from statetrace.runs import Run
 from statetrace.training.callback import Callback
+from statetrace.training.loop import train
 
 TOY = {
     "group": "S3",
@@ -67,3 +69,11 @@ class Recorder(Callback):
 @pytest.fixture
 def recorder():
     return Recorder
+
+
+@pytest.fixture(scope="session")
+def uninterrupted(tmp_path_factory):
+    """The toy, trained; nobody changes it."""
+    run = Run(tmp_path_factory.mktemp("run") / "whole")
+    train(toy(), run, Recorder())
+    return run

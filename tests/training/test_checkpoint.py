@@ -16,26 +16,19 @@ from statetrace.training.loop import train
 from tests.training.conftest import Recorder, toy
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    run = Run(tmp_path_factory.mktemp("c") / "run")
-    train(toy(), run, Recorder())
-    return run
-
-
-def test_any_hugging_face_user_can_load_it(run):
+def test_any_hugging_face_user_can_load_it(uninterrupted):
     """And gets the accuracy that metrics.jsonl reports."""
-    model = AutoModelForCausalLM.from_pretrained(run.checkpoint(24))
+    model = AutoModelForCausalLM.from_pretrained(uninterrupted.checkpoint(24))
     task = make_task(toy())
     _, analysis = make_splits(toy(), task)
     measured = accuracy(model, task, task.split(analysis), task.quotients(("parity",)), 100)
-    reported = run.metrics("evaluation")[-1]
+    reported = uninterrupted.metrics("evaluation")[-1]
     assert measured.by_length == reported["accuracy_by_length"]
     assert measured.loss == pytest.approx(reported["loss_by_length"], abs=1e-6)
 
 
-def test_accuracy_by_length_against_a_loop(run):
-    model = AutoModelForCausalLM.from_pretrained(run.checkpoint(24)).eval()
+def test_accuracy_by_length_against_a_loop(uninterrupted):
+    model = AutoModelForCausalLM.from_pretrained(uninterrupted.checkpoint(24)).eval()
     task = make_task(toy())
     sequences = task.sample(40, seed=9)
     measured = accuracy(model, task, task.split(sequences), task.quotients(("parity",)), batch=7)
@@ -52,8 +45,8 @@ def test_accuracy_by_length_against_a_loop(run):
         assert measured.by_length["parity"][t] == right[1] / 40
 
 
-def test_nothing_is_pickled_and_everything_has_a_checksum(run):
-    folder = run.checkpoint(24)
+def test_nothing_is_pickled_and_everything_has_a_checksum(uninterrupted):
+    folder = uninterrupted.checkpoint(24)
     names = {file.name for file in folder.iterdir()}
     assert names >= {"config.json", "model.safetensors", "optimizer.safetensors", "training.json"}
     assert {name.rsplit(".", 1)[1] for name in names} == {"json", "safetensors"}
@@ -68,11 +61,11 @@ def test_nothing_is_pickled_and_everything_has_a_checksum(run):
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "training.json"])
-def test_every_kind_of_damage_is_seen(run, tmp_path, name):
+def test_every_kind_of_damage_is_seen(uninterrupted, tmp_path, name):
     import shutil
 
     copy = tmp_path / "step-24"
-    shutil.copytree(run.checkpoint(24), copy)
+    shutil.copytree(uninterrupted.checkpoint(24), copy)
     file = copy / name
     file.write_bytes(file.read_bytes()[:-1])
     assert checkpoint_damage(copy) == f"{name} does not match its checksum"

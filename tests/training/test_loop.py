@@ -16,7 +16,7 @@ from statetrace.training.loop import train
 from statetrace.training.optimizer import current_length, learning_rate
 from statetrace.training.parallel import World
 from statetrace.training.trainer import NonFiniteLoss
-from tests.training.conftest import Recorder, toy
+from tests.training.conftest import toy
 
 
 def weights(run: Run) -> dict[str, torch.Tensor]:
@@ -30,13 +30,6 @@ def assert_same_run(one: Run, other: Run) -> None:
     assert mine.keys() == theirs.keys()
     for name in mine:
         assert torch.equal(mine[name], theirs[name]), name
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    run = Run(tmp_path_factory.mktemp("run") / "whole")
-    train(toy(), run, Recorder())
-    return run
 
 
 def test_what_a_run_folder_holds(uninterrupted):
