@@ -16,8 +16,6 @@ from statetrace.lenses.parts.subspaces import largest_angle, random_basis
 from statetrace.lenses.subspace import SubspaceSpec, subspace
 from statetrace.models import ModelSpec, anatomy, build
 from statetrace.models.compiled import compile_model
-from statetrace.models.compiled.assemble import _basis
-from statetrace.models.compiled.compile import WRITERS
 from statetrace.tasks.word_problem import word_problem
 
 QUICK = SubspaceSpec(sequences=1500, pairs=100, train=96, steps=25, draws=2)
@@ -29,17 +27,17 @@ def shares(result, outcome="interchange", method="means", control="none", pairs=
     return [row["share"] for row in result.rows() if wanted.items() <= row.items()]
 
 
-def known_direction(spec, model):
-    """Where the compiler put the two bits of parity: [D, 1]."""
-    circuit = WRITERS[spec.algorithm](spec, group(spec.group)).circuit()
-    rng = np.random.default_rng([spec.seed, 0])
-    basis = _basis(anatomy(model).width, circuit.layout.size, spec.basis, rng)
-    even, odd = basis[:, circuit.layout["parity"]].T
-    return torch.from_numpy((even - odd)[:, None] / 2**0.5).float()
+def known_direction(name, model):
+    """Where the compiler put parity [D, 1]: the answer tells the identity from the first odd one
+    by nothing else, since they have the same rest."""
+    states = group(name)
+    odd = int(np.flatnonzero(states.parity)[0])
+    difference = model.lm_head.weight[odd] - model.lm_head.weight[states.identity]
+    return torch.nn.functional.normalize(difference.detach(), dim=0)[:, None]
 
 
 def angles(result, spec, model, method):
-    known = known_direction(spec, model)
+    known = known_direction(spec.group, model)
     bases = torch.from_numpy(result.arrays[f"parity.{method}"])
     return [largest_angle(basis, known) for basis in bases]
 
@@ -70,17 +68,28 @@ def test_the_angle_to_the_known_subspace_vanishes():
     assert shares(result)[2:] == [1.0] * 4
 
 
-def test_a_larger_quotient():
+@pytest.mark.parametrize(("name", "of"), [("S4", "S3"), ("A4", "Z3"), ("D4", "parity")])
+def test_a_quotient_that_is_composed_first(name, of):
+    """Blocks 1 and 2 compose it, block 3 divides the actions by it."""
+    spec = CompileSpec(name, "composed-quotient", 4, quotient=of)
+    few = {"sequences": 4000, "pairs": 60, "train": 60, "controls": ()}
+    settings = SubspaceSpec(quotients=(of,), methods=("means",), **few)
+    result = subspace(compile_model(spec), task_of(spec), settings)
+    assert max(shares(result)[:2]) < 0.1
+    assert shares(result, "source value")[2] == 1
+    assert shares(result)[3:] == [1.0] * 3
+
+
+def test_dimensions_and_layers():
     spec = CompileSpec("A4", "parallel", 5)
-    settings = dataclasses.replace(QUICK, layers=(0, 99), quotients=("Z3",), controls=())
+    settings = dataclasses.replace(QUICK, layers=(99,), dimension=3, controls=())
     model = compile_model(spec)
     with pytest.raises(StatetraceError, match="99"):
         subspace(model, task_of(spec), settings)
-    last = anatomy(model).layers
-    settings = dataclasses.replace(settings, layers=(last,), dimension=3)
-    result = subspace(model, task_of(spec), settings)
-    assert result.arrays["Z3.means"].shape[1:] == (anatomy(model).width, 2)
-    assert result.arrays["Z3.das"].shape[1:] == (anatomy(model).width, 3)
+    layers = (anatomy(model).layers,)
+    result = subspace(model, task_of(spec), dataclasses.replace(settings, layers=layers))
+    assert result.arrays["Z3.means"].shape == (1, anatomy(model).width, 2)
+    assert result.arrays["Z3.das"].shape == (1, anatomy(model).width, 3)
     assert shares(result) == shares(result, method="das") == [1.0]
 
 
