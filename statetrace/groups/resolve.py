@@ -53,8 +53,6 @@ def group(spec: GroupSpec, notation: str = "moves") -> Group:
         return Group.load(name)
     if ":" in name:
         return _imported(name)
-    if is_named(name):
-        return named_group(name, notation)
     factors = _factors(name, notation)
     if factors is None:
         registered = plugins.names("group")
@@ -143,15 +141,16 @@ def _imported(spec: str) -> Group:
 
 def _factors(name: str, notation: str) -> list[Group] | None:
     """The factors of a product of named and registered groups, whose names may contain an x."""
-    whole = named_group(name, notation) if is_named(name) else plugins.find("group", name)
-    if whole is not None:
+
+    def known(part: str) -> Group | None:
+        return named_group(part, notation) if is_named(part) else plugins.find("group", part)
+
+    if (whole := known(name)) is not None:
         return [whole]
     for at, letter in enumerate(name):
-        if letter in "xX" and 0 < at < len(name) - 1:
-            left, right = name[:at], name[at + 1 :]
-            first = named_group(left, notation) if is_named(left) else plugins.find("group", left)
-            rest = None if first is None else _factors(right, notation)
-            if first is not None and rest is not None:
+        if letter in "xX" and 0 < at < len(name) - 1 and (first := known(name[:at])) is not None:
+            rest = _factors(name[at + 1 :], notation)
+            if rest is not None:
                 return [first, *rest]
     return None
 
