@@ -279,7 +279,10 @@ class Analyzer:
         if result is None:
             return None
         about = dict(result.subject)
-        fits = about.pop("spec", None) in job.accepted and about == self.loaded.about()
+        current = self.loaded.about()
+        if not differ(about.get("weights"), current.get("weights")):  # older ones have none
+            about["weights"] = current.get("weights")
+        fits = about.pop("spec", None) in job.accepted and about == {"weights": None} | current
         return result if fits else None
 
     def _compute(
@@ -386,7 +389,7 @@ class Analyzer:
         return max((step for step, _ in self.run.checkpoints()), default=None)
 
     def _stored(self, lenses: Sequence[str], step: int | None) -> StoredResults:
-        weights = None if self.run is None else weights_of(self.run)
+        weights = None if self.run is None else weights_of(self.run, step)
         return stored_results(self.store, lenses, self.group, self.length, step, weights)
 
     def _report_ignored(self, stored: StoredResults) -> None:

@@ -57,15 +57,16 @@ def test_layers_that_an_answer_needs_tell_counting_from_composing(name, grows, t
     assert (long - short > 1.5) == grows
 
 
-def test_a_damaged_model_is_noticed(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_damaged_model_is_noticed(tmp_path, monkeypatch, name):
     copy = tmp_path / "zoo"
     shutil.copytree(zoo.checkpoint(NAMES[0]).parent, copy)
     monkeypatch.setattr(zoo, "_folder", lambda: copy)
-    weights = copy / NAMES[0] / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1] + b"\0")
-    with pytest.raises(StatetraceError, match=r"is damaged \(checksum"):
+    file = copy / NAMES[0] / name
+    file.write_bytes(file.read_bytes()[:-1] + b"\0")
+    with pytest.raises(StatetraceError, match=rf"{name} is damaged \(checksum"):
         zoo.checkpoint(NAMES[0])
-    weights.unlink()
+    file.unlink()
     with pytest.raises(StatetraceError, match="is missing"):
         zoo.checkpoint(NAMES[0])
 

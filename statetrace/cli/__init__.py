@@ -102,3 +102,25 @@ def main() -> None:
             f"cannot use '{error.filename}': {error.strerror}" if error.filename else str(error)
         )
         sys.exit(1)
+    except Exception as error:
+        cause = _known_cause(error)
+        if cause is None:
+            raise
+        complain(cause)
+        sys.exit(1)
+
+
+def _known_cause(error: Exception) -> str | None:
+    """Failures of the machine, in one sentence; libraries raise them as types of their own."""
+    text = str(error).strip().split("\n")[0]
+    if type(error).__name__ == "SafetensorError":
+        return f"a file of weights could not be read or written ({text}); is the disk full?"
+    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or NO_MEMORY in text:
+        return (
+            "there is not enough memory; use a smaller model, --batch or --length, or split each "
+            "batch into parts with --accumulate"
+        )
+    return None
+
+
+NO_MEMORY = "can't allocate memory"

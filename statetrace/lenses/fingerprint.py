@@ -1,20 +1,23 @@
 """Fingerprints of checkpoints: which weights a result describes. Needs no torch.
 
-Checkpoints of a run are identified by their step. An external checkpoint has only a folder, whose
-weights may be replaced later, so results of such a model record a fingerprint of its files.
+Another model may be trained to the same step in the same folder, and the files of an external
+checkpoint may be replaced, so results record which weights they describe: the checksum that a
+checkpoint of a run was written with, and a fingerprint of the files of an external one.
 
-Cost: files of up to WHOLE bytes are read completely, of larger files 16 MiB in evenly spaced
-pieces; at most a second. Caveat: in a larger file a change of a few neighbouring weights may go
-unnoticed; training changes all of them.
+Cost: none for a run. Files of an external checkpoint of up to WHOLE bytes are read completely, of
+larger ones 16 MiB in evenly spaced pieces; at most a second. Caveat: in a larger file a change of a
+few neighboring weights may go unnoticed; training changes all of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from pathlib import Path
 
 from statetrace.config.external import ExternalCheckpoint
-from statetrace.runs import Run
+from statetrace.files import read_json
+from statetrace.runs import CHECKSUMS, Run
 
 WHOLE = 2**26
 PIECES, PIECE = 4096, 4096
@@ -51,11 +54,22 @@ def _add(file: Path, digest: hashlib._Hash) -> None:
             digest.update(stream.read(PIECE))
 
 
-def weights_of(run: Run) -> str | None:
-    """The current fingerprint of the external checkpoint of a run folder; None for a run that was
-    trained here and for missing weights."""
+def weights_of(run: Run, step: int | None = None) -> str | None:
+    """The current fingerprint of the checkpoint of a run folder, of a trained run the newest or the
+    one at a step; None for missing weights."""
     external = ExternalCheckpoint.of(run)
-    return None if external is None else fingerprint(external.path(run))
+    if external is not None:
+        return fingerprint(external.path(run))
+    steps = [number for number, _ in run.checkpoints()] if step is None else [step]
+    return recorded_checksum(run.checkpoint(max(steps))) if steps else None
+
+
+def recorded_checksum(folder: Path) -> str | None:
+    """Of the weights, as written beside them; None where there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        checksum = read_json(folder / CHECKSUMS).get("model.safetensors")
+        return checksum if isinstance(checksum, str) else None
+    return None
 
 
 def differ(recorded: object, current: str | None) -> bool:

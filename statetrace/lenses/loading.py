@@ -12,7 +12,7 @@ from statetrace.config.external import VISIBLE, ExternalCheckpoint
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
-from statetrace.lenses.fingerprint import fingerprint
+from statetrace.lenses.fingerprint import fingerprint, recorded_checksum
 from statetrace.lenses.parts.answers import check_fits
 from statetrace.lenses.parts.hidden_padding import HiddenPadding, check_hidden
 from statetrace.models import load_checkpoint, locate_tokenizer
@@ -70,7 +70,8 @@ def load_run(
     task = make_task(recipe, folder, run.group)
     model = load_checkpoint(folder).to(pick_device(device))
     task = replace(task, held_out=make_analysis_split(recipe, task))
-    return LoadedModel(model, task, folder, step, recipe.training.threads)
+    weights = recorded_checksum(folder)
+    return LoadedModel(model, task, folder, step, recipe.training.threads, weights)
 
 
 def _checkpoint(run: Run, step: int | None, on_message: OnMessage) -> tuple[int, Path]:

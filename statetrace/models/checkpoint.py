@@ -53,8 +53,13 @@ def locate(source: str, *, weights: bool = True) -> Path:
     return folder
 
 
-def locate_tokenizer(source: str) -> Path:
-    """The tokenizer.json of a folder name or hub id."""
+def locate_tokenizer(source: str, fetch: bool = True) -> Path:
+    """The tokenizer.json of a folder name or, if it may be fetched, of a hub id."""
+    if not fetch and not Path(source).expanduser().is_dir():
+        raise StatetraceError(
+            f"there is no folder {source!r}, and opening a run fetches nothing; put the "
+            "tokenizer.json that it was trained with into the checkpoint"
+        )
     file = _folder(source, [TOKENIZER], TOKENIZER) / TOKENIZER
     if not file.is_file():
         raise StatetraceError(

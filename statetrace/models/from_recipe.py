@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from statetrace.groups import Group
 from statetrace.models.build import positions
 from statetrace.models.checkpoint import locate_tokenizer
 from statetrace.models.spec import ModelSpec
+from statetrace.runs import digest
 from statetrace.tasks import tokenizer
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.sequences import Sequences
@@ -23,8 +25,8 @@ POSITION_FACTOR = 2
 def make_task(
     recipe: Recipe, checkpoint: Path | None = None, states: Group | None = None
 ) -> WordProblem:
-    """The task of a recipe. For text, the tokenizer of a `checkpoint` folder takes precedence.
-    `states` is the group if the recipe has only its name."""
+    """The task of a recipe. For text, the tokenizer of a `checkpoint` folder takes precedence;
+    opening a checkpoint fetches nothing. `states` is the group if the recipe has only its name."""
     settings = recipe.task
     task = word_problem(
         states or settings.group,
@@ -36,9 +38,10 @@ def make_task(
     if settings.form == "tokens":
         return task
     source = settings.tokenizer or recipe.model.pretrained
-    file = None if source is None else locate_tokenizer(source)
     if checkpoint is not None and (checkpoint / "tokenizer.json").is_file():
-        file = checkpoint / "tokenizer.json"
+        file: Path | None = checkpoint / "tokenizer.json"
+    else:
+        file = None if source is None else locate_tokenizer(source, fetch=checkpoint is None)
     read = None if file is None else tokenizer.read(file)
     vocabulary = sentences(task.group, settings.paraphrases, settings.start_marker, read)
     return replace(task, vocabulary=vocabulary)
@@ -58,6 +61,15 @@ def _split_arguments(recipe: Recipe) -> tuple[int | None, float, int, Path | Non
     settings = recipe.task
     folder = None if settings.data is None else Path(settings.data)
     return settings.sequences, settings.analysis_fraction, settings.data_seed, folder
+
+
+def data_fingerprint(recipe: Recipe) -> str | None:
+    """Of the files of a data folder, which could change before a run is resumed."""
+    if recipe.task.data is None:
+        return None
+    files = sorted(file for file in Path(recipe.task.data).iterdir() if file.is_file())
+    lines = "".join(f"{file.name} {digest(file)}\n" for file in files)
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def model_spec(recipe: Recipe) -> ModelSpec:

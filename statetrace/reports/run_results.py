@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -134,16 +134,19 @@ class FolderResults(RunResults):
     def _names(self) -> Iterable[str]:
         return dict.fromkeys(file.stem for file in _result_files(self.folder))
 
+    def _outdated(self, subject: Mapping[str, Any], step: int | None) -> bool:
+        """Whether a result or verdict describes other weights than the checkpoint's."""
+        return differ(subject.get("weights"), self._weights(step))
+
     @cached_property
-    def weights(self) -> str | None:
-        """The current fingerprint of a checkpoint from elsewhere."""
-        return weights_of(self.run)
+    def _weights(self) -> Callable[[int | None], str | None]:
+        return cache(partial(weights_of, self.run))
 
     @cached_property
     def outdated(self) -> list[str]:
         """Lenses whose results are of other weights than the current ones; they are ignored."""
         files = _result_files(self.folder)
-        stems = {file.stem for file in files if differ(_subject(file).get("weights"), self.weights)}
+        stems = {file.stem for file in files if self._outdated(_subject(file), _step_of(file))}
         return [name for name in dict.fromkeys([*NAMES, *sorted(stems)]) if name in stems]
 
     def _location(self, name: str) -> tuple[int | None, Path | None]:
@@ -161,7 +164,7 @@ class FolderResults(RunResults):
         return None if at_full_length else length, folder
 
     def _usable(self, file: Path) -> bool:
-        return file.is_file() and not differ(_subject(file).get("weights"), self.weights)
+        return file.is_file() and not self._outdated(_subject(file), _step_of(file))
 
     def _load(self, name: str) -> LensResult | None:
         folder = self._location(name)[1]
@@ -199,7 +202,7 @@ class FolderResults(RunResults):
         except (OSError, ValueError) as error:
             self.trouble.append(f"'{file}' cannot be read ({error})")
             return None
-        if differ(verdict.get("weights"), self.weights):
+        if self._outdated(verdict, None):
             self.trouble.append(
                 f"'{file}' is of other weights than the model's; `{self.verdict_command}` "
                 "recomputes it"

@@ -94,6 +94,12 @@ class Sequences:
         if actions.shape != states.shape:
             shapes = f"{_size(states)}, but there are {_size(actions)} actions"
             raise _damaged(folder / "states.npy", shapes)
+        for start in range(0, len(actions), CHUNK):
+            rows = slice(start, start + CHUNK)
+            wrong = (scan(group, actions[rows]) != states[rows]).any(axis=1)
+            if wrong.any():
+                why = f"row {start + int(wrong.argmax())} is not the products of its actions"
+                raise _damaged(folder / "states.npy", why)
         return Sequences(actions, states)
 
 

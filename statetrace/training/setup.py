@@ -28,6 +28,7 @@ from statetrace.models import (
     load_pretrained,
 )
 from statetrace.models.from_recipe import (
+    data_fingerprint,
     keeps_vocabulary,
     make_splits,
     make_task,
@@ -51,6 +52,7 @@ class TrainingPlan:
         training_split: the training sequences, on the device.
         analysis: the held-out sequences.
         objectives: of every stage, in order.
+        data: fingerprint of a data folder, which could change before the run is resumed.
     """
 
     recipe: Recipe
@@ -62,6 +64,7 @@ class TrainingPlan:
     quotients: tuple[Quotient, ...]
     autocast: AbstractContextManager[Any]
     objectives: tuple[Objective, ...] = ()
+    data: str | None = None
 
     @property
     def objective(self) -> Objective:
@@ -96,6 +99,7 @@ def make_plan(recipe: Recipe, world: World, states: Group | None = None) -> Trai
         analysis=task.split(analysis[: recipe.evaluation.evaluate_sequences], world.device),
         quotients=make_quotients(recipe, task),
         autocast=autocast(recipe, world.device),
+        data=data_fingerprint(recipe),
     ).with_recipe(recipe)
     for stage, objective in zip(recipe.stages, plan.objectives, strict=True):
         _check_fused_step(recipe, _unsupported_by_fused_step(stage, world))

@@ -110,7 +110,8 @@ class Trainer:
     def resume(self, folder: Path) -> None:
         """Restore the optimizer and the auxiliary classifier of a checkpoint of this stage."""
         notes = checkpoint.notes(folder)
-        if notes.get("fingerprint") != self.objective.fingerprint:
+        data = notes.get("data", self.plan.data)  # older checkpoints have none
+        if notes.get("fingerprint") != self.objective.fingerprint or data != self.plan.data:
             raise StatetraceError(
                 f"the data of stage {self.stage.name} have changed since {folder} was written; "
                 "restore them, or start a new run"
@@ -218,7 +219,8 @@ class Trainer:
         why the stage ends here before its last step."""
         stage, world = self.stage, self.plan.world
         classifier = [] if self.auxiliary is None else self.auxiliary.named_classifier()
-        notes = {"stage": stage.label, "ended": ended, "fingerprint": self.objective.fingerprint}
+        notes = {"stage": stage.label, "ended": ended, "fingerprint": self.objective.fingerprint,
+                 "data": self.plan.data}  # fmt: skip
         if stage.training.stop_learned is not None:
             notes["lowest_accuracy"] = repr(self.lowest)
         snapshot = checkpoint.Snapshot(

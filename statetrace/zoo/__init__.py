@@ -7,7 +7,6 @@ each of them; s3-parallel was trained on a GPU. Use them as `statetrace verdict 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import cache
 from importlib.resources import files
@@ -17,12 +16,12 @@ from typing import Any
 from statetrace.config.checks import hint
 from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
-from statetrace.runs import Run
+from statetrace.runs import Run, digest
 
 
 @cache
 def catalogue() -> dict[str, dict[str, Any]]:
-    """Name -> group, length, start_marker, mechanism, accuracy, sha256."""
+    """Name -> group, length, start_marker, mechanism, accuracy, and checksums."""
     text = _folder().joinpath("catalogue.json").read_text()
     entries: dict[str, dict[str, Any]] = json.loads(text)
     return entries
@@ -33,15 +32,18 @@ def checkpoint(name: str) -> Path:
     if name not in catalogue():
         raise StatetraceError(f"the zoo has no model {name!r}; {hint(name, catalogue())}")
     folder = _folder() / name
-    weights = folder / "model.safetensors"
-    if not weights.is_file():
-        raise StatetraceError(f"{weights} is missing; install statetrace again")
-    checksum, expected = _sha256(weights), catalogue()[name]["sha256"]
-    if checksum != expected:
-        raise StatetraceError(
-            f"{weights} is damaged (checksum {checksum[:12]}... instead of {expected[:12]}...); "
-            "install statetrace again"
-        )
+    for file, key in (
+        (folder / "model.safetensors", "sha256"),
+        (folder / "config.json", "config_sha256"),
+    ):
+        if not file.is_file():
+            raise StatetraceError(f"{file} is missing; install statetrace again")
+        checksum, expected = digest(file), catalogue()[name][key]
+        if checksum != expected:
+            raise StatetraceError(
+                f"{file} is damaged (checksum {checksum[:12]}... instead of {expected[:12]}...); "
+                "install statetrace again"
+            )
     return folder
 
 
@@ -60,9 +62,5 @@ def adopt(name: str, out: Path) -> Run:
     return run
 
 
-def _sha256(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
 def _folder() -> Path:
-    return Path(str(files("statetrace.zoo")))
+    return Path(str(files(__name__)))

@@ -10,9 +10,12 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from safetensors import SafetensorError
 from typer.testing import CliRunner
 
+from statetrace import cli
 from statetrace.cli import app
 from statetrace.cli.console import duration
 from statetrace.config.recipe import OPTIONS
@@ -294,3 +297,23 @@ def test_the_estimate_grows_with_the_batch():
     small, large = (cost.estimate(toy(batch=batch)) for batch in (32, 3200))
     assert large.tokens == 100 * small.tokens
     assert large.seconds > 5 * small.seconds
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (SafetensorError("No space left on device"), "disk full"),
+        (MemoryError(), "not enough memory"),
+        (torch.OutOfMemoryError("CUDA out of memory"), "--accumulate"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: 5 bytes"), "--batch"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_failures_of_the_machine_are_one_sentence(monkeypatch, capsys, error, advice):
+    def fail():
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert advice in " ".join(capsys.readouterr().err.split())

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import statetrace as st
 from statetrace.cli import app
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
@@ -19,6 +20,7 @@ from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import compile_model
 from statetrace.reports.page import report
 from statetrace.reports.run_results import newest
+from tests.training.conftest import toy
 
 READ = "generalization,probing,patching,depth,attention"
 
@@ -195,6 +197,19 @@ def test_report_and_figures_leave_results_of_other_weights_out(theirs):
     assert "verdict.json&#39; is of other weights" in page
     done = CliRunner().invoke(app, ["figures", str(run), "--only", "patching"])
     assert str(done.exception).count("other weights") == 1
+
+
+def test_another_model_at_the_same_step_is_analyzed_again(tmp_path):
+    """A run's results are matched by its weights, not by the step alone."""
+    mine, other = (st.train(toy(seed=seed, steps=8), out=tmp_path / f"{seed}") for seed in (0, 1))
+    before = mine.analyze("generalization")["generalization"]
+    shutil.copytree(tmp_path / "0" / "lenses", tmp_path / "1" / "lenses")
+    assert newest(tmp_path / "0").outdated == []
+    assert newest(tmp_path / "1").outdated == ["generalization"]
+    after = other.analyze("generalization")["generalization"]
+    assert before.subject["step"] == after.subject["step"]
+    assert before.subject["weights"] != after.subject["weights"]
+    assert newest(tmp_path / "1").outdated == []
 
 
 def test_results_without_a_fingerprint_still_count(theirs):

@@ -73,4 +73,4 @@ def test_a_model_from_elsewhere_says_which_weights_it_has(tmp_path):
     assert subject.about()["weights"] == fingerprint(folder) == weights_of(run)
     trained = Run(tmp_path / "trained")
     trained.write_info({"recipe": {}})
-    assert weights_of(trained) is None
+    assert weights_of(trained) is None  # it has no checkpoint

@@ -96,6 +96,12 @@ def test_disk_round_trip(tmp_path):
         Sequences.load(tmp_path / "data", group("S3"))
 
 
+def one_state_changed(file):
+    states = np.load(file)
+    states[3, 2] = (states[3, 2] + 1) % 6
+    np.save(file, states)
+
+
 def cut_off(file):
     file.write_bytes(file.read_bytes()[:200])
 
@@ -114,6 +120,7 @@ def cut_off(file):
             lambda file: np.save(file, np.full((20, 7), 6, np.uint8)),
             "6 is not an",
         ),
+        ("states.npy", one_state_changed, "row 3 is not the products of its actions"),
         ("sequences.json", lambda file: file.write_text('{"group"'), "delimiter"),
         ("sequences.json", lambda file: file.write_text("{}"), "group"),
         ("sequences.json", lambda file: file.write_text("[]"), "not a JSON object"),

@@ -8,8 +8,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from statetrace.errors import StatetraceError
+from statetrace.groups import group
 from statetrace.models.predict import predict
 from statetrace.runs import Run
+from statetrace.tasks.sequences import unique_sequences
 from statetrace.training import setup
 from statetrace.training.evaluate import loss
 from statetrace.training.loop import train
@@ -235,3 +237,16 @@ def test_cuda_where_there_is_none(tmp_path, recorder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(StatetraceError, match="no CUDA GPU; use cpu"):
         train(toy(device="cuda"), Run(tmp_path / "run"), recorder())
+
+
+def test_resuming_on_other_data_is_refused(tmp_path, recorder):
+    """Also where the new folder is valid, of the same group, length and size."""
+    s3, data, run = group("S3"), tmp_path / "data", Run(tmp_path / "run")
+    unique_sequences(s3, 2000, 6, seed=1).save(data, s3)
+    recipe = toy(data=str(data))
+    train(recipe, run, recorder(stop_after=[9]))
+    unique_sequences(s3, 2000, 6, seed=2).save(data, s3)
+    with pytest.raises(StatetraceError, match=r"data of stage .* have changed"):
+        train(recipe, run, recorder(), resume=True)
+    unique_sequences(s3, 2000, 6, seed=1).save(data, s3)
+    assert train(recipe, run, recorder(), resume=True).finished

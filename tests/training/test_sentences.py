@@ -1,7 +1,9 @@
 """The task in words: it is learned, its checkpoints carry their tokenizer, and it resumes."""
 
+import json
 import shutil
 
+import huggingface_hub
 import pytest
 import torch
 from tokenizers import Tokenizer
@@ -111,6 +113,24 @@ def test_resuming_with_another_tokenizer_is_refused(tmp_path):
     byte_level(["position front"]).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(StatetraceError, match=r"data of stage .* have changed"):
         train(recipe, run, Recorder(), resume=True)
+
+
+def test_opening_a_run_fetches_nothing(tmp_path, monkeypatch):
+    """Its checkpoint has the tokenizer; one without it is refused, not looked for on a hub."""
+    byte_level(["swap rotate"]).save(str(tmp_path / "tokenizer.json"))
+    run = Run(tmp_path / "run")
+    train(toy(**TEXT | {"steps": 8, "tokenizer": str(tmp_path)}), run, Recorder())
+    info = run.info
+    info["recipe"]["task"]["tokenizer"] = "someone/tokenizer"
+    run.write_info(info)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: 1 / 0)
+    assert load_run(run, None, "cpu").step == 8
+    checksums = json.loads((run.checkpoint(8) / "checksums.json").read_text())
+    del checksums["tokenizer.json"]
+    (run.checkpoint(8) / "checksums.json").write_text(json.dumps(checksums))
+    (run.checkpoint(8) / "tokenizer.json").unlink()
+    with pytest.raises(StatetraceError, match="'someone/tokenizer', and opening a run fetches"):
+        load_run(run, None, "cpu")
 
 
 @pytest.fixture(scope="module", params=[0, 3, 40])
