@@ -47,6 +47,7 @@ class Exchange:
         for the whole space; with `complement`, everything outside of the span is exchanged."""
         change = self.change[layer]
         if basis is not None:
+            basis = basis.to(change.dtype)
             inside = (change @ basis) @ basis.mT
             change = change - inside if complement else inside
         resid = self.resid[layer] + change

@@ -30,7 +30,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -101,8 +101,10 @@ class SubspaceSpec:
         for name, accepted in (("methods", METHODS), ("controls", CONTROLS)):
             for value in getattr(self, name):
                 one_of(name, value, accepted)
-        for name in ("dimension", "pairs", "train", "steps", "batch", "draws"):
+        for name in ("dimension", "steps", "batch", "draws"):
             at_least(name, getattr(self, name), 1)
+        at_least("pairs", self.pairs, 2)
+        at_least("train", self.train, 2)
 
 
 def subspace(
@@ -145,7 +147,9 @@ def subspace(
             for name, value in row.items():
                 columns.setdefault(name, []).append(value)
         if control == "none":
-            arrays |= {f"{quotient.name}.{name}": basis for name, basis in measured.arrays.items()}
+            for method, bases in measured.bases.items():
+                stacked = torch.stack(list(bases.values()))
+                arrays[f"{quotient.name}.{method}"] = stacked.cpu().numpy()
             summary[quotient.name] = measured.summary(rows)
             notes += measured.notes()
     problem = low_accuracy(summary["accuracy"], task.group.order, f"at length {length}")
@@ -154,8 +158,7 @@ def subspace(
     return LensResult("subspace", settings, columns, arrays, summary, tuple(notes))
 
 
-@dataclass(frozen=True)
-class _Swap:
+class _Swap(NamedTuple):
     """What to exchange; several bases are the draws of a control, None is the whole space."""
 
     layer: int
@@ -247,14 +250,13 @@ class _Measurement:
 
     def _swaps(self) -> Iterator[_Swap]:
         for layer in self.layers:
-            for method in self.spec.methods:
-                basis = (self.bases[method][layer],)
-                yield _Swap(layer, method, self.control, basis)
-                if self.control == "none":
-                    yield _Swap(layer, method, "complement", basis)
-            if self.control == "none":
-                yield _Swap(layer, "all", "none", (None,))
-            if self.control == "none" and "random" in self.spec.controls:
+            chosen = [(method, self.bases[method][layer]) for method in self.spec.methods]
+            yield from (_Swap(layer, method, self.control, (basis,)) for method, basis in chosen)
+            if self.control == "untrained":
+                continue
+            yield from (_Swap(layer, method, "complement", (basis,)) for method, basis in chosen)
+            yield _Swap(layer, "all", "none", (None,))
+            if "random" in self.spec.controls:
                 seeds = [(self.spec.seed, layer, 1 + draw) for draw in range(self.spec.draws)]
                 bases = [random_basis(self.width, self.dimension, s, self.device) for s in seeds]
                 yield _Swap(layer, "random", "random", tuple(bases))
@@ -271,13 +273,6 @@ class _Measurement:
 
     def _of_elements(self, logits: Tensor) -> Tensor:
         return logits[..., torch.as_tensor(self.task.vocabulary.elements, device=logits.device)]
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {
-            method: torch.stack(list(bases.values())).cpu().numpy()
-            for method, bases in self.bases.items()
-        }
 
     def summary(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Interchange accuracy by method and layer."""
