@@ -81,6 +81,14 @@ def specs(seed: int = 0) -> list[CompileSpec]:
             {"algorithm": first, "second": second, "share": 0.0, "length": 12, "stride": 2}
             for first, second in INERT
         ),
+        *(
+            {"algorithm": name, "stride": stride, "length": 16, "parity": "hidden"}
+            for name, stride in (("strided", 2), ("strided", 4), ("chunked", 4))
+        ),
+        *(
+            {"algorithm": first, "second": second, "length": length, "counter": "average"}
+            for first, second, length in (MIXTURES[1], MIXTURES[3], MIXTURES[4])
+        ),
     ]
     return [_varied(CompileSpec(**settings), rng) for settings in chosen]
 
