@@ -44,6 +44,7 @@ class RunResults:
     """
 
     log: Run | None = None
+    step: int | None = None
 
     def __init__(
         self,
@@ -52,14 +53,12 @@ class RunResults:
         length: int,
         name: str = "model",
         verdict: Mapping[str, Any] | None = None,
-        about: str = "",
-        step: int | None = None,
     ) -> None:
         listed = results.values() if isinstance(results, Mapping) else results
         self._results: dict[str, LensResult | None] = {result.lens: result for result in listed}
-        self.group, self.length, self.step = group, length, step
+        self.group, self.length = group, length
         self.name = self.location = name
-        self.about = about or f"{group.name}, length {length}"
+        self.about = f"{group.name}, length {length}"
         self.verdict = verdict
         self.trouble: list[str] = []
         self.cache: dict[str, Any] = {}

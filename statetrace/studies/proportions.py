@@ -26,18 +26,16 @@ SHUFFLES = 9_999
 Row = dict[str, Any]
 
 
-def proportions(
-    rows: Sequence[Row], factors: Sequence[str], verdict: str = "verdict"
-) -> list[dict[str, Any]]:
+def proportions(rows: Sequence[Row], factors: Sequence[str]) -> list[Row]:
     """A row per combination of levels and mechanism: the share of cells that learned it."""
     factors = [factor for factor in factors if factor != SEED]
-    judged = _judged(rows, verdict)
-    mechanisms = sorted({row[verdict] for row in judged})
+    judged = _judged(rows)
+    mechanisms = sorted({row["verdict"] for row in judged})
     shares = []
     for levels in dict.fromkeys(tuple(row[f] for f in factors) for row in judged):
         here = [row for row in judged if tuple(row[f] for f in factors) == levels]
         for mechanism in mechanisms:
-            count = sum(row[verdict] == mechanism for row in here)
+            count = sum(row["verdict"] == mechanism for row in here)
             low, high = wilson(np.array(count), len(here))
             shares.append(
                 {
@@ -53,17 +51,15 @@ def proportions(
     return shares
 
 
-def associations(
-    rows: Sequence[Row], factors: Sequence[str], verdict: str = "verdict", seed: int = 0
-) -> list[dict[str, Any]]:
+def associations(rows: Sequence[Row], factors: Sequence[str], seed: int = 0) -> list[Row]:
     """A row per factor: Cramér's V (0 no association, 1 the factor decides) and p."""
     factors = [factor for factor in factors if factor != SEED]
-    judged = _judged(rows, verdict)
+    judged = _judged(rows)
     tests = []
     for factor in factors:
         others = [other for other in factors if other != factor]
         levels, a = np.unique([str(row[factor]) for row in judged], return_inverse=True)
-        mechanisms, b = np.unique([row[verdict] for row in judged], return_inverse=True)
+        mechanisms, b = np.unique([row["verdict"] for row in judged], return_inverse=True)
         if len(levels) < 2:
             continue
         strata = [tuple(row[other] for other in others) for row in judged]
@@ -81,8 +77,8 @@ def associations(
     return tests
 
 
-def _judged(rows: Sequence[Row], verdict: str) -> list[Row]:
-    return [row for row in rows if row["state"] == FINISHED and row[verdict] is not None]
+def _judged(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["state"] == FINISHED and row["verdict"] is not None]
 
 
 def _groups(strata: Sequence[tuple[Any, ...]]) -> list[np.ndarray]:

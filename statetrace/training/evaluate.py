@@ -57,18 +57,15 @@ def accuracy(
     task: WordProblem,
     split: Split,
     quotients: tuple[Quotient, ...] = (),
-    sequences: int | None = None,
     batch: int = 512,
     autocast: AbstractContextManager[Any] | None = None,
 ) -> Accuracy:
-    """Evaluate on the first `sequences` of a split (default: all of it).
+    """Evaluate on a split.
 
     A quotient counts as correct if the image of the predicted state is: parity accuracy is the
     accuracy of the prediction's parity.
     """
-    n = min(len(split), sequences or len(split))
-    length = split.actions.shape[1]
-    device = split.actions.device
+    n, length, device = len(split), split.length, split.actions.device
     maps = {q.name: torch.as_tensor(q.map.astype("int64"), device=device) for q in quotients}
     correct = {
         what: torch.zeros(length, dtype=torch.long, device=device) for what in ("state", *maps)

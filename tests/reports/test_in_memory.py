@@ -20,8 +20,9 @@ def memory(run):
 
 def test_every_figure_of_a_lens_is_the_same_as_from_the_folder(run, memory):
     folder = newest(run)
-    entries = [entry for entry in CATALOGUE if entry.lens]
-    assert len(entries) == 10
+    measured = folder.all()
+    entries = [entry for entry in CATALOGUE if entry.lens in measured]
+    assert len(entries) >= 10
     for entry in entries:
         first, second = (next(iter(entry.views(results)))[1]() for results in (folder, memory))
         assert first.rows() == second.rows()

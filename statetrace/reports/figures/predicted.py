@@ -78,11 +78,9 @@ def prefix_map(nld: np.ndarray | None, title: str) -> Panel:
     return Panel("prefix length", "layer", heats, title, down=True, whole="xy")
 
 
-def signatures(
-    group: GroupSpec = "S3", length: int = 16, pairs: str = "all", notation: str = "moves"
-) -> Chart:
+def signatures(group: GroupSpec = "S3", length: int = 16, pairs: str = "all") -> Chart:
     """The prefix patching that each algorithm predicts for a group (Figure 1 B)."""
-    states = named_group(group, notation)
+    states = named_group(group)
     known = {name: _prediction(states, length, name) for name in algorithm_names()}
     return prefix_maps(known, states, pairs)
 
