@@ -19,7 +19,7 @@ SETTINGS = {
     "patching": {"pairs": "12"},
     "attention": {"examples": "8"},
     "geometry": {"sequences": "256", "permutations": "20"},
-    "subspace": {"sequences": "4000", "pairs": "50", "methods": "means"},
+    "subspace": {"sequences": "4000", "pairs": "400", "methods": "means"},
 }
 
 
