@@ -101,18 +101,22 @@ def resolve_recipe(
 ) -> Recipe:
     """The recipe with `settings` applied, without one that of a preset; a resumed run uses the
     recipe it was started with. `states` is the group if the settings have only its name."""
+    from statetrace.config.memory import check_memory
     from statetrace.config.presets import preset_recipe
     from statetrace.config.recipe import Recipe
 
     if recipe is None and resume and out is not None and Run(out).exists():
         recipe = Recipe.of(Run(out).recipe, f"{out}/run.json")
     if recipe is None:
-        return preset_recipe(settings, preset, states)
-    if preset is not None:
+        resolved = preset_recipe(settings, preset, states)
+    elif preset is not None:
         raise StatetraceError(f"preset '{preset}' has no effect with a recipe; leave one out")
-    if not isinstance(recipe, Recipe):
-        recipe = Recipe.read(as_path("recipe", recipe))
-    return recipe.override(dict(settings))
+    else:
+        if not isinstance(recipe, Recipe):
+            recipe = Recipe.read(as_path("recipe", recipe))
+        resolved = recipe.override(dict(settings))
+    check_memory(resolved)
+    return resolved
 
 
 def compile(  # the builtin is not used here

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from statetrace import __version__
+from statetrace.config.memory import check_memory
 from statetrace.config.recipe import Recipe
 from statetrace.config.settings import ModelSettings
 from statetrace.config.stages import Stage
@@ -82,6 +83,7 @@ class TrainingPlan:
 def make_plan(recipe: Recipe, world: World, states: Group | None = None) -> TrainingPlan:
     """Check the whole recipe, all stages included, before any training. `states` is the group if
     the recipe has only its name."""
+    check_memory(recipe)
     for stage in recipe.stages:
         world.check_shares(stage.training.batch, stage.training.accumulate)
     spec = model_spec(recipe)
