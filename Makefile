@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # Installed by its path rather than an import hook, so that type checkers and editors find it
 EDITABLE := $(PIP) --config-settings editable_mode=compat -e
@@ -75,7 +76,11 @@ $(DEV): $(READY)
 	$(EDITABLE) '.[dev]'
 	@touch $@
 
-docs: $(DEV) ## build the documentation site in build/site, strictly
+$(DOCS): $(READY)
+	$(EDITABLE) '.[docs]'
+	@touch $@
+
+docs: $(DOCS) ## build the documentation site in build/site, strictly
 	$(BIN)/python -m website
 
 clean: ## remove .venv, builds and caches; runs/ stays

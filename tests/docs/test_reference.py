@@ -11,6 +11,7 @@ import statetrace as st
 from statetrace.config.recipe import SECTIONS
 from statetrace.glossary import terms
 from statetrace.lenses.registry import BUILTIN
+from website.__main__ import loaded_from_the_network
 from website.pictures import FOLDER, PICTURES, draw
 from website.reference import GENERATED, MARK, fill
 from website.stage import LINK, ROOT, pages
@@ -69,6 +70,20 @@ def test_links_of_the_readme():
     for match in LINK.finditer((ROOT / "README.md").read_text()):
         target = match["target"].partition("#")[0]
         assert "://" in target or (ROOT / target).exists(), target
+
+
+def test_what_a_site_loads_from_the_network(tmp_path):
+    local = '<link rel="stylesheet" href="site.css"><a href="https://arxiv.org">paper</a>'
+    (tmp_path / "index.html").write_text(local)
+    assert list(loaded_from_the_network(tmp_path)) == []
+    for name, text in {
+        "fonts.html": '<link rel="stylesheet" href="https://fonts.example/css?family=A">',
+        "script.html": "<script defer src=//cdn.example/a.js></script>",
+        "site.css": '@import "https://fonts.example/css"; a { background: url(http://a.example) }',
+    }.items():
+        (tmp_path / name).write_text(text)
+    named = [line.partition(":")[0] for line in loaded_from_the_network(tmp_path)]
+    assert named == ["fonts.html", "script.html", "site.css", "site.css"]
 
 
 def test_every_picture_has_a_function_and_a_page():
