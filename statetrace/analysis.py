@@ -360,7 +360,8 @@ class Analyzer:
         known = dict(stored.usable)
         if self.has_log and "dynamics" not in known:
             spec = self._job("dynamics", {}, False).spec
-            known["dynamics"] = self._compute("dynamics", spec, loaded.task, None, store=False)
+            store = self._replaceable("dynamics", None)
+            known["dynamics"] = self._compute("dynamics", spec, loaded.task, None, store=store)
         missing = [lens for lens in COLLECTED if lens not in known]
         specs = {lens: self._job(lens, {}, False).spec for lens in missing}
         self._estimate(specs, loaded.task, on_estimate)

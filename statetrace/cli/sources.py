@@ -10,7 +10,7 @@ import typer
 
 from statetrace.cli.completion import complete_model
 from statetrace.cli.console import Work, note
-from statetrace.config.checks import no_folder
+from statetrace.config.checks import check_not_file, no_folder
 from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
@@ -73,7 +73,7 @@ def resolve(
             raise StatetraceError(f"{shown} is not needed: '{name}' records its task")
         return name, {}
     folder = out or _usual_folder(name)
-    if not reading and _describes(Run(folder), name):
+    if not {"group", "length"} <= reading.keys() and _describes(Run(folder), name, reading):
         return str(folder), {}
     _check_described(name, reading, command)
     return name, _as_python(reading)
@@ -119,30 +119,39 @@ def folder_of(name: str, reading: dict[str, Any] | None = None, work: Work | Non
     return folder
 
 
-def _describes(run: Run, name: str) -> bool:
-    """Whether an earlier command wrote this run folder about the checkpoint."""
+def _describes(run: Run, name: str, reading: dict[str, Any]) -> bool:
+    """Whether an earlier command wrote this run folder about the checkpoint, read as in `reading`,
+    as far as that goes."""
     external = ExternalCheckpoint.of(run) if run.exists() else None
-    return external is not None and Path(external.folder) == Path(name).resolve()
+    if external is None or Path(external.folder) != Path(name).resolve():
+        return False
+    recorded = external.to_json() | {"no_start_marker": not external.start_marker}
+    recorded["tokens"] = ",".join(map(str, external.tokens or ()))
+    return all(recorded[option] == value for option, value in reading.items())
 
 
 def _check_described(name: str, reading: dict[str, Any], command: str) -> None:
     """Ask for the group and the length with the command that would work."""
     folder = Path(name)
     missing = [option for option in ("group", "length") if option not in reading]
+    check_not_file(name)
     if folder.is_dir() and not (folder / "config.json").is_file():
+        runs = sorted(str(path.parent) for path in folder.glob("*/run.json"))
+        inside = f"; give a run in it: {', '.join(runs[:5])}" if runs else ""
+        more = ", ..." if len(runs) > 5 else ""
         raise StatetraceError(
             f"'{name}' is neither a run folder (it has no run.json) nor a Hugging Face checkpoint "
-            "(it has no config.json)"
+            f"(it has no config.json){inside}{more}"
         )
     if not missing:
         return
     words = ["statetrace", command, name]
     words += ["--group", reading.get("group", "S3"), "--length", str(reading.get("length", 14))]
-    problem = f"'{name}' does not record its task"
+    problem = f"'{name}' does not record its task;"
     if not folder.is_dir():
-        problem = f"{no_folder(name)}; for a model id on the hub"
+        problem = f"{no_folder(name)}; for a model id on the hub,"
     raise StatetraceError(
-        f"{problem}, add the {' and '.join(missing)} it was trained with, as in "
+        f"{problem} add the {' and '.join(missing)} it was trained with, as in "
         f"`{shlex.join(words)}`"
     )
 

@@ -62,7 +62,10 @@ def verdict(
     _show(judged, full)
     folder = model.run.path
     if judged["mechanism"] == "unlearned" and model.run.external:
-        next_steps("check its encoding (--tokens, --notation, --start-token), or train it longer")
+        next_steps(
+            "check its task (--group, --length) and its encoding (--tokens, --notation, "
+            "--start-token), or train it longer"
+        )
     elif fast:
         next_steps(["verdict", folder])
     else:
@@ -79,7 +82,8 @@ def _show(judged: dict[str, Any], full: Verdict | None) -> None:
         out.print(table)
         out.print()
     line = Text(judged["mechanism"], style="bold")
-    if judged["mechanism"] != "unlearned":
+    undecided = full is None and judged["mechanism"] == "mixed"  # no algorithm was compared
+    if judged["mechanism"] != "unlearned" and not undecided:
         line.append(f", confidence {judged['confidence']:.0%}", style="not bold")
     line.append(f": {judged['says']}", style="not bold")
     if full is not None and full.decided:

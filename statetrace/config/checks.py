@@ -40,6 +40,12 @@ def no_folder(name: str) -> str:
     return f"there is no folder '{name}'{similar}"
 
 
+def check_not_file(name: str) -> None:
+    """Refuse a file, such as model.safetensors, where its folder is needed."""
+    path = Path(name).expanduser()
+    need(not path.is_file(), f"'{name}' is a file; give its folder, '{path.parent}'")
+
+
 def check_device(name: str) -> None:
     """Of a device only the name; `models.device.pick_device` asks whether it is there."""
     need(

@@ -198,7 +198,7 @@ class TrainingSettings:
         )
         need(
             self.warmup < self.steps,
-            f"warmup {self.warmup} takes up all {self.steps} steps; use fewer",
+            f"warmup {self.warmup} takes up all {self.steps} steps; use fewer warmup steps",
         )
 
     @property

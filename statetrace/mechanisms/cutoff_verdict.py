@@ -53,7 +53,7 @@ def cutoff_verdict(general: LensResult) -> dict[str, Any]:
     measured = calibrated()[1].get("held out", {})
     agrees, models = measured.get("fast_agrees"), measured.get("fast_told", 0)
     evidence = {"generalization": {"cutoffs": cutoffs(general), "says": cutoff_sentence(general)}}
-    says = _SENTENCES[mechanism]
+    says = _SENTENCES[mechanism] if mechanism != "mixed" else _undecided(general)
     if agrees is not None and mechanism not in ("mixed", "unlearned"):
         says += (
             f"; the full verdict agreed with this reading for {agrees:.0%} of {models} calibration "
@@ -70,9 +70,14 @@ def cutoff_verdict(general: LensResult) -> dict[str, Any]:
     }
 
 
+def _undecided(general: LensResult) -> str:
+    only_state = len(general.summary["cutoff"]) == 1
+    why = "the group has no parity or other quotient" if only_state else "there are too few errors"
+    return f"generalization alone cannot decide: {why}"
+
+
 _SENTENCES = {
     "associative": "where the state is wrong, parity is wrong too",
     "parity-associative": "where the state is wrong, parity is mostly correct",
-    "mixed": "undecided, because the model makes no errors or the group has no parity",
     "unlearned": "the model has not learned the task",
 }

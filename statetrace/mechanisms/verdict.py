@@ -27,7 +27,7 @@ from statetrace.groups import Group
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances, registered
 from statetrace.mechanisms.evidence import Evidence
-from statetrace.mechanisms.mastery import has_learned, solved_length
+from statetrace.mechanisms.mastery import by_length, has_learned, solved_length
 from statetrace.mechanisms.sentences import (
     CLEAR_LEAD,
     SEPARATING,
@@ -265,9 +265,11 @@ def probable(scores: Mapping[str, Mapping[str, float]], lapse: float) -> dict[st
 def _unlearned(general: LensResult, group: Group) -> Verdict:
     """The verdict "unlearned", with a sentence on what the model has learned instead."""
     accuracy, trained = general.summary["accuracy"], int(general.summary["training_length"])
+    by_state = by_length(general, "state")[:trained]
     says = (
-        f"the model has not learned the task: {accuracy['state']:.1%} of its states are correct "
-        f"(chance {1 / group.order:.1%})"
+        f"the model has not learned the task: {by_state[-1]:.1%} of its states are correct at "
+        f"length {len(by_state)} (chance {1 / group.order:.1%}), and {accuracy['state']:.1%} over "
+        "all lengths, because short ones are easy"
     )
     quotients = [name for name in accuracy if name != "state"]
     learned = [name for name in quotients if solved_length(general, name) == trained]

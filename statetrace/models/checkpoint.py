@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from statetrace import plugins
-from statetrace.config.checks import no_folder
+from statetrace.config.checks import check_not_file, no_folder
 from statetrace.errors import StatetraceError
 from statetrace.files import read_json
 
@@ -75,6 +75,7 @@ def _folder(source: str, patterns: list[str], needed: str) -> Path:
     folder = Path(source).expanduser()
     if folder.is_dir():
         return folder
+    check_not_file(source)
     if folder.is_absolute() or source.startswith((".", "~")) or source.count("/") > 1:
         raise StatetraceError(
             f"{no_folder(source)}; give one with {needed}, or a hub id such as "

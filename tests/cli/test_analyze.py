@@ -195,7 +195,7 @@ def test_token_ids_and_start_token(tmp_path):
 @pytest.mark.parametrize(
     ("vocab", "words", "complaint"),
     [
-        (4, ["--group", "S3", "--length", "6"], r"has 4 tokens, but S3 uses token ids up to 5"),
+        (4, ["--group", "S3", "--length", "6"], r"has 4 tokens, but S3 has 6 elements"),
         (7, ["--group", "S3", "--length", "99"], r"length 99 needs 100 positions.*has 64"),
         (7, ["--group", "S3"], r"add the length it was trained with"),
         (7, ["--group", "S3", "--length", "6", "--tokens", "1,2,x"], r"--tokens '1,2,x'"),

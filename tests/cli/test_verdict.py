@@ -78,7 +78,7 @@ def test_a_plain_checkpoint_in_one_command(looked_at, tmp_path, monkeypatch, com
     quick = ["--only", "depth"] if command == "analyze" else []
     missing = CliRunner().invoke(app, [command, folder, "--group", "S3"])
     full = f"`statetrace {command} {folder} --group S3 --length 14`"
-    assert f"does not record its task, add the length it was trained with, as in {full}" in str(
+    assert f"does not record its task; add the length it was trained with, as in {full}" in str(
         missing.exception
     )
     assert list(tmp_path.iterdir()) == []
@@ -89,8 +89,11 @@ def test_a_plain_checkpoint_in_one_command(looked_at, tmp_path, monkeypatch, com
     assert "\nnext: statetrace " in done.stderr
     lenses = {file.stem for file in Path("runs/hf/lenses").glob("*.json")}
     assert lenses == ({"depth"} if quick else set(READ.split(",")))
-    again = CliRunner().invoke(app, [command, folder, *quick])
-    assert again.exit_code == 0, again.exception
+    for known in ([], ["--group", "S3"]):
+        again = CliRunner().invoke(app, [command, folder, *known, *quick])
+        assert again.exit_code == 0, again.exception
+    changed = CliRunner().invoke(app, [command, folder, "--group", "Z6"])
+    assert "does not record its task; add the length" in str(changed.exception)
     other = CliRunner().invoke(app, [command, folder, "--group", "S3", "--length", "5", *quick])
     assert other.exit_code == 0, other.exception
     assert "results: runs/hf-2\n" in other.stderr
@@ -122,8 +125,12 @@ def test_fast(compiled):
     assert json.loads(done.stdout)["mechanism"] == "parity-associative"
 
 
-def test_bad_words(tmp_path):
+def test_bad_words(tmp_path, compiled):
     assert f"'{tmp_path}' is neither a run folder" in str(said(tmp_path).exception)
+    assert str(said(compiled.parent).exception).endswith(f"; give a run in it: {compiled}")
+    for task in ([], ["--group", "S3", "--length", "6"]):
+        file = said(compiled / "model.safetensors", *task)
+        assert str(file.exception).endswith(f"is a file; give its folder, '{compiled}'")
     assert "the zoo has no model 'nobody'" in str(said("zoo:nobody").exception)
 
 
@@ -210,6 +217,12 @@ def test_another_model_at_the_same_step_is_analyzed_again(tmp_path):
     assert before.subject["step"] == after.subject["step"]
     assert before.subject["weights"] != after.subject["weights"]
     assert newest(tmp_path / "1").outdated == []
+
+
+def test_the_dynamics_of_a_verdict_are_kept(tmp_path):
+    """Else the report would list them as missing, and a second verdict would do without them."""
+    st.train(toy(steps=8), out=tmp_path / "run").verdict()
+    assert newest(tmp_path / "run").lens("dynamics") is not None
 
 
 def test_results_without_a_fingerprint_still_count(theirs):

@@ -114,7 +114,7 @@ def test_fewer_sequences_than_asked_for():
 
 
 def test_a_vocabulary_that_does_not_hold_the_actions():
-    with pytest.raises(StatetraceError, match=r"has 7 tokens, but S4 uses token ids up to 24"):
+    with pytest.raises(StatetraceError, match=r"has 7 tokens, but S4 has 24 elements"):
         generalization(tiny(word_problem("S3", 4)), word_problem("S4", 4))
 
 

@@ -26,10 +26,16 @@ def check_fits(model: Any, task: WordProblem, length: int) -> None:
     """Refuse tokens without an embedding and lengths beyond the positions of the model."""
     vocabulary = int(model.get_input_embeddings().weight.shape[0])
     if task.vocabulary.size > vocabulary:
+        name, order = task.group.name, task.group.order
+        if order > vocabulary:
+            raise StatetraceError(
+                f"the model has {vocabulary} tokens, but {name} has {order} elements; "
+                "check the group (--group)"
+            )
         raise StatetraceError(
-            f"the model has {vocabulary} tokens, but {task.group.name} uses token ids up to "
-            f"{task.vocabulary.size - 1}; set the ids of the elements (tokens), or leave out the "
-            "start marker"
+            f"the model has {vocabulary} tokens, but the ids of {name} go up to "
+            f"{task.vocabulary.size - 1}; use ids below {vocabulary} for its elements (--tokens) "
+            "and its start marker (--start-token)"
         )
     positions = anatomy(model).max_length
     needed = task.vocabulary.tokens(length)
