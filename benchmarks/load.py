@@ -64,6 +64,7 @@ def main() -> None:
     for name, process in runs.items():
         printed, _ = process.communicate()
         lines = [line.split() for line in printed.splitlines()]
+        assert process.returncode == 0, printed
         assert all(algorithm == mechanism for algorithm, mechanism, _ in lines), printed
         print(f"{name}: {seconds[name]:.0f} s, threads {' '.join(line[2] for line in lines)}")
     print(f"load {os.getloadavg()[0]:.0f}: {seconds['chosen'] / seconds['one thread']:.2f} times")

@@ -200,12 +200,12 @@ def mechanism_switch(selection: Selection) -> Chart:
     ticks = ((0.0, AA), (1.0, PAA))
     panels = (
         Panel("step (thousands)", "accuracy", tuple(lines), "Pythia-160M",
-              y_range=(0, 1.02)),
+              y_range=(0, 1.06)),
         Panel("step (thousands)", "errors with right parity", (errors, chance),
-              "Pythia-160M", y_range=(0, 1.02)),
+              "Pythia-160M", y_range=(0, 1.06)),
         Panel("", "errors with right parity", (*dots, chance),
               "small models (highest)", ticks=ticks, x_range=(-0.6, 1.6),
-              y_range=(0, 1.02), bare=True),
+              y_range=(0, 1.06), bare=True),
     )  # fmt: skip
     return Chart("mechanism-switch", "One model that changed its mechanism", panels)
 

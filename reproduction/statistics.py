@@ -143,11 +143,14 @@ def exact_p(tables: Sequence[Counts]) -> float:
 
 def share_difference(tables: Sequence[Counts]) -> tuple[float, float, float]:
     """Share in the first groups minus share in the second: differences within tables with
-    Mantel-Haenszel weights and Agresti and Caffo's interval, which suits small groups."""
+    Mantel-Haenszel weights and Agresti and Caffo's interval, which suits small groups and is not
+    centered on the difference."""
     weights = [m * n / (m + n) for _, m, _, n in tables]
-    value, variance = 0.0, 0.0
+    value = sum(w * (a / m - b / n) for w, (a, m, b, n) in zip(weights, tables, strict=True))
+    center, variance = 0.0, 0.0
     for weight, (a, m, b, n) in zip(weights, tables, strict=True):
         p, q, part = (a + 1) / (m + 2), (b + 1) / (n + 2), weight / sum(weights)
-        value += part * (p - q)
+        center += part * (p - q)
         variance += part**2 * (p * (1 - p) / (m + 2) + q * (1 - q) / (n + 2))
-    return value, value - 1.96 * math.sqrt(variance), value + 1.96 * math.sqrt(variance)
+    half = 1.96 * math.sqrt(variance)
+    return value / sum(weights), center - half, center + half

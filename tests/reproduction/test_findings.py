@@ -63,7 +63,7 @@ def test_the_page_on_the_switch_tells_these_numbers(request, selection):
     state, parity = (dict(zip(line.x, line.y, strict=True)) for line in accuracy.marks)
     shares = dict(zip(errors.marks[0].x, errors.marks[0].y, strict=True))
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if ",000 | " in line]
-    assert len(rows) == 7
+    assert len(rows) == 8
     for step, *told in rows:
         at = int(step.replace(",", "")) / 1000
         share = f"{shares[at]:.2f}" if at in shares else "too few errors"

@@ -45,10 +45,12 @@ def test_exact_p_is_that_of_all_ways_to_deal_the_models():
 
 def test_share_difference_has_the_sign_and_width_of_one_table():
     value, low, high = share_difference([(4, 4, 0, 6)])
-    assert low < value < high
-    assert value == pytest.approx(5 / 6 - 1 / 8)
+    assert value == 1
+    assert (low + high) / 2 == pytest.approx(5 / 6 - 1 / 8)
     halved = share_difference([(2, 2, 0, 3), (2, 2, 0, 3)])
-    assert halved[0] == pytest.approx(3 / 4 - 1 / 5)
+    assert halved[0] == 1
+    assert halved[1] + halved[2] == pytest.approx(2 * (3 / 4 - 1 / 5))
+    assert share_difference([(0, 4, 0, 6)])[0] == 0
 
 
 def test_mean_difference_covers_the_truth():
