@@ -88,4 +88,8 @@ def _show(judged: dict[str, Any], full: Verdict | None) -> None:
     line.append(f": {judged['says']}", style="not bold")
     if full is not None and full.decided:
         out.print(f"decided by: {full.decided}")
+    if full is not None and full.probabilities:
+        from statetrace.mechanisms.verdict import accuracy_on_trained_models
+
+        out.print(f"calibration: {accuracy_on_trained_models()}")
     out.print(line)

@@ -72,13 +72,22 @@ def _attention(apart: float, evidence: Evidence) -> str:
     score, chance, lost = evidence.head
     name = evidence.quotient
     clear = "this is one" if score - chance >= distances.HEAD else "this is not one"
-    control = evidence.control
-    compared = "" if control is None else f" (with a random head's: {control:z.2f})"
     return (
         f"best {name} head: score {score / 100:.2f} (chance {chance / 100:.2f}; a clear {name} "
-        f"head is {distances.HEAD / 100:.2f} above chance: {clear}); with its output set to its "
-        f"mean, {name} accuracy drops by {lost:z.2f}{compared}"
+        f"head is {distances.HEAD / 100:.2f} above chance: {clear}); "
+        + ablation(str(name), lost, evidence.control)
     )
+
+
+def ablation(quotient: str, lost: float, control: float | None) -> str:
+    """What the accuracy lost without the best head shows, next to that lost without a random one:
+    the model needs the head if the loss is large and at least half of it is beyond the control."""
+    text = f"with its output set to its mean, {quotient} accuracy drops by {lost:z.2f}"
+    if control is None:
+        return text
+    needed = lost >= distances.LOST and lost >= 2 * control
+    reading = "the model needs this head" if needed else "this does not show that it is needed"
+    return f"{text} (with a random head's: {control:z.2f}), so {reading}"
 
 
 def _dynamics(apart: float, evidence: Evidence) -> str:

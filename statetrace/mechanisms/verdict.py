@@ -14,7 +14,7 @@ docs/verdict.md explains where each number comes from.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -47,6 +47,8 @@ MIXED = 0.5
 RARE = 0.1
 """Prior odds of the sequential and the parallel algorithm to the others: the paper found neither in
 any of its dozens of trained models."""
+
+SELDOM = ("sequential", "parallel")
 
 CLEARLY = float(np.log(5))
 """A lens that favors another algorithm by this score, odds of 5 to 1, is named."""
@@ -109,15 +111,17 @@ class Verdict:
 
     @property
     def sentences(self) -> dict[str, str]:
-        """What each lens says, those without evidence last."""
+        """What each lens says, those without evidence after them, and the prior."""
         said = {lens: str(part["says"]) for lens, part in self.evidence.items()}
-        return said | {lens: f"no evidence: {why}" for lens, why in self.no_evidence.items()}
+        said |= {lens: f"no evidence: {why}" for lens, why in self.no_evidence.items()}
+        return said | ({"prior": prior_sentence(self.probabilities)} if self.probabilities else {})
 
     @property
     def decided(self) -> str:
-        """The lenses that favor the most probable algorithm over the next, in one sentence."""
+        """The lenses that favor the most probable algorithm over the next, in one sentence; the
+        prior may be among them."""
         scores = {lens: part["scores"] for lens, part in self.evidence.items() if "scores" in part}
-        return deciding(scores, self.probabilities)
+        return deciding(scores | {"the prior": prior(self.probabilities)}, self.probabilities)
 
     @property
     def _title(self) -> str:
@@ -256,10 +260,28 @@ def probable(scores: Mapping[str, Mapping[str, float]], lapse: float) -> dict[st
     """Algorithm -> probability, from the scores of all lenses and the prior."""
     names = list(next(iter(scores.values())))
     total = np.array([sum(of[name] for of in scores.values()) for name in names])
-    total = total + np.log([RARE if name in ("sequential", "parallel") else 1.0 for name in names])
+    total = total + np.array(list(prior(names).values()))
     odds = np.exp(total - total.max())
     shares = (1 - lapse) * odds / odds.sum() + lapse / len(names)
     return dict(zip(names, shares.tolist(), strict=True))
+
+
+def prior(names: Iterable[str]) -> dict[str, float]:
+    """Algorithm -> what the prior adds to its log-probability."""
+    return {name: float(np.log(RARE)) if name in SELDOM else 0.0 for name in names}
+
+
+def prior_sentence(names: Iterable[str]) -> str:
+    """Which algorithms start out less probable than the others."""
+    rare = " and ".join(name for name in names if name in SELDOM)
+    return f"odds of {1 / RARE:.0f} to 1 against {rare}, which the paper found in no trained model"
+
+
+def accuracy_on_trained_models() -> str:
+    """How often the verdict was correct on trained models of the calibration set."""
+    measured = calibrated()[1]["trained, never fitted to"]
+    correct = round(measured["right"] * measured["models"])
+    return f"{correct} of {measured['models']} verdicts on trained models were correct"
 
 
 def _unlearned(general: LensResult, group: Group) -> Verdict:

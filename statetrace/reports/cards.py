@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.glossary import define
+from statetrace.mechanisms.verdict import prior, prior_sentence
 from statetrace.reports.headlines import headline
 from statetrace.reports.next_steps import after_study, next_steps
 from statetrace.reports.page_data import PageFigure
 from statetrace.reports.run_results import RunResults
+
+SUM = "best counts as 0; the softmax of the sums and a small lapse give the probabilities above"
 
 
 class Definitions:
@@ -85,16 +88,23 @@ def study_card(path: Path, name: str) -> dict[str, Any]:
 def evidence_table(
     evidence: Mapping[str, Any], algorithms: Iterable[str]
 ) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
-    """The algorithms that have scores, and for each lens (its name, its sentence, the score of each
-    algorithm relative to the best one)."""
+    """The algorithms that have scores, and for each lens and the prior (its name, its sentence, the
+    score of each algorithm relative to the best one), and the sum of these scores."""
     names = [name for name in algorithms if any(name in _scores(e) for e in evidence.values())]
-    rows = []
-    for lens, part in evidence.items():
+    parts = dict(evidence)
+    if any(prior(names).values()):
+        parts["prior"] = {"scores": prior(names), "says": prior_sentence(names)}
+    rows, total = [], dict.fromkeys(names, 0.0)
+    for lens, part in parts.items():
         scores = _scores(part)
         best = max(scores.values(), default=0.0)
-        cells = [_lost(scores[name] - best) if name in scores else "" for name in names]
+        lost = {name: scores[name] - best for name in names if name in scores}
+        total |= {name: total[name] + lost[name] for name in lost}
+        cells = [_lost(lost[name]) if name in lost else "" for name in names]
         sentence = part.get("says", "") if isinstance(part, dict) else part
         rows.append((lens, str(sentence), cells))
+    if names:
+        rows.append(("sum", SUM, [f"{value:z.1f}".replace("-", "−") for value in total.values()]))
     return names, rows
 
 

@@ -11,6 +11,7 @@ from statetrace.errors import StatetraceError
 from statetrace.lenses.lens import registered_lens
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.mastery import cutoff_sentence
+from statetrace.mechanisms.sentences import ablation
 
 HALF = 0.5
 """A patch restores the answer if it brings back half of the logit difference."""
@@ -99,9 +100,8 @@ def _attention(result: LensResult) -> str:
     drops = {(a["heads"], a["method"]): a["drop"] for a in summary.get("ablation", [])}
     drop = drops.get(("top 1", "mean"), {}).get(quotient)
     if drop is not None:
-        text += f"; with its output set to its mean, {quotient} accuracy drops by {drop:z.2f}"
         control = drops.get(("control 1", "mean"), {}).get(quotient)
-        text += f" (with a random head's: {control:z.2f})" if control is not None else ""
+        text += f"; {ablation(quotient, drop, control)}"
     return text
 
 

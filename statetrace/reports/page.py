@@ -24,6 +24,7 @@ from markupsafe import Markup
 
 from statetrace import __version__
 from statetrace.errors import StatetraceError
+from statetrace.mechanisms.verdict import accuracy_on_trained_models
 from statetrace.reports.cards import (
     Definitions,
     evidence_table,
@@ -149,6 +150,7 @@ def _template() -> Template:
     )
     page.globals |= {
         "asset": lambda name: Markup(_asset(name)),
+        "accuracy_on_trained_models": accuracy_on_trained_models,
         "evidence_table": evidence_table,
         "few": FEW_OPTIONS,
         "plotly": _packed_plotly(),

@@ -1,6 +1,7 @@
 """The verdict on models whose algorithm is known, and on models that know nothing."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from statetrace.mechanisms import distances
 from statetrace.mechanisms.collect_evidence import collect_evidence
 from statetrace.mechanisms.cutoff_verdict import cutoff_verdict, read_cutoffs
 from statetrace.mechanisms.evidence import Evidence
+from statetrace.mechanisms.sentences import ablation
 from statetrace.mechanisms.signatures import signature
 from statetrace.mechanisms.verdict import (
     MECHANISMS,
     _dissent,
+    accuracy_on_trained_models,
     calibrated,
     probable,
     score,
@@ -209,6 +212,13 @@ def test_the_quick_reading_says_why_it_cannot_decide(group, why):
     assert why in undecided["says"]
 
 
+def test_the_accuracy_that_is_quoted_is_that_of_the_calibration_page(request):
+    page = (request.config.rootpath / "docs" / "calibration.md").read_text()
+    models, share = re.search(r"trained, never fitted to \| (\d+) \| ([\d.]+)%", page).groups()
+    correct, of = map(int, re.findall(r"\d+", accuracy_on_trained_models()))
+    assert (of, f"{100 * correct / of:.1f}") == (int(models), share)
+
+
 def test_the_weights_that_ship_were_good_enough():
     weights, measured = calibrated()
     assert all(value > 0 for value in [*weights.count.values(), *weights.against.values()])
@@ -259,6 +269,13 @@ def test_the_sentence_about_a_head_quotes_score_chance_and_bound(score, sentence
     says = verdict(results, group).evidence["attention"]["says"]
     assert sentence in says
     assert says.endswith("with its output set to its mean, parity accuracy drops by 0.09")
+
+
+@pytest.mark.parametrize(
+    ("lost", "control", "needed"), [(0.48, 0.01, True), (0.33, 0.41, False), (0.0, 0.02, False)]
+)
+def test_a_head_is_needed_only_if_a_random_one_costs_less(lost, control, needed):
+    assert ("needs this head" in ablation("parity", lost, control)) == needed
 
 
 def test_lenses_that_say_something_else_are_named():
