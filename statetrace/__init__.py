@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,9 @@ __all__ = [
 # Read when torch is imported: threads that wait for each other sleep, and so leave the cores of a
 # busy machine to those they wait for
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+# In a notebook without ipywidgets, importing transformers would warn about its progress bars
+warnings.filterwarnings("ignore", message="IProgress not found")
 
 _HOME = {"Group": "groups", "group": "groups", "register": "plugins"}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,6 @@ def execute(file: Path) -> None:
     progress bars that libraries write to stderr."""
     from nbclient import NotebookClient
 
-    os.environ["PYTHONWARNINGS"] = "ignore:IProgress not found"  # this kernel has no widgets
     notebook = nbformat.read(file, as_version=4)
     NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     for cell in notebook.cells:

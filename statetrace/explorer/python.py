@@ -38,7 +38,7 @@ def as_python(
     ]
     if session.probes is not None:
         target = session.probes.targets[-1].name
-        lines.append(f"print({view}.probes[{_text(target)}][:, {at}])  # by layer")
+        lines.append(f"print({view}.probes[{_text(target)}][:, {at}])  # from layer 0 on")
     if head is not None and session.no_attention is None:
         layer, column = head
         lines.append(

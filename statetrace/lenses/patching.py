@@ -1,10 +1,10 @@
 """Activation patching (§2.3, §4.2, App. B): which activations the answer depends on.
 
-Purpose: in pairs of sequences that differ in one action, overwrite activations at one site and some
-positions and measure the effect on the answer. NLD is the paper's normalized logit difference: with
-substitution 1 means that the clean answer is restored and 0 that there is no effect; with deletion
-0 means no effect and 1 that the two answers are equally likely. Probability is that of the clean
-answer over the whole vocabulary.
+Purpose: in pairs of sequences that differ in one action (by default the first), overwrite
+activations at one site and some positions and measure the effect on the answer. NLD is the paper's
+normalized logit difference: with substitution 1 means that the clean answer is restored and 0 that
+there is no effect; with deletion 0 means no effect and 1 that the two answers are equally likely.
+Probability is that of the clean answer over the whole vocabulary.
 
 Cost: see interventions/cached.py. The three default grids of a 6-layer, width-256 model at length
 50 take about 1.7 s of one core per pair, those of a 4-layer, width-64 model at length 16 about 10

@@ -18,7 +18,7 @@ comparison also the whole residual stream (method `all`) and everything outside 
 
 Cost: `steps` gradient steps per layer over `batch` pairs, twice with the untrained model, and about
 25 exchanges per layer over all pairs; with positions = last each computes one position per pair. A
-6-layer, width-128 model at length 24: about a minute on one core.
+6-layer, width-128 model at length 24: one to four minutes on one core.
 Caveat: the answer may be assembled from several positions in later layers. Exchanging the last one
 is then not enough, and exchanging all of them (positions = prefix) gives every position the value
 of its own source state, which also changes what later layers compute from it.

@@ -57,7 +57,7 @@ def _probing(result: LensResult) -> str:
         f"{target} " + " ".join(f"{share:.0%}" for share in curve["accuracy"][position])
         for target, curve in curves.items()
     ]
-    return f"probe accuracy {places[position]}, by layer: " + "; ".join(shown)
+    return f"probe accuracy {places[position]}, from layer 0 on: " + "; ".join(shown)
 
 
 def _patching(result: LensResult) -> str:
@@ -72,7 +72,8 @@ def _patching(result: LensResult) -> str:
             needed = [str(1 + int(row.argmax())) if row.any() else "-" for row in restored]
             name = "all pairs" if split == "all" else split
             parts.append(f"{name} {' '.join(needed)}")
-    return "actions needed to restore the answer, by layer: " + "; ".join(parts) if parts else ""
+    title = "actions needed to restore the answer, from layer 0 on: "
+    return title + "; ".join(parts) if parts else ""
 
 
 def _depth(result: LensResult) -> str:
@@ -144,7 +145,8 @@ def _subspace(result: LensResult) -> str:
         ]
         if "random" in accuracy:
             shown.append(f"random subspaces at most {max(accuracy['random']):.0%}")
-        parts.append(f"interchange accuracy of {quotient} by layer: " + "; ".join(shown))
+        layers = " ".join(map(str, about["layers"]))
+        parts.append(f"interchange accuracy of {quotient} at layers {layers}: " + "; ".join(shown))
     return "; ".join(parts)
 
 
