@@ -21,14 +21,14 @@ from pathlib import Path
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.store import UNFINISHED
-from statetrace.runs import CHECKSUMS, Run, digest, source_commit, write_json
+from statetrace.runs import CHECKSUMS, LOG, Run, digest, source_commit, write_json
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.table import write_tables
 
 KEPT = ("run.json", "group.json", "metrics.jsonl", "verdict.json", "lenses/**/*")
 STUDY_KEPT = ("study.json", "results.csv", "evidence.csv", "outcomes/*.json", "early/*.json")
 MOST = 20_000_000
-RESUMING = frozenset({"optimizer.safetensors", "training.json", CHECKSUMS})
+RESUMING = frozenset({"optimizer.safetensors", "training.json", LOG, CHECKSUMS})
 """Files of a checkpoint that only resuming needs, and checksums, which are computed again."""
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from statetrace.groups import Group
 
 CHECKSUMS = "checksums.json"
+LOG = "metrics.jsonl"
 
 OnMessage = Callable[[str], None]
 
@@ -144,13 +145,12 @@ class Run:
         return None
 
     def append(self, record: dict[str, Any]) -> None:
-        with (self.path / "metrics.jsonl").open("a") as file:
+        with (self.path / LOG).open("a") as file:
             file.write(json.dumps(record) + "\n")
 
     def metrics(self, kind: str | None = None) -> list[dict[str, Any]]:
         """The records of metrics.jsonl, all or of one kind; a half-written line is skipped."""
-        file = self.path / "metrics.jsonl"
-        lines = file.read_text(errors="replace").splitlines() if file.is_file() else []
+        lines = self.log_text().splitlines()
         records = []
         for line in lines:
             with contextlib.suppress(ValueError):
@@ -158,6 +158,10 @@ class Run:
                 if isinstance(record.get("kind"), str) and isinstance(record.get("step"), int):
                     records.append(record)
         return [record for record in records if kind is None or record["kind"] == kind]
+
+    def log_text(self) -> str:
+        file = self.path / LOG
+        return file.read_text(errors="replace") if file.is_file() else ""
 
     def evaluations(self) -> list[dict[str, Any]]:
         """Evaluations of the state in the newest stage that has any: in a finished run the last.
@@ -178,7 +182,15 @@ class Run:
             or (record.get("stage") == stage and record["step"] <= step)
         ]
         lines = "".join(json.dumps(record) + "\n" for record in remaining)
-        write_text(self.path / "metrics.jsonl", lines)
+        write_text(self.path / LOG, lines)
+
+    def restore_log(self, checkpoint: Path) -> bool:
+        """Continue the log as it was when a checkpoint was written, and say whether it had been
+        damaged since. Older checkpoints have no copy of it."""
+        log = (checkpoint / LOG).read_text()
+        damaged = not self.log_text().startswith(log)
+        write_text(self.path / LOG, log)
+        return damaged
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

@@ -61,7 +61,8 @@ class Split:
     def of(sequences: Sequences, vocabulary: Vocabulary, device: torch.device | str) -> Split:
         def put(array: np.ndarray) -> torch.Tensor:
             small = array if array.dtype == np.uint8 else array.astype(np.int16)
-            return torch.from_numpy(np.ascontiguousarray(small)).to(device)
+            whole = np.ascontiguousarray(small)
+            return torch.from_numpy(whole if whole.flags.writeable else whole.copy()).to(device)
 
         return Split(put(sequences.actions), put(sequences.states), vocabulary)
 

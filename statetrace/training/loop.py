@@ -185,8 +185,8 @@ def _train_stages(
         trainers = [make_trainer(*each) for each in zip(plans, runs, positions, strict=True)]
         if stage.label is not None:
             callback.on_stage_start(stage)
-        for trainer, log in zip(trainers, logs, strict=True):
-            log.start_stage(trainer, start)
+        for trainer, log, position in zip(trainers, logs, positions, strict=True):
+            log.start_stage(trainer, start, position.folder)
         callback.on_start(start, stage.training.steps)
         step, ended, stopped = _train_stage(trainers, logs, start, callback)
         folders = [trainer.run.checkpoint(step) for trainer in trainers]
@@ -245,5 +245,5 @@ def _train_stage(
                 why = trainer.stopping_reason(step, evaluation) if step < steps else None
                 ended = world.agreed(why is not None)  # rounding may differ between processes
             if saves or ended:
-                trainer.save(step, why)
+                trainer.save(step, why, log.text())
     return step, ended, stopped

@@ -7,10 +7,11 @@ their stage if the recipe has more than one.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from statetrace.groups import store_group
-from statetrace.runs import Run, now
+from statetrace.runs import LOG, Run, now
 from statetrace.training import setup
 from statetrace.training.callback import Callback
 from statetrace.training.optimizer import learning_rate
@@ -30,8 +31,9 @@ class RunLog:
         self._session: dict[str, Any] | None = None
         self._writers: list[Writer] = []
 
-    def start_stage(self, trainer: Trainer, start: int) -> None:
-        """Prepare to continue a stage from step `start`: drop the records after it."""
+    def start_stage(self, trainer: Trainer, start: int, folder: Path | None) -> None:
+        """Prepare to continue a stage from step `start`, with the log as it was when the checkpoint
+        in `folder` was written: the stage's own, or the last of the stage before."""
         self._stage = stage = trainer.stage
         if not self._plan.world.leads:
             return
@@ -54,8 +56,16 @@ class RunLog:
                 **setup.environment(self._plan.world),
             }
         )
+        if folder is not None and (folder / LOG).is_file():
+            if self._run.restore_log(folder):
+                self._callback.on_message(f"{self._run.path / LOG} was damaged; restored it")
+            return
         earlier = [other.name for other in self._plan.recipe.stages[: stage.number]]
         self._run.forget_after(start if start else -1, stage.label, earlier)
+
+    def text(self) -> str:
+        """The log so far."""
+        return self._run.log_text() if self._plan.world.leads else ""
 
     def training(self, step: int, loss: float) -> None:
         rate = learning_rate(self._stage.training, step - 1)

@@ -18,7 +18,7 @@ from torch import nn
 
 from statetrace.errors import StatetraceError
 from statetrace.models.predict import predict
-from statetrace.runs import Run
+from statetrace.runs import LOG, Run
 from statetrace.training import checkpoint, setup
 from statetrace.training.auxiliary import ModelWithAuxiliary, evaluate_auxiliary
 from statetrace.training.evaluate import accuracy
@@ -214,9 +214,9 @@ class Trainer:
             return f"accuracy was at least {lowest:.1%} at every length, twice in a row, and {rule}"
         return None
 
-    def save(self, step: int, ended: str | None = None) -> None:
+    def save(self, step: int, ended: str | None = None, log: str = "") -> None:
         """Write a checkpoint: all processes gather, the leading one writes. `ended` is the reason
-        why the stage ends here before its last step."""
+        why the stage ends here before its last step, `log` the run's log so far."""
         stage, world = self.stage, self.plan.world
         classifier = [] if self.auxiliary is None else self.auxiliary.named_classifier()
         notes = {"stage": stage.label, "ended": ended, "fingerprint": self.objective.fingerprint,
@@ -228,7 +228,7 @@ class Trainer:
             weights={name: gather(tensor) for name, tensor in self.model.state_dict().items()},
             moments=export(self.optimizer, self.named_parameters()),
             auxiliary={name: gather(parameter) for name, parameter in classifier},
-            files=self.objective.vocabulary.files(),
+            files=self.objective.vocabulary.files() | {LOG: log},
             state={
                 "schedule": {"kind": stage.training.schedule, "step": step},
                 "random": {"seed": stage.seed, "step": step},

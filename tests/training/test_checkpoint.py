@@ -49,7 +49,7 @@ def test_nothing_is_pickled_and_everything_has_a_checksum(uninterrupted):
     folder = uninterrupted.checkpoint(24)
     names = {file.name for file in folder.iterdir()}
     assert names >= {"config.json", "model.safetensors", "optimizer.safetensors", "training.json"}
-    assert {name.rsplit(".", 1)[1] for name in names} == {"json", "safetensors"}
+    assert {name.rsplit(".", 1)[1] for name in names} == {"json", "jsonl", "safetensors"}
     sums = json.loads((folder / "checksums.json").read_text())
     assert set(sums) == names - {"checksums.json"}
     assert checkpoint_damage(folder) is None

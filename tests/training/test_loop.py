@@ -79,6 +79,26 @@ def test_stopping_and_resuming_changes_nothing(uninterrupted, tmp_path, recorder
     assert [s["ended"] for s in run.info["sessions"]] == ["stopped"] * len(stops) + ["finished"]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda log: log.unlink(),
+        lambda log: log.write_bytes(log.read_bytes()[:50]),
+        lambda log: log.write_bytes(bytes(len(log.read_bytes()))),
+        lambda log: log.write_text(log.read_text().replace("1", "2")),
+        lambda log: log.write_text('{"kind": "evaluation", "step": 8}\n'),
+    ],
+    ids=["deleted", "truncated", "zeroed", "changed", "replaced"],
+)
+def test_a_damaged_log_is_restored(uninterrupted, tmp_path, recorder, damage):
+    run, heard = Run(tmp_path / "run"), recorder()
+    train(toy(), run, recorder(stop_after=[13]))
+    damage(run.path / "metrics.jsonl")
+    assert train(toy(), run, heard, resume=True).finished
+    assert_same_run(uninterrupted, run)
+    assert any("metrics.jsonl was damaged" in message for message in heard.messages)
+
+
 def test_resume_of_a_finished_run_touches_nothing(uninterrupted, recorder):
     before = uninterrupted.info, uninterrupted.metrics()
     heard = recorder()
