@@ -144,6 +144,14 @@ def test_runs_of_different_groups_stand_side_by_side(browser, opened, tmp_path):
     found.context.close()
 
 
+def test_a_figure_drawn_anew_keeps_the_focus(opened):
+    """Figures are redrawn as they come near, which Tab may cause."""
+    table = opened.page.locator(".figure .tables .wide").first
+    table.focus()
+    opened.draw_all()
+    assert table.evaluate("table => table === document.activeElement")
+
+
 def test_keys_reach_every_control(opened):
     page = opened.page
     page.locator(".skip").focus()

@@ -137,9 +137,12 @@ def test_the_prism_has_its_edges_and_planes(run):
 @pytest.mark.parametrize(
     ("cutoffs", "told"),
     [
-        ((30, None), [("state cutoff 30", "left", 0.02)]),
-        ((3, 3), [("state and parity cutoff 3", "right", 0.02)]),
-        ((20, 22), [("state cutoff 20", "left", 0.02), ("parity cutoff 22", "left", 0.1)]),
+        ((30, None), [("state cutoff 30", "left", 0.02, 30)]),
+        ((3, 3), [("state and parity cutoff 3", "right", 0.02, 3)]),
+        (
+            (20, 22),
+            [("state cutoff 20", "left", 0.02, 20), ("parity cutoff 22", "left", 0.1, 20)],
+        ),
         ((None, None), []),
     ],
 )

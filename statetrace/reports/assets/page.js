@@ -353,6 +353,8 @@
   }
 
   function tables(place, contents) {
+    if (place.contents === contents) return;  // the same table keeps the keyboard focus
+    place.contents = contents;
     place.replaceChildren();
     for (const { title, head, rows } of contents) {
       const wrap = document.createElement("div");

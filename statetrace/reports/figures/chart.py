@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from statetrace.config.checks import as_path
 
@@ -123,6 +123,15 @@ class Bars:
     width: float = 0.7
 
 
+class Beside(NamedTuple):
+    """The label is to the "left" or "right" of the value `at`; its height is a share of the
+    panel's."""
+
+    side: str
+    height: float
+    at: float
+
+
 @dataclass(frozen=True)
 class ReferenceLine:
     """A line across the panel at a value of one axis, with a label."""
@@ -132,14 +141,13 @@ class ReferenceLine:
     text: str = ""
     colour: str = "grey"
     dash: str = "dash"
-    beside: tuple[str, float] | None = None
-    """Of a vertical line: the side of its label ("left" or "right") and the height of the label as
-    a share of the panel; None for a label along the line."""
+    beside: Beside | None = None
+    """Of a vertical line: where its label is; None for a label along the line."""
 
 
 @dataclass(frozen=True)
 class Band:
-    """A shaded range of the x axis, with a label."""
+    """A shaded range of the x axis, with a label above the panel."""
 
     start: float
     end: float

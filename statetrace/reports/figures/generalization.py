@@ -8,6 +8,7 @@ from statetrace.mechanisms.mastery import cutoffs
 from statetrace.reports.figures.after_stages import length_panel
 from statetrace.reports.figures.chart import (
     Band,
+    Beside,
     Chart,
     Line,
     ReferenceLine,
@@ -17,8 +18,9 @@ from statetrace.reports.figures.chart import (
 from statetrace.reports.run_results import RunResults
 
 ROOM = 0.36
-"""Share of the axis that the label of a cutoff takes on a phone. It goes to the left of the cutoff
-if it fits there, because curves fall to the right."""
+"""Share of the axis that the label of a cutoff takes on a phone. Labels are stacked near the
+bottom, where curves are rare: to the left of all cutoffs if they fit there, because curves fall to
+the right."""
 
 
 def generalization(results: RunResults) -> Chart:
@@ -46,11 +48,12 @@ def generalization(results: RunResults) -> Chart:
         end = summary["cutoff"][what]["first_below"]
         if end is not None:
             ends.append((int(end), what, colour))
-    for i, end in enumerate(sorted({end for end, _, _ in ends})):
+    places = sorted({end for end, _, _ in ends})
+    for i, end in enumerate(places):
         targets = {what: colour for at, what, colour in ends if at == end}
         label = f"{' and '.join(targets)} cutoff {end}"
-        side = "left" if end > ROOM * longest else "right"
-        beside = (side, 0.02 + 0.08 * i)  # near the bottom, where curves are rare, and stacked
+        left = places[0] > ROOM * longest
+        beside = Beside("left" if left else "right", 0.02 + 0.08 * i, places[0 if left else -1])
         marks.append(ReferenceLine("x", end, label, next(iter(targets.values())), "dot", beside))
     panel = length_panel(marks, "", longest)
     return Chart("generalization", "Accuracy by length", (panel,))

@@ -228,7 +228,7 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
         _reference_line(axes, mark)
     elif isinstance(mark, Band):
         axes.axvspan(mark.start, mark.end, color=COLOURS["faint"], alpha=0.35, linewidth=0)
-        place = {"xy": (mark.end, 0.3), "xycoords": ("data", "axes fraction"), "ha": "right"}
+        place = {"xy": (mark.end, 1), "xycoords": ("data", "axes fraction"), "ha": "right"}
         axes.annotate(mark.text, va="bottom", fontsize=6.5, color=COLOURS["grey"], **place)
     else:
         _in_space(axes, mark, panel)
@@ -278,9 +278,9 @@ def _reference_line(axes: Any, mark: ReferenceLine) -> None:
         place |= {"ha": "left", "va": "top", "rotation": 90 if len(mark.text) > 2 else 0}
         place |= {"xytext": (1, -1), "textcoords": "offset points"}
         if mark.beside is not None:
-            side, height = mark.beside
+            side, height, at = mark.beside
             left = side == "left"
-            place |= {"xy": (mark.at, height), "va": "bottom", "rotation": 0}
+            place |= {"xy": (at, height), "va": "bottom", "rotation": 0}
             place |= {"ha": "right" if left else "left", "xytext": (-2 if left else 2, 0)}
     else:
         axes.axhline(mark.at, color=colour, linestyle=style, linewidth=0.8)

@@ -81,6 +81,8 @@ def picture(panel: Panel) -> dict[str, Any]:
     shapes = [_shape(mark) for mark in panel.marks if isinstance(mark, ReferenceLine | Band)]
     layout["shapes"] = [shape for shape, _ in shapes]
     layout["annotations"] = [label for _, label in shapes if label]
+    if any(isinstance(mark, Band) and mark.text for mark in panel.marks):
+        layout["margin"]["t"] += 16
     return {"data": data, "layout": layout}
 
 
@@ -277,7 +279,7 @@ def _shape(mark: ReferenceLine | Band) -> tuple[dict[str, Any], dict[str, Any] |
         shape = {"type": "rect", "xref": "x", "yref": "y domain", "layer": "below", "opacity": 0.35}
         shape |= {"x0": mark.start, "x1": mark.end, "y0": 0, "y1": 1, "fillcolor": "@faint"}
         shape["line"] = {"width": 0}
-        place: dict[str, Any] = {"x": mark.end, "xref": "x", "y": 0.3, "yref": "y domain"}
+        place: dict[str, Any] = {"x": mark.end, "xref": "x", "y": 1, "yref": "y domain"}
         place |= {"xanchor": "right", "yanchor": "bottom"}
     else:
         line = {"color": f"@{mark.colour}", "width": 1.3, "dash": mark.dash}
@@ -289,8 +291,8 @@ def _shape(mark: ReferenceLine | Band) -> tuple[dict[str, Any], dict[str, Any] |
             place |= {"xanchor": "left", "yanchor": "top", "xshift": 1}
             place["textangle"] = 90 if len(mark.text) > 2 else 0
             if mark.beside is not None:
-                side, height = mark.beside
-                place |= {"y": height, "yanchor": "bottom", "textangle": 0, "xanchor": "left"}
+                side, height, at = mark.beside
+                place |= {"x": at, "y": height, "yanchor": "bottom", "textangle": 0}
                 place |= {"xanchor": "right", "xshift": -2} if side == "left" else {"xshift": 2}
         else:
             shape |= {"xref": "x domain", "yref": "y", "x0": 0, "x1": 1}

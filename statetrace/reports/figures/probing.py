@@ -31,6 +31,9 @@ CONTROL_STYLES = {
 """Control -> label, color, dash; marks tell the targets apart."""
 CONTROLS = {"the model": "none", "an untrained model": "untrained", "shuffled labels": "shuffled"}
 
+MOST_TICKS = 12
+"""Lengths that fit below a panel on a phone."""
+
 
 def layer_choices(results: RunResults) -> dict[str, list[str]]:
     positions = set(results.need("probing").columns["position"])
@@ -133,7 +136,9 @@ def probes_by_length(
     z = result.arrays[f"{probe_of}/{CONTROLS[in_]}/{METRICS[measure]}"]
     x = [int(n) for n in result.arrays["lengths"]]
     heat = Heat(x, list(range(len(z))), grid(z), measure)
-    panel = Panel("length", "layer", (heat,), title=f"{probe_of} probe", down=True, whole="xy")
+    ticks = tuple((n, str(n)) for n in x[:: 1 + len(x) // MOST_TICKS])
+    title = f"{probe_of} probe"
+    panel = Panel("length", "layer", (heat,), title, down=True, whole="xy", ticks=ticks)
     return Chart("probes-by-length", f"Probes by length: {probe_of} in {in_}", (panel,))
 
 
