@@ -61,7 +61,7 @@ def find(name: str) -> Term:
     names = {term.lower(): term for term in terms()}
     wanted = " ".join(name.lower().split())
     wanted = wanted if wanted in names else wanted.removesuffix("s")
-    known(wanted, names, "term")
+    known(names.get(wanted, wanted), terms(), "term")
     return terms()[names[wanted]]
 
 

@@ -12,13 +12,13 @@ from statetrace.cli.console import next_steps, out
 
 
 def glossary(
-    term: Annotated[str | None, typer.Argument(help="A term, such as 'cutoff'.")] = None,
+    term: Annotated[list[str] | None, typer.Argument(help="A term, such as cutoff.")] = None,
 ) -> None:
     """Define the terms used in reports, figures and help texts, or one of them."""
     from statetrace.glossary import find, plain, terms
 
-    if term is not None:
-        entry = find(term)
+    if term:
+        entry = find(" ".join(term))
         out.print(Text.assemble((entry.name, "bold"), f": {entry.definition}."))
         if entry.more:
             out.print(plain(entry.more), markup=False)

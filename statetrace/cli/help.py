@@ -1,4 +1,5 @@
-"""What --help shows: arguments in capitals, and of many options only the common ones."""
+"""What --help shows: arguments in capitals, TEXT or N for the value of an option, and of many
+options only the common ones."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ _ALL = "statetrace.help-all"
 
 
 class Commands(TyperGroup):
-    """Commands whose help names arguments in capitals and flags without the type <bool>."""
+    """Commands whose help names arguments in capitals, without types of Python."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _named(super().get_params(ctx))
@@ -25,13 +26,29 @@ class Commands(TyperGroup):
 
 def _named(params: list[Any]) -> list[Any]:
     for param in params:
-        if param.metavar is None and param.param_type_name == "argument":
-            param.metavar = param.name.upper()
+        if param.param_type_name == "argument":
+            _name_argument(param)
         if "zoo:" in (getattr(param, "help", None) or ""):
             param.get_missing_message = _example
-        if param.metavar is None and param.param_type_name == "option" and param.is_flag:
-            param.metavar = ""
+        if param.metavar is None and param.param_type_name == "option":
+            param.metavar = "" if param.is_flag else _METAVARS.get(_type(param), "TEXT")
     return params
+
+
+_METAVARS = {"int": "N", "integer": "N", "float": "X"}
+
+
+def _type(param: Any) -> str:
+    """The name of its type; older versions of typer have it elsewhere."""
+    return str(param.bare_type() if hasattr(param, "bare_type") else param.type.name)
+
+
+def _name_argument(param: Any) -> None:
+    param.metavar = param.metavar or param.name.upper()
+    needed = param.required or "zoo:" in (param.help or "")  # or its old name, a hidden option
+    usage = param.metavar if needed else f"[{param.metavar}]"
+    param.get_usage_pieces = lambda ctx: [usage + ("..." if param.nargs == -1 else "")]
+    param.display_type_rich = lambda ctx: None
 
 
 def _example(ctx: Any) -> str:

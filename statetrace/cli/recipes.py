@@ -37,11 +37,16 @@ def recipes(
         out.print(file.read_text().rstrip(), markup=False, soft_wrap=True)
         return
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    folder = "."
     for each in bundled_names():
+        if str(Path(each).parent) != folder:
+            folder = str(Path(each).parent)
+            table.add_row()
         command = "study" if is_study(read_tables(Path(each), "recipe")) else "train"
-        table.add_row(command, Text(each, style="bold", no_wrap=True), Text(_description(each)))
+        description = Text(_description(each), no_wrap=out.is_terminal, overflow="ellipsis")
+        table.add_row(command, Text(each, style="bold", no_wrap=True), description)
     out.print(table)
-    next_steps(["recipes", "demo"], ["train", "paper/s3-gpt2", "--dry-run"])
+    next_steps(["recipes", "paper/s3-gpt2"], ["train", "paper/s3-gpt2", "--dry-run"])
 
 
 def _description(name: str) -> str:

@@ -40,7 +40,7 @@ def show(
         return
     steps = f", after {measured.steps[-1]:,} steps" if measured.steps else ""
     out.print(
-        f"Accuracy on held-out sequences: {measured.title}{steps}",
+        f"Accuracy on held-out sequences ({measured.source}): {measured.title}{steps}",
         style="italic",
         markup=False,
     )

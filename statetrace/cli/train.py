@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-from itertools import count
+from collections.abc import Iterator
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.constrain import Constrain
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -125,7 +128,21 @@ def _new_folder(file: Path | None, recipe: Recipe) -> Path:
     name = f"{Path(task.group).stem}-{task.length}" if file is None else file.stem
     name = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.") or "run"
     folders = (Path("runs") / (name if n == 1 else f"{name}-{n}") for n in count(1))
-    return next(folder for folder in folders if not folder.exists())
+    existing = list(takewhile(Path.exists, folders))
+    for folder in existing:
+        if _unfinished(Run(folder), recipe):
+            note(f"'{folder}' holds this run unfinished; --out {folder} --resume continues it")
+    return Path("runs") / (f"{name}-{len(existing) + 1}" if existing else name)
+
+
+def _unfinished(run: Run, recipe: Recipe) -> bool:
+    """Whether the folder holds a run of the recipe that was stopped."""
+    try:
+        same = Recipe.of(run.recipe) == recipe
+    except StatetraceError:  # results of another checkpoint, or no run at all
+        return False
+    sessions = run.info.get("sessions") or [{}]
+    return same and sessions[-1].get("ended") != "finished"
 
 
 def _show_result(run: Run) -> None:
@@ -206,11 +223,18 @@ def _bytes(n: float) -> str:
     return f"{n:.3g} TB"
 
 
+class _Narrower(Progress):
+    """Leaves room for the ^C that a terminal prints, which would else begin a second line."""
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        yield Constrain(self.make_tasks_table(self.tasks), err.width - 3)
+
+
 class TrainingProgress(Callback):
     """A progress bar on a terminal; a line per evaluation elsewhere."""
 
     def __init__(self) -> None:
-        self._progress = Progress(
+        self._progress = _Narrower(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),

@@ -14,7 +14,7 @@ import typer
 
 from statetrace.config.external import ReadingOptions
 from statetrace.config.presets import LAPTOP
-from statetrace.config.recipe import OPTIONS, SECTIONS
+from statetrace.config.recipe import OPTIONS, SECTIONS, TYPE_NAMES
 
 NOTATION = (
     "How to read 312: 'moves' (object 1 moves to position 3) or 'receives' (position 1 receives "
@@ -101,6 +101,7 @@ def _parameter(
         help=text,
         show_default=False,
         metavar=_METAVARS.get(kind),
+        parser=_number(kind) if kind in (int, float) else None,
         # pairs of flags are wide and would squeeze the help text of their neighbours
         rich_help_panel=switches if kind is bool else panel,
     )
@@ -110,6 +111,18 @@ def _parameter(
         default=None,
         annotation=typing.Annotated[kind | None, annotation],
     )
+
+
+def _number(kind: type) -> Callable[[Any], Any]:
+    """A parser whose error quotes the value."""
+
+    def parse(value: Any) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            raise typer.BadParameter(f"'{value}' is not {TYPE_NAMES[kind]}") from None
+
+    return parse
 
 
 def _defaults(paper: Any, laptop: Any) -> str:

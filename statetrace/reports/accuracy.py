@@ -33,6 +33,7 @@ class AccuracyTable:
         over_training: "state", "parity", ... -> mean accuracy over lengths at each evaluation.
         by_length: the same keys -> accuracy of the trained model at lengths 1, 2, ...
         chance: the same keys -> accuracy of guessing.
+        source: what measured `by_length`, each on its own sequences.
     """
 
     title: str
@@ -41,6 +42,7 @@ class AccuracyTable:
     over_training: dict[str, list[float]]
     by_length: dict[str, list[float]]
     chance: dict[str, float]
+    source: str
 
     @staticmethod
     def of(run: Run) -> AccuracyTable:
@@ -58,14 +60,14 @@ class AccuracyTable:
             for what in names
         }
         last = logged["accuracy_by_length"] | measured
-        name = run.info.get("zoo") if run.external else run.recipe["model"]["name"]
         return AccuracyTable(
-            title=f"{name or 'model'} on {task_group.name}, trained on length {length}",
+            title=f"{_model_name(run)} on {task_group.name}, trained on length {length}",
             training_length=length,
             steps=[record["step"] for record in evaluations],
             over_training={w: [r["accuracy"][w] for r in evaluations] for w in names},
             by_length={what: last[what] for what in names},
             chance={what: 1 / order for what, order in orders.items()},
+            source="generalization lens" if measured else "last evaluation in training",
         )
 
     def mean(self, what: str) -> float:
@@ -108,6 +110,13 @@ class AccuracyTable:
             chance = self.chance[what]
             marks.append(ReferenceLine("y", chance, f"{what} by chance", colour, "dot"))
         return marks
+
+
+def _model_name(run: Run) -> str:
+    """Its family; for an external checkpoint the name of its folder."""
+    if not run.external:
+        return str(run.recipe["model"]["name"])
+    return str(run.info.get("zoo") or (run.path / run.info["foreign"]["folder"]).resolve().name)
 
 
 def _measured(run: Run, step: int | None) -> dict[str, list[float]]:

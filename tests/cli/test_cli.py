@@ -44,7 +44,7 @@ def run(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "command",
-    [["--help"], ["train", "--help"], ["train", "--help-all"], ["show", "--help"]],
+    [["--help"], ["train", "--help"], ["train", "--help-all"], ["analyze", "--help"]],
     ids=" ".join,
 )
 def test_help_fits_80_columns(command):
@@ -52,6 +52,7 @@ def test_help_fits_80_columns(command):
     assert shown.exit_code == 0
     assert "Annotated" not in shown.output  # a signature that typer did not understand
     assert max(len(line) for line in shown.output.splitlines()) <= 80
+    assert not re.search(r"<(str|int|float|path|list)|\{RUN\}|\[RUN\]", shown.output)
 
 
 def test_short_help_has_a_dozen_options_and_the_long_one_all():
@@ -69,10 +70,29 @@ def test_a_folder_is_chosen_where_none_is_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tiny = ["--layers", "1", "--width", "16", "--heads", "2", "--batch", "4", "--device", "cpu"]
     words = ["train", "--group", "Z2", "--length", "5", "--steps", "2", *tiny]
-    for name in ("z2-5", "z2-5-2"):
+    for name in ("z2-5", "z2-5-2", "z2-5-3"):
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 0, done.output
-        assert (tmp_path / "runs" / name / "run.json").is_file()
+        record = tmp_path / "runs" / name / "run.json"
+        assert record.is_file()
+        assert ("unfinished" in done.stderr) == (name == "z2-5-3")
+        if name == "z2-5-2":  # as if it had been stopped
+            record.write_text(
+                record.read_text().replace('"ended": "finished"', '"ended": "stopped"')
+            )
+    assert "--out runs/z2-5-2 --resume continues it" in done.stderr
+    assert "--out runs/z2-5 --resume" not in done.stderr
+
+
+def test_a_term_may_have_several_words():
+    done = CliRunner().invoke(app, ["glossary", "head", "score"])
+    assert done.stdout.startswith("head score: ")
+
+
+def test_a_number_that_is_none_is_quoted():
+    done = CliRunner().invoke(app, ["train", "--length", "twelve"])
+    assert done.exit_code == 2
+    assert "'twelve' is not a whole number" in done.stderr
 
 
 def test_help_is_quick():
