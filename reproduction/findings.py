@@ -185,12 +185,12 @@ def mechanism_switch(selection: Selection) -> Chart:
     """Accuracy, and parity where the state is wrong, during training; small models beside it."""
     points = trajectory(Run(selection.tables.folder / SWITCHED))
     steps = [point.step / 1000 for point in points]
-    told = [point for point in points if point.errors is not None]
+    measured = [point for point in points if point.errors is not None]
     lines = [
         Line(name, steps, [getattr(point, name) for point in points], name, mark=None)
         for name in ("state", "parity")
     ]
-    errors = Line("Pythia-160M", [p.step / 1000 for p in told], [p.errors for p in told])
+    errors = Line("Pythia-160M", [p.step / 1000 for p in measured], [p.errors for p in measured])
     chance = ReferenceLine("y", BY_CHANCE, "chance")
     dots = [
         Dots(name, [number + 0.3 * ((i % 21) / 20 - 0.5) for i in range(len(shares))], shares,

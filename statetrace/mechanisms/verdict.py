@@ -112,9 +112,10 @@ class Verdict:
     @property
     def sentences(self) -> dict[str, str]:
         """What each lens says, those without evidence after them, and the prior."""
-        said = {lens: str(part["says"]) for lens, part in self.evidence.items()}
-        said |= {lens: f"no evidence: {why}" for lens, why in self.no_evidence.items()}
-        return said | ({"prior": prior_sentence(self.probabilities)} if self.probabilities else {})
+        sentences = {lens: str(part["says"]) for lens, part in self.evidence.items()}
+        sentences |= {lens: f"no evidence: {why}" for lens, why in self.no_evidence.items()}
+        prior = {"prior": prior_sentence(self.probabilities)} if self.probabilities else {}
+        return sentences | prior
 
     @property
     def decided(self) -> str:

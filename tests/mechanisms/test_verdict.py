@@ -287,8 +287,8 @@ def test_lenses_that_say_something_else_are_named():
     scores = score(measured, weights)
     probabilities = probable(scores, weights.lapse)
     assert max(probabilities, key=probabilities.get) == "associative"
-    said = "; but generalization and dynamics alone would favor parity-associative"
-    assert _dissent(scores, probabilities) == said
+    dissent = "; but generalization and dynamics alone would favor parity-associative"
+    assert _dissent(scores, probabilities) == dissent
     scores = score(measured | {"generalization": 0.0, "dynamics": 0.0}, weights)
     assert _dissent(scores, probable(scores, weights.lapse)) == ""
     # generalization cannot tell the sequential from the associative algorithm

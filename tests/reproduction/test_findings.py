@@ -64,10 +64,10 @@ def test_the_page_on_the_switch_tells_these_numbers(request, selection):
     shares = dict(zip(errors.marks[0].x, errors.marks[0].y, strict=True))
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if ",000 | " in line]
     assert len(rows) == 8
-    for step, *told in rows:
+    for step, *printed in rows:
         at = int(step.replace(",", "")) / 1000
         share = f"{shares[at]:.2f}" if at in shares else "too few errors"
-        assert told == [f"{state[at]:.1%}", f"{parity[at]:.1%}", share]
+        assert printed == [f"{state[at]:.1%}", f"{parity[at]:.1%}", share]
     small = small_trajectories(selection)
     assert f"{len(small['associative'])} AA models" in page
     assert f"{len(small['parity-associative'])} PAA models" in page

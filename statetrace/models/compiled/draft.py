@@ -148,9 +148,9 @@ def _side_by_side(left: list[Block], right: list[Block]) -> list[Block]:
         if counting:
             blocks.append(counting.pop(0))
             continue
-        one, other = left.pop(0), right.pop(0)
+        first, second = left.pop(0), right.pop(0)
         units = Units()
-        units.extend(one.units)
-        units.extend(other.units)
-        blocks.append(Block(f"{one.name}, {other.name}", [*one.heads, *other.heads], units))
+        units.extend(first.units)
+        units.extend(second.units)
+        blocks.append(Block(f"{first.name}, {second.name}", [*first.heads, *second.heads], units))
     return [*blocks, *left, *right]
