@@ -24,8 +24,14 @@ from statetrace.lenses.partial import keeping
 from statetrace.lenses.result import LensResult
 from statetrace.lenses.store import Store
 from statetrace.mechanisms.cutoff_verdict import cutoff_verdict
-from statetrace.mechanisms.evidence import NEEDED
-from statetrace.mechanisms.mastery import COLLECTED, LEARNED, enough, solved_length
+from statetrace.mechanisms.mastery import (
+    COLLECTED,
+    LEARNED,
+    NEEDED,
+    enough,
+    has_learned,
+    solved_length,
+)
 from statetrace.mechanisms.stored import StoredResults, stored_results
 from statetrace.mechanisms.verdict import Verdict, verdict
 from statetrace.runs import OnMessage, Run, no_message, write_json
@@ -193,10 +199,12 @@ class Analyzer:
             write_json(self.run.path / "verdict.json", judged.to_dict() | about)
         return judged
 
-    def evidence(self, on_progress: OnProgress = no_progress) -> dict[str, LensResult]:
-        """The lens results that a verdict uses. Missing results are computed, and so are results of
-        other weights or with unsuitable settings."""
-        return self._evidence(on_progress, None)[0]
+    def evidence(
+        self, on_progress: OnProgress = no_progress, lenses: Sequence[str] = NEEDED
+    ) -> dict[str, LensResult]:
+        """The lens results that a verdict uses, and those of other `lenses`. Missing results are
+        computed, and so are results of other weights or with unsuitable settings."""
+        return self._evidence(on_progress, None, lenses)[0]
 
     def cutoff_verdict(self) -> dict[str, Any]:
         """The paper's early verdict, from generalization alone."""
@@ -341,11 +349,16 @@ class Analyzer:
     # Verdict
 
     def _evidence(
-        self, on_progress: OnProgress, on_estimate: OnEstimate | None
+        self,
+        on_progress: OnProgress,
+        on_estimate: OnEstimate | None,
+        lenses: Sequence[str] = NEEDED,
     ) -> tuple[dict[str, LensResult], str | None]:
         """Results by lens, and the fingerprint of the weights that they describe."""
         stored = self._stored(USED_BY_VERDICT, self._newest_step())
         sufficient = enough(stored.usable) and "dynamics" not in stored.unusable
+        if sufficient and has_learned(stored.usable["generalization"]):
+            sufficient = {*lenses} <= stored.usable.keys()
         if sufficient or not (self.has_weights or {*NEEDED} - stored.usable.keys()):
             self._report_ignored(stored)
             patching = stored.usable.get("patching")
@@ -362,7 +375,7 @@ class Analyzer:
             spec = self._job("dynamics", {}, False).spec
             store = self._replaceable("dynamics", None)
             known["dynamics"] = self._compute("dynamics", spec, loaded.task, None, store=store)
-        missing = [lens for lens in COLLECTED if lens not in known]
+        missing = [lens for lens in lenses if lens not in known]
         specs = {lens: self._job(lens, {}, False).spec for lens in missing}
         self._estimate(specs, loaded.task, on_estimate)
 
@@ -371,7 +384,8 @@ class Analyzer:
             replaceable = self._replaceable(lens, shorter)
             return self._compute(lens, spec, task, shorter, on_progress, replaceable)
 
-        return collect_evidence(loaded.model, loaded.task, known, run_lens), loaded.weights
+        results = collect_evidence(loaded.model, loaded.task, known, run_lens, lenses)
+        return results, loaded.weights
 
     def _replaceable(self, lens: str, shorter: int | None) -> bool:
         """Whether there is no result of the checkpoint; one with unusual settings stays."""

@@ -86,8 +86,6 @@ def _show(judged: dict[str, Any], full: Verdict | None) -> None:
     if judged["mechanism"] != "unlearned" and not undecided:
         line.append(f", confidence {judged['confidence']:.0%}", style="not bold")
     line.append(f": {judged['says']}", style="not bold")
-    if full is not None and full.decided:
-        out.print(f"decided by: {full.decided}")
     if full is not None and full.probabilities:
         from statetrace.mechanisms.verdict import accuracy_on_trained_models
 

@@ -292,6 +292,19 @@ class Group:
         order of the image."""
         return self._quotients
 
+    def chain(self) -> tuple["Quotient", ...]:
+        """A chain of quotients, each determined by the next: the first one (parity, where there is
+        one), then the smallest that refines it, and so on. Empty for simple groups."""
+        try:
+            quotients = self.quotients()
+        except StatetraceError:  # too many to list
+            quotients = () if self._parity is None else (self._parity,)
+        chain: list[Quotient] = []
+        for quotient in quotients:
+            if not chain or set(quotient.kernel) < set(chain[-1].kernel):
+                chain.append(quotient)
+        return tuple(chain)
+
     def quotient(self, name: str) -> "Quotient":
         """One of `quotients()` by its name."""
         if (

@@ -1,15 +1,24 @@
-"""The number of layers that an answer needs, by length.
+"""The number of layers that an answer needs, by length and by link.
 
 In pairs of sequences of n actions that differ in the first one, the last token is reset at some
 layer to the corrupted run while all other tokens stay as in the clean run. As long as the clean
-answer is restored, it is not yet decided at that layer; from the first layer where it is not, the
-last token holds it. The parallel algorithm decides every length at the same layer, the associative
-one needs another layer each time the length doubles, the sequential one a layer per action. The
-paper's heat maps show this for one length; this lens measures one of their columns for many
-lengths.
+answer wins, it is not yet decided at that layer; from the first layer where it does not, the last
+token holds it. Counting decides every length at the same layer, the associative algorithm needs
+another layer each time the length doubles, the sequential one a layer per action. The paper's heat
+maps show this for one length; this lens measures one of their columns for many lengths.
+
+A group has a chain of quotients, such as S4, S3, parity. Pairs that differ in parity measure where
+parity is decided; pairs that agree in parity and differ in S3, where S3 is; pairs that agree in all
+quotients, where the rest is. Each of these is a *link*.
+
+The vote for the clean run is the log-odds of its class of the link against that of the corrupted
+run, on a scale from 0 (as in the corrupted run) to 1 (as in the clean run). So neither the softness
+nor the scale of the logits matters, and where two circuits add up in the logits the vote is the
+share of the one that is undecided.
 
 Cost: (lengths) x (layers) forward passes over `pairs` pairs, most of them short.
-Caveat: only the effect of the first action is measured, as in the paper's patching.
+Caveat: only the effect of the first action is measured, as in the paper's patching. Pairs that the
+model gets wrong are excluded.
 """
 
 from __future__ import annotations
@@ -62,47 +71,64 @@ def depth(
     spec: DepthSpec | None = None,
     progress: Progress = no_progress,
 ) -> LensResult:
-    """A row per length, layer and split: the restored share of the probability of the clean answer.
-    `summary` has the layers needed: the sum of these shares over layers, so that half a share
-    counts as half a layer."""
+    """A row per length, layer and split: the vote for the clean run. `summary` has the layers
+    needed: the sum of the votes over layers, so that half a vote counts as half a layer, their
+    standard deviation over pairs, and the links with their splits."""
     spec = spec or DepthSpec()
     lengths = spec.lengths or usual_lengths(task.length)
     check_fits(model, task, max(lengths))
-    quotients = task.quotients()[:1]
+    chain = task.group.chain()
     rows: list[dict[str, Any]] = []
-    excluded = 0
+    needed: dict[str, list[float | None]] = {}
+    deviations: dict[str, list[float | None]] = {}
+    splits: dict[str, str] = {}
     correct: list[bool] = []
     for number, length in enumerate(lengths):
         pairs = draw_pairs(task, spec.pairs, length, 0, spec.seed)
-        patched = part(f"length-{length}", partial(_restored, model, task, pairs))
-        restored, valid, answers = (patched[name] for name in ("restored", "valid", "answers"))
-        excluded += int((~valid).sum())
-        correct += (answers == pairs.clean_state).tolist()
-        for split, members in pairs.splits(quotients).items():
-            rows += _rows(restored[:, members & valid], length, split)
+        links = pairs.links(chain, task.group.order)
+        patched = part(f"length-{length}", partial(_votes, model, task, pairs, links))
+        valid = patched["valid"]
+        correct += patched["correct"].tolist()
+        members = {"all": ("state", np.ones(len(pairs), dtype=bool))}
+        members |= {split: (link, chosen) for link, (split, chosen, _) in links.items()}
+        splits |= {link: split for link, (split, _, _) in links.items()}
+        for split, (link, chosen) in members.items():
+            votes = patched[link][:, chosen & valid]
+            rows += _rows(votes, length, split)
+            sums, enough = votes.sum(0), votes.shape[1] >= FEWEST
+            needed.setdefault(split, []).append(round(float(sums.mean()), 3) if enough else None)
+            deviation = round(float(sums.std(ddof=1)), 3) if enough else None
+            deviations.setdefault(split, []).append(deviation)
         progress((number + 1) / len(lengths))
     notes: list[str] = []
     problem = low_accuracy(float(np.mean(correct)), task.group.order, "on these pairs")
     if problem:
         notes.append(f"{problem}; the depths are not meaningful")
+    excluded = len(correct) - sum(correct)
     if excluded:
-        notes.append(
-            f"{excluded} of {spec.pairs * len(lengths)} pairs were excluded: the model gives both "
-            "sequences the same answer"
-        )
+        notes.append(f"{excluded} of {len(correct)} pairs were excluded: an answer is wrong")
     return LensResult(
         lens="depth",
         spec=asdict(spec) | {"lengths": list(lengths)},
         columns={name: [row[name] for row in rows] for name in rows[0]},
-        summary={"lengths": list(lengths), "layers_needed": _layers_needed(rows, lengths)},
+        summary={
+            "lengths": list(lengths),
+            "layers_needed": needed,
+            "deviation": deviations,
+            "links": splits,
+        },
         notes=tuple(notes),
     )
 
 
-def _restored(model: Any, task: WordProblem, pairs: Pairs) -> dict[str, np.ndarray]:
-    """restored: probability of the clean answer with the context patched, relative to the clean
-    run, [layers + 1, P]; valid: which pairs have two different answers [P]; the clean answers [P].
-    """
+def _votes(
+    model: Any,
+    task: WordProblem,
+    pairs: Pairs,
+    links: dict[str, tuple[str, np.ndarray, np.ndarray]],
+) -> dict[str, np.ndarray]:
+    """For each link the votes for the clean run, 0 to 1, [layers + 1, P]; correct: pairs [P] with
+    two correct answers; valid: those for which the clean run is not undecided itself."""
     elements = torch.as_tensor(task.vocabulary.elements)
     patched = pairs.patched(
         model,
@@ -111,20 +137,33 @@ def _restored(model: Any, task: WordProblem, pairs: Pairs) -> dict[str, np.ndarr
         keep=lambda logits, _clean, _corrupted: logits[..., elements.to(logits.device)],
     )
     clean, corrupted = patched.clean[:, elements], patched.corrupted[:, elements]
-    answers = clean.argmax(-1)
-    log_p = patched.grids[0].values[:, 0].double().log_softmax(-1)  # [rows, P, order]
-    pair = torch.arange(len(answers))
-    clean_p = clean.double().softmax(-1)[pair, answers]
-    share = log_p[:, pair, answers].exp() / clean_p
-    valid = answers != corrupted.argmax(-1)
-    tensors = {"restored": share.clamp(0, 1), "valid": valid, "answers": answers}
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
+    correct = (clean.argmax(-1).numpy() == pairs.clean_state) & (
+        corrupted.argmax(-1).numpy() == pairs.corrupted_state
+    )
+    runs = torch.cat([patched.grids[0].values[:, 0], clean[None], corrupted[None]]).double()
+    votes: dict[str, np.ndarray] = {"correct": correct, "valid": correct.copy()}
+    for link, (_, chosen, classes) in links.items():
+        ours, theirs = classes[pairs.clean_state], classes[pairs.corrupted_state]
+        odds = _mass(runs, classes, ours) - _mass(runs, classes, theirs)  # [layers + 3, P]
+        span = odds[-2] - odds[-1]
+        if link == "state":  # it is compared for all pairs, the others for their own
+            chosen = np.ones_like(chosen)
+        votes["valid"] &= ~chosen | (span > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            votes[link] = np.clip((odds[:-2] - odds[-1]) / span, 0.0, 1.0)
+    return votes
 
 
-def _rows(restored: np.ndarray, length: int, split: str) -> list[dict[str, Any]]:
-    n = restored.shape[1]
+def _mass(logits: torch.Tensor, classes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The log of the unnormalized probability of a class [rows, P]; wanted [P]."""
+    outside = torch.from_numpy(classes[None] != wanted[:, None])
+    return logits.masked_fill(outside, -torch.inf).logsumexp(-1).numpy()
+
+
+def _rows(votes: np.ndarray, length: int, split: str) -> list[dict[str, Any]]:
+    n = votes.shape[1]
     rows = []
-    for layer, shares in enumerate(restored):
+    for layer, shares in enumerate(votes):
         statistics: dict[str, Any] = dict.fromkeys(("mean", "std", "low", "high"))
         if n >= FEWEST:
             mean, std = float(shares.mean()), float(shares.std(ddof=1))
@@ -132,17 +171,3 @@ def _rows(restored: np.ndarray, length: int, split: str) -> list[dict[str, Any]]
             statistics = {"mean": mean, "std": std, "low": mean - half, "high": mean + half}
         rows.append({"length": length, "layer": layer, "split": split, **statistics, "n": n})
     return rows
-
-
-def _layers_needed(
-    rows: list[dict[str, Any]], lengths: tuple[int, ...]
-) -> dict[str, list[float | None]]:
-    """split -> for each length the sum over layers; None if there are too few pairs."""
-    needed: dict[str, list[float | None]] = {}
-    for split in dict.fromkeys(row["split"] for row in rows):
-        sums = []
-        for length in lengths:
-            shares = [r["mean"] for r in rows if r["split"] == split and r["length"] == length]
-            sums.append(None if None in shares else round(sum(shares), 3))
-        needed[split] = sums
-    return needed

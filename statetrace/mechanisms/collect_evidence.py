@@ -5,7 +5,7 @@ Cost: a few seconds for a small model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from statetrace.errors import StatetraceError
@@ -13,8 +13,8 @@ from statetrace.groups import Group
 from statetrace.lenses.registry import LENSES, make_spec
 from statetrace.lenses.result import WHOLE, LensResult, no_progress
 from statetrace.mechanisms.compatibility import SETTINGS, incompatibility
-from statetrace.mechanisms.evidence import NEEDED, first_quotient
-from statetrace.mechanisms.mastery import COLLECTED, has_learned, solved_length
+from statetrace.mechanisms.evidence import first_quotient
+from statetrace.mechanisms.mastery import NEEDED, has_learned, solved_length
 from statetrace.tasks.word_problem import WordProblem
 
 
@@ -23,6 +23,7 @@ def collect_evidence(
     task: WordProblem,
     known: Mapping[str, LensResult] | None = None,
     run_lens: Callable[[str, Any, WordProblem], LensResult] | None = None,
+    lenses: Sequence[str] = NEEDED,
 ) -> dict[str, LensResult]:
     """Results by lens. Of the `known` ones, those that answer a different question are computed
     again, generalization excepted. A model that has not learned the task has only generalization.
@@ -53,7 +54,7 @@ def collect_evidence(
         for lens, result in results.items()
         if lens in WHOLE or incompatibility(result, task.group, length) is None
     }
-    for lens in COLLECTED:
+    for lens in lenses:
         if lens not in results:
             compute(lens, task)
     return results

@@ -14,7 +14,7 @@ from typing import Any
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.distances import Array, parity_kept
 from statetrace.mechanisms.mastery import by_length, cutoff_sentence, cutoffs, has_learned
-from statetrace.mechanisms.verdict import calibrated
+from statetrace.mechanisms.mechanism_map import calibrated
 
 
 def read_cutoffs(general: LensResult) -> str:

@@ -15,9 +15,7 @@ evenly spaced on a logarithmic scale, while the paper's figures use the even sca
 Depth: the number of layers an answer needs as a function of the length: constant, logarithmic or
 linear, for pairs of the same and of opposite parity together or apart.
 
-Generalization, attention and dynamics measure only whether parity is separate from the state, a
-number between 0 and 1. Registered algorithms are compared with their own signatures
-(registered.py).
+Registered algorithms are compared with their own signatures (registered.py).
 """
 
 from __future__ import annotations
@@ -105,6 +103,8 @@ def length_weights(lengths: Array) -> Array:
 
 def probing(evidence: Evidence) -> dict[str, float]:
     """Distance of the probe curves by length to each algorithm's best path."""
+    if evidence.state is None:
+        return {}
     lengths = evidence.lengths
     whole = int(lengths[-1])
     by_length = length_weights(lengths)
@@ -150,26 +150,13 @@ def knowledge(accuracy: Array, classes: int) -> Array:
     return np.clip((accuracy - chance) / (1 - chance), 0.0, 1.0)
 
 
-def separation(evidence: Evidence) -> dict[str, float]:
-    """Lens -> how clearly parity is separate from the state, 0 to 1, for generalization, attention
-    and dynamics; lenses that cannot measure it are left out."""
-    apart: dict[str, float] = {}
+def parity_apart(evidence: Evidence) -> float | None:
+    """How often parity is correct where the state is wrong; None where that cannot be measured."""
     if evidence.quotient is None:
-        return apart
+        return None
     state, parity = evidence.accuracy["state"], evidence.accuracy[evidence.quotient]
     sizes = (evidence.trained, evidence.sequences, evidence.order, evidence.unknown)
-    kept = parity_kept(state, parity, *sizes)
-    if kept is not None:
-        apart["generalization"] = kept
-    if evidence.head is not None:
-        score, chance, lost = evidence.head
-        clarity = float(np.clip((score - chance) / HEAD, -1.0, 1.0))
-        # a head that scores well but is not needed is not evidence
-        needed = float(np.clip(lost / LOST, 0.0, 1.0)) if clarity > 0 else 1.0
-        apart["attention"] = 0.5 + clarity * needed / 2
-    if evidence.lead is not None:
-        apart["dynamics"] = float(np.clip(evidence.lead, 0.0, 1.0))
-    return apart
+    return parity_kept(state, parity, *sizes)
 
 
 def parity_kept(

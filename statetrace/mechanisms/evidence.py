@@ -14,12 +14,9 @@ from numpy.typing import NDArray
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, Quotient
 from statetrace.lenses.result import LensResult
-from statetrace.mechanisms.mastery import by_length, cutoff_sentence
+from statetrace.mechanisms.mastery import NEEDED, by_length, cutoff_sentence
 
 Array = NDArray[np.float64]
-
-NEEDED = ("generalization", "probing", "patching", "depth")
-"""Lenses without which there is no verdict."""
 
 PREFIX_GRID = "prefix-substitution-resid"
 """The heat map of the patching lens that a verdict reads."""
@@ -39,8 +36,8 @@ class Evidence:
     depths: [m] lengths whose depth was measured.
     settled: split -> [layers + 1, m]: share of the answer that is settled in the last token.
     lengths: [n] lengths that were probed.
-    state, parity: [layers + 1, n] probability that probes give to the true class; parity None
-        without a quotient. (Accuracy would mislead where nothing is readable: a probe then follows
+    state, parity: [layers + 1, n] probability that probes give to the true class; None where it was
+        not probed. (Accuracy would mislead where nothing is readable: a probe then follows
         chance imbalances of its training set, and its accuracy scatters widely around chance.)
     cutoffs: of the state and the quotients, as a phrase.
     accuracy: "state" and the quotient -> accuracy by length, [longest].
@@ -60,7 +57,7 @@ class Evidence:
     depths: Array
     settled: Mapping[str, Array]
     lengths: Array
-    state: Array
+    state: Array | None
     parity: Array | None
     cutoffs: str
     accuracy: Mapping[str, Array]
@@ -70,35 +67,30 @@ class Evidence:
     lead: float | None
     control: float | None = None
 
-    @property
-    def layers(self) -> int:
-        return int(self.state.shape[0]) - 1
-
     @staticmethod
     def of(results: Mapping[str, LensResult], group: Group) -> Evidence:
-        """From results of generalization, probing, patching and depth; those of attention and
-        dynamics are optional."""
+        """From results of generalization and depth; the others are optional."""
         for lens in NEEDED:
             if lens not in results:
                 raise StatetraceError(f"a verdict needs the lens '{lens}', which has no result")
         quotient = first_quotient(group)
-        if quotient and f"{quotient.name}/none/probability" not in results["probing"].arrays:
-            quotient = None  # it was not probed
         name = None if quotient is None else quotient.name
         kinds = ["state"] if name is None else ["state", name]
         general = results["generalization"]
-        probing = results["probing"].arrays
+        probing = results["probing"].arrays if "probing" in results else {}
+        patching = results.get("patching")
+        lengths = results["depth"].summary["lengths"]
         return Evidence(
             order=group.order,
             unknown=group.order if quotient is None else len(quotient.kernel),
             quotient=name,
-            length=int(results["patching"].summary["length"]),
-            restored=_restored(results["patching"], name),
-            depths=np.array(results["depth"].summary["lengths"], dtype=np.float64),
+            length=max(lengths),
+            restored={} if patching is None else _restored(patching, name),
+            depths=np.array(lengths, dtype=np.float64),
             settled=_settled(results["depth"], name),
-            lengths=probing["lengths"].astype(np.float64),
-            state=probing["state/none/probability"].astype(np.float64),
-            parity=None if name is None else probing[f"{name}/none/probability"].astype(np.float64),
+            lengths=np.asarray(probing.get("lengths", ()), dtype=np.float64),
+            state=_probabilities(probing, "state"),
+            parity=_probabilities(probing, name),
             cutoffs=cutoff_sentence(general),
             accuracy={kind: by_length(general, kind) for kind in kinds},
             sequences=int(min(general.columns["n"])),
@@ -107,6 +99,11 @@ class Evidence:
             lead=_lead(results.get("dynamics"), name),
             control=next(iter(_lost(results.get("attention"), name, "control 1")), None),
         )
+
+
+def _probabilities(probing: Mapping[str, Array], target: str | None) -> Array | None:
+    values = probing.get(f"{target}/none/probability")
+    return None if values is None else np.asarray(values, dtype=np.float64)
 
 
 def first_quotient(group: Group) -> Quotient | None:

@@ -19,17 +19,18 @@ alike within a layer."""
 SOLVED = 0.9
 """Accuracy at the training length from which a model is analyzed there."""
 
-COLLECTED = ("generalization", "probing", "patching", "depth", "attention")
-"""Lenses of a verdict; `collect_evidence` computes those that are missing."""
+NEEDED = ("generalization", "depth")
+"""The lenses that decide a verdict; `collect_evidence` computes those that are missing."""
+
+COLLECTED = (*NEEDED, "probing", "patching", "attention")
+"""Those and the ones that are compared with the algorithms, as a check."""
 
 
 def enough(results: Mapping[str, LensResult]) -> bool:
     """Whether these results, at the length that the model solves, are enough for a verdict."""
     if "generalization" not in results:
         return False
-    if not has_learned(results["generalization"]):
-        return True
-    return all(lens in results for lens in COLLECTED)
+    return not has_learned(results["generalization"]) or "depth" in results
 
 
 def solved_length(general: LensResult, what: str = "state") -> int:

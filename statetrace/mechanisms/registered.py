@@ -11,6 +11,7 @@ Caveat: the verdict's weights were calibrated on the built-in algorithms only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,25 +30,55 @@ from statetrace.mechanisms.distances import (
 )
 from statetrace.mechanisms.evidence import Evidence, first_quotient
 from statetrace.mechanisms.layers_needed import layers_needed
+from statetrace.mechanisms.mechanism_map import MIXED, OTHER
 from statetrace.mechanisms.paths import aligned
 from statetrace.mechanisms.signatures import Signature, signature
 
 PAIRS = 100
 
-TOGETHER, FIRST, COUNTED = "together", "first", "counted"
-"""How an algorithm treats parity: with the state, before a state that takes more layers for longer
-sequences, or before one that does not."""
+Distances = Mapping[str, Mapping[str, float]]
+"""Lens -> algorithm -> distance."""
+
+NEAR, RESOLUTION = 4.0, {"patching": 0.02, "depth": 0.1, "probing": 0.02}
+"""The odds of a registered algorithm against the best built-in one are the ratio of their distances
+to this power, each lens with its measurement error."""
+
+FAR = 1.0
+"""The distance of "other" and "mixed"."""
 
 
 @dataclass(frozen=True)
 class Candidate:
     """Attributes:
     distances: lens -> distance, for the lenses that measured something.
-    parity: TOGETHER, FIRST or COUNTED.
     """
 
     distances: dict[str, float]
-    parity: str
+
+
+def weigh(
+    probabilities: dict[str, float], by_name: Mapping[str, Candidate], built_in: Distances
+) -> dict[str, float]:
+    """The probabilities with registered algorithms among them. Each competes with the most probable
+    built-in algorithm, by the distances of the lenses that were compared, and takes over from
+    "other" as far as it fits better."""
+    if not by_name:
+        return probabilities
+    best = max(probabilities, key=lambda name: probabilities[name])
+    odds = {}
+    for name, candidate in by_name.items():
+        ratios = [
+            (min(built_in[lens].get(best, np.inf), FAR) + floor)
+            / (candidate.distances[lens] + floor)
+            for lens, floor in RESOLUTION.items()
+            if lens in built_in and lens in candidate.distances
+        ]
+        odds[name] = float(np.prod(ratios) ** NEAR) * probabilities[best] if ratios else 0.0
+    known = {name: share for name, share in probabilities.items() if name not in (MIXED, OTHER)}
+    rest = {name: probabilities[name] for name in (MIXED, OTHER)}
+    shares = known | odds | rest
+    total = sum(shares.values())
+    return {name: share / total for name, share in shares.items()}
 
 
 def candidates(evidence: Evidence, group: Group) -> dict[str, Candidate]:
@@ -71,14 +102,16 @@ def _candidate(program: Program, evidence: Evidence, group: Group) -> Candidate:
     quotient = None if evidence.quotient is None else first_quotient(group)
     classes = None if quotient is None else quotient.map
     predicted = signature(program, group, evidence.length, pairs=PAIRS, by=quotient)
-    distances = {"probing": _probing(predicted, evidence)}
+    distances = {}
+    if evidence.state is not None:
+        distances["probing"] = _probing(predicted, evidence)
     if evidence.restored:
         distances["patching"] = _patching(predicted, evidence)
     if evidence.settled:
         lengths = tuple(int(length) for length in evidence.depths)
         needed = layers_needed(program, lengths, PAIRS, classes)
         distances["depth"] = _depth(needed, evidence)
-    return Candidate(distances, _parity(program, predicted, evidence.length))
+    return Candidate(distances)
 
 
 def _patching(predicted: Signature, evidence: Evidence) -> float:
@@ -98,6 +131,7 @@ def _probing(predicted: Signature, evidence: Evidence) -> float:
     lengths = evidence.lengths
     by_length = length_weights(lengths)
     column = lengths.astype(np.int64) - 1
+    assert evidence.state is not None
     state = knowledge(evidence.state, evidence.order)
     expected = knowledge(predicted.state_probe[:, column], evidence.order)
     costs = np.abs(state[:, None] - expected[None]) @ by_length  # [rows, predicted rows]
@@ -127,12 +161,3 @@ def _depth(needed: dict[str, list[float | None]], evidence: Evidence) -> float:
     if np.ptp(law) < 1e-9:
         return float(np.sqrt(charged(float(np.var(curve)), curve, 1)))
     return float(np.sqrt(charged(line_misfit(law, curve, 1.0), curve, 2)))
-
-
-def _parity(program: Program, predicted: Signature, length: int) -> str:
-    if predicted.parity_probe is None:
-        return TOGETHER
-    before = (predicted.parity_probe["linear"] == 1.0) & (predicted.state_probe < 1.0)
-    if not before.any():
-        return TOGETHER
-    return COUNTED if program.depth(length) == program.depth(max(2, length // 2)) else FIRST

@@ -1,73 +1,118 @@
-"""The sentences of a verdict: what each lens says, and which lenses decided."""
+"""The sentences of a verdict, and the map as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from statetrace.mechanisms import distances
 from statetrace.mechanisms.evidence import Evidence
+from statetrace.mechanisms.links import Link
+from statetrace.mechanisms.mechanism_map import MIXED, OTHER, MechanismMap
 
-SEPARATING = ("generalization", "attention", "dynamics")
+EVEN = 0.5
+"""A property is stated if its probability is at least this."""
 
-EVEN = float(np.log(2))
-"""A lens whose scores differ by less, odds of 2 to 1, does not decide between two algorithms."""
+CLOSE = 0.2
+"""A second algorithm is named if its probability is at least this."""
 
-CLEAR_LEAD = 0.25
-"""A clear lead of parity in training, as a share of the possible maximum: it was 0.19 or more in
-all 111 parity-associative models of the studies and 0.05 or less in 50 of the 55 associative ones,
-whose verdicts had not used it. The other five learned parity first and seem to compose it
-(docs/lab-notes.md)."""
+LEAD = 0.125
+"""Of the possible maximum: a larger lead in training means that parity was learned first. It was
+0.19 or more in all 111 parity-associative models of the studies, and 0.05 or less in 50 of the 55
+associative ones."""
 
 
-def sentence(lens: str, measured: Any, scores: Mapping[str, float], evidence: Evidence) -> str:
-    """What a lens contributed."""
-    if lens in SEPARATING:
-        return _SEPARATE[lens](measured, evidence)
-    ranked = sorted(scores, key=lambda name: -scores[name])
+def verdict(best: str, probabilities: Mapping[str, float], read: MechanismMap) -> str:
+    """What the model does, in words; the next candidate where it is close."""
+    if best == MIXED:
+        says = "two computations share the answer: in some layers each holds a part of the logits"
+    elif best == OTHER:
+        says = f"no known algorithm: the model {_stages(read)}"
+    else:
+        says = f"the model {_stages(read)}"
+    says += f", at lengths 2 to {read.length}"
+    others = {name: share for name, share in probabilities.items() if name != best}
+    second = max(others, key=lambda name: others[name])
+    if others[second] >= CLOSE:
+        says += f"; {second} is possible ({others[second]:.0%})"
+    return says
+
+
+def _stages(read: MechanismMap) -> str:
+    """ "counts parity (layer 1), then composes the rest (layers 2 to 5)"."""
+    stages: list[list[int]] = [[0]]
+    for number, own in enumerate(read.own, start=1):
+        if own >= EVEN:
+            stages.append([])
+        stages[-1].append(number)
+    phrases = []
+    for stage in stages:
+        members = [read.links[number] for number in stage]
+        last, grows = members[-1], read.grows[stage[-1]]
+        verb = "composes" if grows >= EVEN else "counts"
+        if last.name != "state":
+            what = last.name
+        else:
+            what = "the state as a whole" if len(stages) == 1 else "the rest"
+        layers = min(one.first for one in members), max(one.last for one in members)
+        phrases.append(f"{verb} {what} ({_layers(*layers)})")
+    return ", then ".join(phrases)
+
+
+def _layers(first: int, last: int) -> str:
+    return f"layer {last}" if first >= last else f"layers {first} to {last}"
+
+
+def depth(read: MechanismMap) -> str:
+    parts = []
+    for link, grows in zip(read.links, read.grows, strict=True):
+        slope, error = link.growth
+        low, high = min(link.needed), max(link.needed)
+        law = "grows" if grows >= EVEN else "constant"
+        if len(link.lengths) > 1:
+            law += f", {slope:+.2f} ± {error:.2f} per doubling of the length"
+        parts.append(f"{link.name} needs {low:.1f} to {high:.1f} layers ({law})")
+    return "; ".join(parts)
+
+
+def generalization(read: MechanismMap, evidence: Evidence) -> str:
+    parts = [evidence.cutoffs]
+    for boundary in read.boundaries:
+        if boundary.kept is None:
+            parts.append(f"too few wrong answers to see whether {boundary.quotient} survives")
+        else:
+            parts.append(
+                f"where the state is wrong, {boundary.quotient} is correct in "
+                f"{boundary.kept:.0%} of the answers beyond chance"
+            )
+    return "; ".join(parts)
+
+
+def nearest(lens: str, by_name: Mapping[str, float]) -> str:
+    """What a lens that is not weighed would say."""
+    ranked = sorted(by_name, key=lambda name: by_name[name])
     unit = " layers" if lens == "depth" else ""
-    listed = [f"{name} ({measured[name]:.2f})" for name in ranked]
-    listed[0] = f"{ranked[0]} (distance {measured[ranked[0]]:.2f}{unit})"
-    tied = [name for name in ranked if scores[ranked[0]] - scores[name] < EVEN]
-    if len(tied) > 1:
-        return f"does not decide between {_joined(listed[: len(tied)])}"
-    return f"nearest to {', then '.join(listed[:2])}"
+    listed = [f"{name} ({by_name[name]:.2f})" for name in ranked[:2]]
+    listed[0] = f"{ranked[0]} (distance {by_name[ranked[0]]:.2f}{unit})"
+    return f"as a check: nearest to {', then '.join(listed)}"
 
 
-def deciding(scores: Mapping[str, Mapping[str, float]], probabilities: Mapping[str, float]) -> str:
-    """The lenses that favor the most probable algorithm over the next; empty if none does."""
-    if len(probabilities) < 2:
-        return ""
-    best, second = sorted(probabilities, key=lambda name: -probabilities[name])[:2]
-    leads = {lens: by_name[best] - by_name[second] for lens, by_name in scores.items()}
-    lenses = sorted((lens for lens in leads if leads[lens] >= EVEN), key=lambda lens: -leads[lens])
-    verb = "favors" if len(lenses) == 1 else "favor"
-    return f"{_joined(lenses)} {verb} {best} over {second}" if lenses else ""
+def reported(evidence: Evidence) -> dict[str, dict[str, Any]]:
+    """Lenses that are reported and not weighed."""
+    parts: dict[str, dict[str, Any]] = {}
+    if evidence.head is not None:
+        parts["attention"] = {"says": _attention(evidence)}
+    if evidence.lead is not None:
+        order = "before" if evidence.lead > LEAD else "together with"
+        says = (
+            f"{evidence.quotient} was learned {order} the state (lead {evidence.lead:z.2f} of the "
+            "possible maximum)"
+        )
+        parts["dynamics"] = {"lead": round(evidence.lead, 4), "says": says}
+    return parts
 
 
-def without_evidence(scores: Mapping[str, Any], evidence: Evidence) -> dict[str, str]:
-    """Lens -> why it has no part in the verdict, for those that every verdict computes."""
-    reasons = {
-        "generalization": f"{evidence.cutoffs}; too few errors within the training length",
-        "attention": "no head was scored",
-    }
-    if evidence.quotient is None:
-        reasons = dict.fromkeys(reasons, "the group has no parity or other quotient")
-    return {lens: reason for lens, reason in reasons.items() if lens not in scores}
-
-
-def _joined(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _generalization(apart: float, evidence: Evidence) -> str:
-    rest = "mostly correct" if apart > 0.5 else "wrong too"
-    return f"{evidence.cutoffs}; where the state is wrong, {evidence.quotient} is {rest}"
-
-
-def _attention(apart: float, evidence: Evidence) -> str:
+def _attention(evidence: Evidence) -> str:
     assert evidence.head is not None
     score, chance, lost = evidence.head
     name = evidence.quotient
@@ -90,9 +135,23 @@ def ablation(quotient: str, lost: float, control: float | None) -> str:
     return f"{text} (with a random head's: {control:z.2f}), so {reading}"
 
 
-def _dynamics(apart: float, evidence: Evidence) -> str:
-    order = "was learned before" if apart > CLEAR_LEAD / 2 else "was learned together with"
-    return f"{evidence.quotient} {order} the state (lead {apart:z.2f} of the possible maximum)"
+def links(read: MechanismMap, evidence: Evidence) -> list[dict[str, Any]]:
+    """The map: a row per link."""
+    return [_row(read, number, link, evidence) for number, link in enumerate(read.links)]
 
 
-_SEPARATE = {"generalization": _generalization, "attention": _attention, "dynamics": _dynamics}
+def _row(read: MechanismMap, number: int, link: Link, evidence: Evidence) -> dict[str, Any]:
+    slope, error = link.growth
+    row: dict[str, Any] = {
+        "link": link.name,
+        "lengths": [int(n) for n in link.lengths],
+        "layers_needed": [round(float(layers), 3) for layers in link.needed],
+        "layers": [link.first, link.last],
+        "growth": round(slope, 4),
+        "growth_error": round(error, 4) if len(link.lengths) > 1 else None,
+        "composed": round(read.grows[number], 4),
+        "own": round(read.own[number], 4) if number < len(read.own) else None,
+    }
+    if link.name == evidence.quotient and evidence.lead is not None:
+        row["learned"] = "before" if evidence.lead > LEAD else "together"
+    return row

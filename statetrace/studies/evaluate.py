@@ -15,9 +15,11 @@ from statetrace.groups import Group
 from statetrace.lenses.dynamics import DynamicsSpec, dynamics
 from statetrace.lenses.loading import load_run
 from statetrace.lenses.result import LensResult
+from statetrace.mechanisms import distances, registered
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
-from statetrace.mechanisms.evidence import NEEDED, Evidence
-from statetrace.mechanisms.verdict import MEASURED, measure_distances, verdict
+from statetrace.mechanisms.evidence import Evidence
+from statetrace.mechanisms.mastery import COLLECTED, NEEDED
+from statetrace.mechanisms.verdict import measure_distances, verdict
 from statetrace.runs import Run
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.grid import Cell
@@ -41,7 +43,7 @@ def evaluate_checkpoint(run: Run, step: int, device: str, full: bool) -> dict[st
     }
     if not full:
         return record
-    results = analyzer.evidence()
+    results = analyzer.evidence(lenses=COLLECTED)
     judged = verdict(results, analyzer.group).to_dict()
     record |= {key: judged[key] for key in ("mechanism", "confidence", "says")}
     # left out of the verdict, so that the two can be compared
@@ -55,10 +57,10 @@ def evidence_of(results: Mapping[str, LensResult], group: Group) -> dict[str, di
     if not all(lens in results for lens in NEEDED):
         return {}
     evidence = Evidence.of(results, group)
-    measures = measure_distances(evidence, group)
-    numbers = {lens: measures[lens] for lens in MEASURED if lens in measures}
-    if "generalization" in measures:
-        numbers["generalization"] = {"parity apart": measures["generalization"]}
+    numbers = measure_distances(evidence, group, registered.candidates(evidence, group))
+    apart = distances.parity_apart(evidence)
+    if apart is not None:
+        numbers["generalization"] = {"parity apart": apart}
     if evidence.head is not None:
         score, chance, lost = evidence.head
         numbers["attention"] = {"score": score, "by chance": chance, "parity lost": 100 * lost}

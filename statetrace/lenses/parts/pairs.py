@@ -82,6 +82,26 @@ class Pairs:
             splits[f"{other} {quotient.name}"] = ~same
         return splits
 
+    def links(
+        self, chain: tuple[Quotient, ...], order: int
+    ) -> dict[str, tuple[str, np.ndarray, np.ndarray]]:
+        """Each link of a chain of quotients, the state last -> the split of its pairs, which of
+        them these are [P], and the classes of the link [order]. The pairs of a link agree in all
+        links before it and differ in this one."""
+        links = {}
+        agree, name = np.ones(len(self), dtype=bool), ""
+        for quotient in (*chain, None):
+            classes = np.arange(order) if quotient is None else quotient.map.astype(np.int64)
+            same = classes[self.clean_state] == classes[self.corrupted_state]
+            if quotient is None:
+                links["state"] = (name or "all", agree & ~same, classes)
+                break
+            other = "opposite" if quotient.name == "parity" else "different"
+            split = f"{name}, {other} {quotient.name}" if name else f"{other} {quotient.name}"
+            links[quotient.name] = (split, agree & ~same, classes)
+            agree, name = agree & same, f"same {quotient.name}"
+        return links
+
 
 def draw_pairs(
     task: WordProblem,

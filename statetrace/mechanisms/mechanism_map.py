@@ -1,0 +1,167 @@
+"""The map: how each link of a group's chain is computed, and with what probability.
+
+`MechanismMap.of` turns the curves of the depth lens and the model's errors (links.py) into four
+probabilities: that a link is computed on its own, that it needs more layers for longer sequences,
+that the layers grow with the length rather than its logarithm, and that two computations share the
+logits. Known algorithms are combinations of these, so their probabilities are products; what is
+left is "other". The weights are fitted on models whose algorithm is known (calibration/).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from statetrace.groups import Group
+from statetrace.mechanisms.links import Link
+
+MECHANISMS = (
+    *("sequential", "parallel", "associative", "parity-associative", "composed-quotient"),
+)
+"""The built-in algorithms; registered ones follow them."""
+
+MIXED, OTHER = "mixed", "other"
+
+Weights = Mapping[str, float]
+"""See docs/verdict.md; `fitted()` has the bundled ones."""
+
+
+@cache
+def calibrated() -> tuple[Weights, dict[str, Any]]:
+    """The bundled weights, and the accuracy measured with them."""
+    about = json.loads(files("statetrace.mechanisms").joinpath("weights.json").read_text())
+    return about["weights"], about["measured"]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """Between a quotient and what follows it in the chain.
+
+    Attributes:
+        quotient: its name.
+        gap: layers that the next link needs more, the mean over lengths.
+        kept: how often the quotient is correct where the state is wrong, from 0 (by chance) to 1;
+            None where there are too few errors.
+    """
+
+    quotient: str
+    gap: float
+    kept: float | None
+
+
+@dataclass(frozen=True)
+class MechanismMap:
+    """Attributes:
+    links: coarse to fine, the state last.
+    boundaries: one per quotient.
+    length: the longest that was measured.
+    own: for each quotient the probability that it is computed on its own.
+    grows: for each link the probability that it needs more layers for longer sequences.
+    linear: the probability that the layers of the state grow with the length, if they grow.
+    two: the probability that two computations share the logits.
+    fits: the probability that the curves follow some law.
+    """
+
+    links: tuple[Link, ...]
+    boundaries: tuple[Boundary, ...]
+    length: int
+    own: tuple[float, ...]
+    grows: tuple[float, ...]
+    linear: float
+    two: float
+    fits: float
+
+    @staticmethod
+    def of(
+        links: tuple[Link, ...],
+        kept: Mapping[str, float | None],
+        weights: Weights | None = None,
+    ) -> MechanismMap:
+        """kept: by quotient, see Boundary."""
+        w = calibrated()[0] if weights is None else weights
+        boundaries = tuple(
+            Boundary(link.name, gap(link, after), kept.get(link.name))
+            for link, after in pairwise(links)
+        )
+        state = links[-1]
+        return MechanismMap(
+            links,
+            boundaries,
+            int(max(state.lengths)),
+            own=tuple(_sigmoid(own_odds(boundary, w)) for boundary in boundaries),
+            grows=tuple(_sigmoid(growth_odds(link, w)) for link in links),
+            linear=_sigmoid(w["linear"] * straightness(state) + w["linear_bias"]),
+            two=_sigmoid(w["split"] * (max(link.split for link in links) - w["split_middle"])),
+            fits=_sigmoid(w["misfit"] * (w["misfit_middle"] - max(map(misfit, links)))),
+        )
+
+    def probabilities(self, group: Group, weights: Weights | None = None) -> dict[str, float]:
+        """Of each algorithm that exists for the group, then "mixed" and "other"."""
+        w = calibrated()[0] if weights is None else weights
+        own, first, last = max(self.own, default=0.0), self.grows[0], self.grows[-1]
+        composed, linear = last * (1 - self.linear), last * self.linear
+        # an abelian group counts all links at once
+        counts = own if not group.is_abelian() else 1.0
+        shares = {
+            "sequential": (1 - own) * linear,
+            "parallel": counts * (1 - first) * (1 - last),
+            "associative": (1 - own) * composed,
+            "parity-associative": own * (1 - first) * composed,
+            "composed-quotient": own * first * composed,
+        }
+        if not self.boundaries:
+            shares = {name: shares[name] for name in ("sequential", "associative", "parallel")}
+        if not group.is_solvable():
+            del shares["parallel"]
+        known = {name: share * self.fits * (1 - self.two) for name, share in shares.items()}
+        known[MIXED] = self.two
+        known[OTHER] = max(1.0 - sum(known.values()), 0.0)
+        lapse = w["lapse"]
+        return {name: (1 - lapse) * share + lapse / len(known) for name, share in known.items()}
+
+
+def gap(link: Link, after: Link) -> float:
+    both = np.intersect1d(link.lengths, after.lengths)
+    if not len(both):
+        return 0.0
+    needed = [one.needed[np.isin(one.lengths, both)] for one in (link, after)]
+    return float(np.mean(needed[1] - needed[0]))
+
+
+def own_odds(boundary: Boundary, w: Weights) -> float:
+    """Log-odds that the quotient is computed on its own."""
+    kept = 0.0 if boundary.kept is None else boundary.kept - 0.5
+    return w["own_bias"] + w["gap"] * float(np.clip(boundary.gap, -1, 2)) + w["kept"] * kept
+
+
+UNCERTAIN = 0.3
+"""Layers per doubling: a growth with this standard error counts about 0.7 times as much."""
+
+
+def growth_odds(link: Link, w: Weights) -> float:
+    """Log-odds that the layers needed grow."""
+    slope, error = link.growth
+    return w["growth"] * (slope - w["growth_middle"]) / float(np.hypot(1, error / UNCERTAIN))
+
+
+def straightness(link: Link) -> float:
+    """Log of the misfit of the logarithmic law over that of the linear one."""
+    logarithmic, linear = (link.misfits[law] + link.tolerance for law in ("logarithmic", "linear"))
+    return float(np.log(logarithmic / linear))
+
+
+def misfit(link: Link) -> float:
+    """Log of the distance from the nearest law, in units of what such a model may deviate."""
+    nearest = min(link.misfits.values())
+    return float(np.log((nearest + 1e-3) / link.tolerance))
+
+
+def _sigmoid(odds: float) -> float:
+    return float(1 / (1 + np.exp(-np.clip(odds, -30, 30))))
