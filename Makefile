@@ -53,12 +53,9 @@ bench-gpu: $(DEV) ## measure speed on a GPU
 	$(BIN)/python benchmarks/stacked_seeds.py --device cuda
 	$(BIN)/python benchmarks/patching.py --gpu
 
-# Measures compiled models (once), fits the weights of the verdict and writes docs/calibration.md
-calibration: $(DEV) ## fit the weights of the verdict
-	$(BIN)/python -m calibration --out results/calibration --processes 2 \
-		--trained results/calibration/trained.jsonl
-	mv results/calibration/weights.json statetrace/mechanisms/weights.json
-	mv results/calibration/calibration.md docs/calibration.md
+# From calibration/data; compiled models that it lacks are measured first
+calibration: $(DEV) ## fit the weights of the verdict and write docs/calibration.md
+	$(BIN)/python -m calibration --measure --processes 2
 
 reproduce-report: $(DEV) ## write REPRODUCTION.md and its pictures, from results/ alone
 	$(BIN)/python -m reproduction

@@ -1,26 +1,17 @@
-"""Compiled models that run none of the verdict's four algorithms, and controls for them.
+"""Compiled models that run none of the verdict's algorithms or two at once, and controls for them.
 
 Two circuits that share the logits, the quotient composed first, folds in strides and in chunks,
-lookup tables, and circuits that are computed but not read. Not part of the fit yet: the present
-verdict knows four algorithms only.
-
-    python -m calibration.others --out FILE [--processes N]
-
-writes the present verdict of each, a JSON per line. Cost: about 5 s of one core per model.
+lookup tables, and circuits that are computed but not read.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from calibration.labelled import NOISE
+from calibration.compiled import NOISE
 from statetrace.config.compile_spec import CompileSpec
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -119,33 +110,3 @@ def label(spec: CompileSpec) -> str:
     if spec.second and spec.share:
         return "mixed"
     return "other" if spec.algorithm in ("strided", "chunked", "lookup") else spec.algorithm
-
-
-def judged(spec: CompileSpec) -> dict[str, Any]:
-    """The present verdict of a compiled model."""
-    import torch
-
-    import statetrace as st
-    from statetrace.lenses.compiled import check_compiled
-
-    torch.set_num_threads(1)
-    model = st.compile(**dataclasses.asdict(spec))
-    accuracy = check_compiled(model.model, spec, 300)[0]
-    verdict = model.verdict().to_dict()
-    row = {"spec": dataclasses.asdict(spec), "label": label(spec), "accuracy": accuracy}
-    return row | {key: verdict[key] for key in ("mechanism", "confidence", "says")}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Judge models that run none of the algorithms.")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--processes", type=int, default=1)
-    arguments = parser.parse_args()
-    with ProcessPoolExecutor(arguments.processes) as pool, arguments.out.open("w") as log:
-        for row in pool.map(judged, specs()):
-            log.write(json.dumps(row) + "\n")
-            log.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -107,8 +107,8 @@ class MechanismMap:
         w = calibrated()[0] if weights is None else weights
         own, first, last = max(self.own, default=0.0), self.grows[0], self.grows[-1]
         composed, linear = last * (1 - self.linear), last * self.linear
-        # an abelian group counts all links at once
-        counts = own if not group.is_abelian() else 1.0
+        abelian, solvable = _traits(group)
+        counts = 1.0 if abelian else own  # an abelian group counts all links at once
         shares = {
             "sequential": (1 - own) * linear,
             "parallel": counts * (1 - first) * (1 - last),
@@ -118,13 +118,18 @@ class MechanismMap:
         }
         if not self.boundaries:
             shares = {name: shares[name] for name in ("sequential", "associative", "parallel")}
-        if not group.is_solvable():
+        if not solvable:
             del shares["parallel"]
         known = {name: share * self.fits * (1 - self.two) for name, share in shares.items()}
         known[MIXED] = self.two
         known[OTHER] = max(1.0 - sum(known.values()), 0.0)
         lapse = w["lapse"]
         return {name: (1 - lapse) * share + lapse / len(known) for name, share in known.items()}
+
+
+@cache
+def _traits(group: Group) -> tuple[bool, bool]:
+    return group.is_abelian(), group.is_solvable()
 
 
 def gap(link: Link, after: Link) -> float:

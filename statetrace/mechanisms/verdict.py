@@ -126,10 +126,10 @@ def read_map(results: Mapping[str, LensResult], group: Group) -> MechanismMap:
             "length that the model solves"
         )
     quotients = [link.name for link in links[:-1]]
-    return MechanismMap.of(links, _kept(results["generalization"], quotients))
+    return MechanismMap.of(links, kept_by_quotient(results["generalization"], quotients))
 
 
-def _kept(general: LensResult, quotients: list[str]) -> dict[str, float | None]:
+def kept_by_quotient(general: LensResult, quotients: list[str]) -> dict[str, float | None]:
     chances = dict(zip(general.columns["what"], general.columns["chance"], strict=True))
     trained, n = int(general.summary["training_length"]), int(min(general.columns["n"]))
     order = round(1 / chances["state"])

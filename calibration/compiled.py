@@ -1,25 +1,23 @@
-"""The labelled set: models whose algorithm is known, and the measures of their verdicts.
+"""Compiled models of the verdict's algorithms, with all options varied, and of models that have not
+learned the task; others.py has those that run none of the algorithms, or two.
 
-    python -m calibration --out FOLDER [--processes N]
+    python -m calibration --measure [--processes N]
 
-compiles and measures a labelled set of models (all options varied, three lengths, noise up to where
-accuracy falls below 98%) and models that have not learned the task; fits the weights on one half;
-evaluates them on the other half and on the trained models given with --trained, which no weight was
-fitted to; and writes measures.jsonl, weights.json and calibration.md.
-
-Cost: about 5 s of one core per model, 225 models. Measures already in FOLDER are reused.
+measures those that calibration/data lacks. Cost: about 3 s of one core per model.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from calibration.fitting import UNLEARNED
+from calibration.measuring import Row, summary
 from statetrace.config.compile_spec import CompileSpec
 
 LENGTHS = (8, 12, 16)
@@ -96,12 +94,12 @@ def _spec(algorithm: str, length: int, number: int, rng: np.random.Generator) ->
 
 def label(spec: CompileSpec) -> str:
     if spec.algorithm == "parity-only" or spec.noise >= 0.3:
-        return "unlearned"
+        return UNLEARNED
     return spec.algorithm
 
 
-def measured(spec: CompileSpec) -> dict[str, Any]:
-    """Compile one model and collect the measures that its verdict would be based on."""
+def measured(spec: CompileSpec, label: str) -> Row:
+    """Compile a model, with half the noise as long as it is inaccurate, and measure it."""
     import torch
 
     import statetrace as st
@@ -111,41 +109,37 @@ def measured(spec: CompileSpec) -> dict[str, Any]:
     while True:
         model = st.compile(**dataclasses.asdict(spec))
         accuracy = check_compiled(model.model, spec, 300)[0]
-        if label(spec) == "unlearned" or accuracy >= ACCURATE:
+        if label == UNLEARNED or accuracy >= ACCURATE:
             break
         spec = dataclasses.replace(spec, noise=spec.noise / 2)
-    row = {"spec": dataclasses.asdict(spec), "label": label(spec), "accuracy": accuracy}
-    return row | summarised(model.evidence(), model.group)
+    row = {"label": label, "spec": dataclasses.asdict(spec), "group": model.group.name}
+    return row | {"length": model.length, "accuracy": accuracy} | summary(model.evidence())
 
 
-def summarised(results: Any, group: Any) -> dict[str, Any]:
-    """What weights are fitted to: the quick verdict and the measures of the full one."""
-    from statetrace.mechanisms.cutoff_verdict import read_cutoffs
-    from statetrace.mechanisms.evidence import NEEDED, Evidence
-    from statetrace.mechanisms.verdict import measure_distances
-
-    fast = read_cutoffs(results["generalization"])
-    if not all(lens in results for lens in NEEDED):
-        return {"fast": fast, "measures": None}
-    return {"fast": fast, "measures": measure_distances(Evidence.of(results, group), group)}
-
-
-def make(folder: Path, processes: int, limit: int | None = None) -> list[dict[str, Any]]:
-    """Measure the models that FOLDER/measures.jsonl lacks; it has one line per model."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "measures.jsonl"
-    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    done = {row["number"] for row in rows}
-    todo = [(i, spec) for i, spec in enumerate(specs()) if i not in done][:limit]
+def measure(file: Path, specs: Sequence[tuple[CompileSpec, str]], processes: int) -> None:
+    """Append rows of the models that the file lacks."""
+    file.parent.mkdir(exist_ok=True)
+    lines = file.read_text().splitlines() if file.exists() else []
+    done = {json.loads(line)["number"] for line in lines}
+    todo = [number for number in range(len(specs)) if number not in done]
     with ProcessPoolExecutor(processes) as pool, file.open("a") as log:
-        futures = {pool.submit(measured, spec): i for i, spec in todo}
+        futures = {pool.submit(measured, *specs[number]): number for number in todo}
         for future in as_completed(futures):
-            try:
-                row = {"number": futures[future]} | future.result()
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-            rows.append(row)
-            log.write(json.dumps(row) + "\n")
+            log.write(json.dumps({"number": futures[future]} | future.result()) + "\n")
             log.flush()
-    return sorted(rows, key=lambda row: int(row["number"]))
+
+
+def sets() -> dict[str, list[tuple[CompileSpec, str]]]:
+    """By file: models that weights are fitted to, and fresh ones of another seed."""
+    from calibration import others
+
+    fitted = [(spec, label(spec)) for spec in specs()]
+    none = [(spec, others.label(spec)) for spec in others.specs()]
+    fresh = [(spec, label(spec)) for spec in specs(1)[::4]]
+    fresh_none = [(spec, others.label(spec)) for spec in others.specs(1)[::2]]
+    return {
+        "compiled": fitted,
+        "others": none,
+        "fresh-compiled": fresh,
+        "fresh-others": fresh_none,
+    }

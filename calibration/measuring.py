@@ -1,0 +1,64 @@
+"""What the calibration keeps of a model: the links and errors that a verdict weighs.
+
+A row is plain JSON, from which `read` makes the same map as a verdict does, so that weights can be
+fitted and evaluated without the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from statetrace.groups import Group, group
+from statetrace.lenses.result import LensResult
+from statetrace.mechanisms.cutoff_verdict import read_cutoffs
+from statetrace.mechanisms.links import Link, links_of
+from statetrace.mechanisms.mechanism_map import MechanismMap, Weights
+from statetrace.mechanisms.verdict import kept_by_quotient
+
+Row = dict[str, Any]
+
+
+def summary(results: Mapping[str, LensResult]) -> Row:
+    """The part of a row that is measured; links are None for a model that has not learned."""
+    general = results["generalization"]
+    row: Row = {"fast": read_cutoffs(general), "links": None, "kept": {}}
+    if "depth" in results:
+        links = links_of(results["depth"])
+        row["links"] = [_plain(link) for link in links]
+        row["kept"] = kept_by_quotient(general, [link.name for link in links[:-1]])
+    return row
+
+
+def read(row: Row, weights: Weights | None = None) -> MechanismMap:
+    return MechanismMap.of(links(row), row["kept"], weights)
+
+
+def links(row: Row) -> tuple[Link, ...]:
+    return tuple(_link(link) for link in row["links"])
+
+
+def _link(fields: Row) -> Link:
+    arrays = {name: np.array(fields[name]) for name in ("lengths", "needed", "error")}
+    return Link(**(fields | arrays))
+
+
+@cache
+def _group(name: str) -> Group:
+    return group(name)
+
+
+def group_of(row: Row) -> Group:
+    return _group(row["group"])
+
+
+def _plain(link: Link) -> Row:
+    fields = {f.name: getattr(link, f.name) for f in dataclasses.fields(link)}
+    return {
+        name: [round(float(x), 4) for x in value] if isinstance(value, np.ndarray) else value
+        for name, value in fields.items()
+    } | {"soft": round(link.soft, 4), "split": round(link.split, 4)}
