@@ -50,7 +50,7 @@ def cutoff_verdict(general: LensResult) -> dict[str, Any]:
     """Mechanism, confidence and evidence from generalization alone; the confidence is how often the
     full verdict agreed with this reading in calibration."""
     mechanism = read_cutoffs(general)
-    measured = calibrated()[1].get("held out", {})
+    measured = calibrated()[1].get("fresh: all", {})
     agrees, models = measured.get("fast_agrees"), measured.get("fast_told", 0)
     evidence = {"generalization": {"cutoffs": cutoffs(general), "says": cutoff_sentence(general)}}
     says = _SENTENCES[mechanism] if mechanism != "mixed" else _undecided(general)

@@ -170,7 +170,7 @@ def measure_distances(
 
 def accuracy_on_trained_models() -> str:
     """How often the verdict was correct on trained models that no weight was fitted to."""
-    measured = calibrated()[1]["trained"]
+    measured = calibrated()[1]["fresh: trained"]
     correct = round(measured["right"] * measured["models"])
     return f"{correct} of {measured['models']} verdicts on trained models were correct"
 

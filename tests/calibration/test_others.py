@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from calibration import labelled, others
+from calibration import compiled, others
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.mechanisms.algorithms import ALGORITHMS
 from tests.models.compiled.cases import accuracy
@@ -15,7 +15,7 @@ def test_sixty_models_of_every_kind():
     strange = [spec for spec in specs if others.label(spec) not in ALGORITHMS]
     assert len(strange) >= 60
     assert specs == others.specs()
-    assert not set(specs) & set(labelled.specs())
+    assert not set(specs) & set(compiled.specs())
     for field in dataclasses.fields(CompileSpec):
         assert len({getattr(spec, field.name) for spec in strange}) > 1, field.name
     composed = {(s.group, s.length) for s in specs if others.label(s) == "composed-quotient"}

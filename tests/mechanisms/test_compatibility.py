@@ -34,7 +34,7 @@ def why(result, length=6):
 def test_collected_evidence_can_be_used(group, algorithm):
     spec = CompileSpec(group, algorithm, 6)
     task = task_of(spec)
-    found = collect_evidence(compile_model(spec), task)
+    found = collect_evidence(compile_model(spec), task, lenses=COLLECTED)
     assert set(found) == set(COLLECTED)
     assert {
         lens: incompatibility(result, task.group, 6) for lens, result in found.items()
@@ -93,7 +93,9 @@ def test_older_generalization_does_not_say_how_far_it_could_read(model):
 
 
 def test_gather_makes_again_what_asked_something_else(model):
-    usual = collect_evidence(model, task_of(COMPILED))
+    usual = collect_evidence(
+        model, task_of(COMPILED), lenses=("generalization", "depth", "patching")
+    )
     odd = look(model, "depth", lengths="3", pairs="50")
     again = collect_evidence(model, task_of(COMPILED), usual | {"depth": odd})
     assert again["depth"].summary == usual["depth"].summary
