@@ -1,6 +1,6 @@
 """Fit the weights of the verdict, and measure how far its confidence can be trusted.
 
-There are eleven weights: a bias and slopes for each of the properties that `MechanismMap` weighs.
+There are twelve weights: a bias and slopes for each of the properties that `MechanismMap` weighs.
 They are fitted by maximum likelihood on models whose label is known. A penalty keeps them near
 their first guess: models with a label are separable, which alone would make some weights infinite.
 """
@@ -24,6 +24,7 @@ FIRST_GUESS = {
     "growth_middle": 0.4,
     "linear": 3.0,
     "linear_bias": 0.0,
+    "steep": 4.0,
     "split": 15.0,
     "split_middle": 0.4,
     "misfit": 2.0,

@@ -70,6 +70,12 @@ class Link:
         scatter = (residual @ residual) / free + float(np.mean(self.error**2)) + RESOLUTION**2
         return slope, float(np.sqrt(scatter / (x @ x)))
 
+    @property
+    def steepness(self) -> float:
+        """Layers added per action."""
+        n = self.lengths - self.lengths.mean()
+        return float(n @ self.needed / (n @ n)) if len(n) > 1 else 0.0
+
     @cached_property
     def misfits(self) -> dict[str, float]:
         """Root mean square distance, in layers, from the best constant, linear and logarithmic law.

@@ -97,7 +97,7 @@ class MechanismMap:
             int(max(state.lengths)),
             own=tuple(_sigmoid(own_odds(boundary, w)) for boundary in boundaries),
             grows=tuple(_sigmoid(growth_odds(link, w)) for link in links),
-            linear=_sigmoid(w["linear"] * straightness(state) + w["linear_bias"]),
+            linear=_sigmoid(linear_odds(state, w)),
             two=_sigmoid(w["split"] * (max(link.split for link in links) - w["split_middle"])),
             fits=_sigmoid(w["misfit"] * (w["misfit_middle"] - max(map(misfit, links)))),
         )
@@ -154,6 +154,16 @@ def growth_odds(link: Link, w: Weights) -> float:
     """Log-odds that the layers needed grow."""
     slope, error = link.growth
     return w["growth"] * (slope - w["growth_middle"]) / float(np.hypot(1, error / UNCERTAIN))
+
+
+LAYER_PER_ACTION = 0.75
+"""Layers added per action from which a law is as steep as the sequential algorithm's, which is 1."""
+
+
+def linear_odds(link: Link, w: Weights) -> float:
+    """Log-odds that the layers grow with the length, and not with its logarithm."""
+    flat = min(link.steepness - LAYER_PER_ACTION, 0.0)
+    return w["linear"] * straightness(link) + w["linear_bias"] + w["steep"] * flat
 
 
 def straightness(link: Link) -> float:
