@@ -115,7 +115,7 @@ def _sequential(state: Link) -> dict[str, tuple[float, float]]:
 
 def _landmarks(places: dict[str, tuple[float, float]], name: str, mark: str) -> Iterable[Mark]:
     """One by one, because the names of two at the same place are above and below it."""
-    colour, size = ("faint", 16) if mark == OWN else ("grey", 9)
+    colour, size = ("grey", 16) if mark == OWN else ("ink", 9)
     for algorithm, (x, y) in places.items():
         below = algorithm == "composed-quotient"
         yield Dots(name, [x], [y], [algorithm], colour, mark, size, labelled=True, below=below)
