@@ -183,14 +183,16 @@ def test_text_from_outside_is_escaped(run, tmp_path):
     (evil / "run.json").write_text(json.dumps(info))
     verdict = json.loads((evil / "verdict.json").read_text())
     verdict["says"] = "<b onclick=alert(3)>{{js}}</b>"
-    verdict["evidence"]["<i>"] = {"says": "</script><script>alert(4)</script>", "scores": {}}
+    verdict["evidence"]["<i>"] = {"says": "</script><script>alert(4)</script>"}
+    verdict["links"][0]["link"] = "<img src=x onerror=alert(5)>"
     (evil / "verdict.json").write_text(json.dumps(verdict))
     (evil / "lenses" / "probing.json").unlink()
     html = report([evil, run])
     for tag in ("<script>alert", "<img src=x", "<b onclick", "<i>"):
         assert tag not in html
     assert "&lt;b onclick=alert(3)&gt;{{js}}" in html
-    assert "'" in numbers(html)["figures"][1]["columns"][0]["states"][-1]["command"]  # shell-quoted
+    figures = {figure["name"]: figure for figure in numbers(html)["figures"]}
+    assert "'" in figures["probes"]["columns"][0]["states"][-1]["command"]  # shell-quoted
 
 
 def test_too_large_a_page_says_what_it_leaves_out(run, monkeypatch):
