@@ -193,8 +193,8 @@ def signatures(
     """Predict the patching and probing results of each algorithm; no model is involved.
 
     Args:
-        algorithms: by default those that the verdict ranks; others are "composed-quotient",
-            "strided" and "chunked".
+        algorithms: by default the paper's four; others are "composed-quotient", "strided" and
+            "chunked".
         quotient: the quotient that parity-associative or composed-quotient computes first, if not
             parity.
         stride: actions per layer of a strided fold, or per chunk of a chunked one.

@@ -40,8 +40,8 @@ def signatures(
     algorithm: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this algorithm; may be repeated. Besides the default four, which the "
-            "verdict ranks: composed-quotient, strided, chunked.",
+            help="Only this algorithm; may be repeated. Besides the default, the paper's four: "
+            "composed-quotient, strided, chunked.",
             metavar="NAME",
         ),
     ] = None,

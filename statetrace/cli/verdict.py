@@ -43,9 +43,9 @@ def verdict(
 
     Uses the results of `statetrace analyze` in RUN/lenses. Missing results are computed, and so
     are results that describe other weights or have settings that a verdict cannot use. The
-    mechanism is sequential, parallel, associative, parity-associative, mixed (no algorithm reaches
-    a probability of 50%) or unlearned. Writes RUN/verdict.json. After Ctrl-C the same command
-    continues.
+    mechanism is sequential, parallel, associative, parity-associative, composed-quotient, mixed
+    (two computations share the logits), other (no known algorithm) or unlearned. Writes
+    RUN/verdict.json. After Ctrl-C the same command continues.
     """
     full: Verdict | None = None
     with working() as work:
@@ -69,7 +69,7 @@ def verdict(
     elif fast:
         next_steps(["verdict", folder])
     else:
-        next_steps(["report", folder], ["explore", folder])
+        next_steps(["analyze", folder], ["report", folder], ["explore", folder])
 
 
 def _show(judged: dict[str, Any], full: Verdict | None) -> None:

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.glossary import define
-from statetrace.mechanisms.verdict import prior, prior_sentence
+from statetrace.mechanisms.sentences import EVEN
 from statetrace.reports.headlines import headline
 from statetrace.reports.next_steps import after_study, next_steps
 from statetrace.reports.page_data import PageFigure
 from statetrace.reports.run_results import RunResults
-
-SUM = "best counts as 0; the softmax of the sums and a small lapse give the probabilities above"
 
 
 class Definitions:
@@ -85,40 +83,36 @@ def study_card(path: Path, name: str) -> dict[str, Any]:
     }
 
 
-def evidence_table(
-    evidence: Mapping[str, Any], algorithms: Iterable[str]
-) -> tuple[list[str], list[tuple[str, str, list[str]]]]:
-    """The algorithms that have scores, and for each lens and the prior (its name, its sentence, the
-    score of each algorithm relative to the best one), and the sum of these scores."""
-    names = [name for name in algorithms if any(name in _scores(e) for e in evidence.values())]
-    parts = dict(evidence)
-    if any(prior(names).values()):
-        parts["prior"] = {"scores": prior(names), "says": prior_sentence(names)}
-    rows, total = [], dict.fromkeys(names, 0.0)
-    for lens, part in parts.items():
-        scores = _scores(part)
-        best = max(scores.values(), default=0.0)
-        lost = {name: scores[name] - best for name in names if name in scores}
-        total |= {name: total[name] + lost[name] for name in lost}
-        cells = [_lost(lost[name]) if name in lost else "" for name in names]
-        sentence = part.get("says", "") if isinstance(part, dict) else part
-        rows.append((lens, str(sentence), cells))
-    if names:
-        rows.append(("sum", SUM, [f"{value:z.1f}".replace("-", "−") for value in total.values()]))
-    return names, rows
+def link_table(links: Any) -> tuple[list[str], list[list[str]]]:
+    """The map of a verdict: the columns that have content, and a row per link. No rows for a
+    verdict of an older version."""
+    rows: list[dict[str, str]] = []
+    with suppress(KeyError, TypeError, ValueError):
+        rows = [_link_row(link) for link in links]
+    head = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
+    return head, [[row[name] for name in head] for row in rows]
 
 
-def _lost(score: float) -> str:
-    if score == 0:
-        return "best"
-    shown = f"{score:.1f}" if score < -0.05 else f"{score:.1g}"
-    return shown.replace("-", "−")
+def _link_row(link: Mapping[str, Any]) -> dict[str, str]:
+    (shortest, *_), (few, *_) = link["lengths"], link["layers_needed"]
+    (*_, longest), (*_, many) = link["lengths"], link["layers_needed"]
+    error = "" if link["growth_error"] is None else f" ± {link['growth_error']:.2f}"
+    composed, own = link["composed"], link["own"]
+    learned = {"before": "before the state", "together": "with the state"}
+    return {
+        "link": str(link["link"]),
+        f"layers at length {shortest}": f"{few:.1f}",
+        f"at {longest}": f"{many:.1f}",
+        "growth per doubling": f"{link['growth']:+.2f}{error}",
+        "computed by": _likely("composing", "counting", composed),
+        "on its own": "" if own is None else _likely("yes", "no", own),
+        "learned": learned.get(str(link.get("learned")), ""),
+    }
 
 
-def _scores(part: Any) -> dict[str, float]:
-    scores = part.get("scores", {}) if isinstance(part, dict) else {}
-    scores = scores if isinstance(scores, dict) else {}
-    return {str(k): float(v) for k, v in scores.items() if isinstance(v, int | float)}
+def _likely(if_so: str, if_not: str, probability: float) -> str:
+    so = probability >= EVEN
+    return f"{if_so if so else if_not} ({probability if so else 1 - probability:.0%})"
 
 
 def notes(runs: Sequence[Sequence[RunResults]], names: Sequence[str], omitted: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Measurements beside the predictions of each algorithm, as in the paper's Figure 1.
 
 Cost: a few tenths of a second per group and length. Caveat: depths differ, so compare shapes, not
-layer numbers. The distances of the verdict correct for depth; a figure cannot.
+layer numbers. The distances in the verdict's evidence correct for depth; a figure cannot.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from statetrace.errors import StatetraceError
 from statetrace.mechanisms.verdict import accuracy_on_trained_models
 from statetrace.reports.cards import (
     Definitions,
-    evidence_table,
+    link_table,
     notes,
     run_card,
     study_card,
@@ -96,7 +96,8 @@ def report(sources: Sequence[Path | RunResults]) -> str:
     runs = [[each[number] for number in _spread(len(each), most)] for each in runs]
     figures = study_figures(studies, study_names)
     if runs:
-        figures += comparison(runs, names) + run_figures(runs, names)
+        of_runs = comparison(runs, names) + run_figures(runs, names)
+        figures += sorted(of_runs, key=lambda figure: figure.name != "map")
     headings = [*study_names, *names]
     parts = {
         "title": " and ".join(headings) if len(headings) < 4 else f"{len(headings)} runs",
@@ -151,7 +152,7 @@ def _template() -> Template:
     page.globals |= {
         "asset": lambda name: Markup(_asset(name)),
         "accuracy_on_trained_models": accuracy_on_trained_models,
-        "evidence_table": evidence_table,
+        "link_table": link_table,
         "few": FEW_OPTIONS,
         "plotly": _packed_plotly(),
         "version": __version__,

@@ -42,10 +42,32 @@ VERDICT: dict[str, Any] = {
         "associative": 0.02,
         "parity-associative": 0.97,
     },
+    "links": [
+        {
+            "link": "parity",
+            "lengths": [2, 4, 6],
+            "layers_needed": [1.0, 1.0, 1.1],
+            "layers": [1, 1],
+            "growth": 0.05,
+            "growth_error": 0.08,
+            "composed": 0.02,
+            "own": 0.99,
+            "learned": "before",
+        },
+        {
+            "link": "state",
+            "lengths": [2, 4, 6],
+            "layers_needed": [2.0, 3.0, 4.0],
+            "layers": [2, 4],
+            "growth": 1.01,
+            "growth_error": 0.1,
+            "composed": 0.97,
+            "own": None,
+        },
+    ],
     "evidence": {
         "patching": {
             "distances": {"associative": 0.4, "parity-associative": 0.1},
-            "scores": {"associative": -2.0, "parity-associative": -0.5},
             "says": "nearest to parity-associative (0.10 away)",
         }
     },

@@ -6,17 +6,11 @@ import json
 import re
 import shutil
 
-import numpy as np
 import pytest
 
-from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
-from statetrace.lenses.compiled import task_of
-from statetrace.mechanisms.collect_evidence import collect_evidence
-from statetrace.mechanisms.verdict import calibrated, verdict
-from statetrace.models.compiled import compile_model
 from statetrace.reports import page
-from statetrace.reports.cards import evidence_table
+from statetrace.reports.cards import link_table
 from statetrace.reports.figures.predicted import prediction
 from statetrace.reports.page import report, write_report
 from statetrace.reports.run_results import all_results, newest
@@ -50,19 +44,31 @@ def test_the_verdict_comes_first_with_its_evidence(run):
     assert words.index("It runs the") < words.index("<section class=")
 
 
-def test_the_evidence_adds_up_to_the_probabilities():
-    """With the prior, which is in none of the lenses."""
-    spec = CompileSpec(algorithm="associative", length=6)
-    judged = verdict(collect_evidence(compile_model(spec), task_of(spec)), task_of(spec).group)
-    names, rows = evidence_table(judged.evidence, judged.probabilities)
-    assert "prior" in [lens for lens, _, _ in rows]
-    cells = [[c.replace("−", "-").replace("best", "0") for c in row] for _, _, row in rows]
-    *parts, total = np.array(cells, dtype=float)
-    np.testing.assert_allclose(sum(parts), total, atol=0.05 * len(rows))
-    lapse = calibrated()[0].lapse
-    odds = np.exp(total)
-    shares = (1 - lapse) * odds / odds.sum() + lapse / len(names)
-    np.testing.assert_allclose(shares, list(judged.probabilities.values()), atol=0.02)
+def test_the_links_are_a_table(run):
+    head, rows = link_table(newest(run).verdict["links"])
+    assert head[:3] == ["link", "layers at length 2", "at 6"]
+    cells = [dict(zip(head, row, strict=True)) for row in rows]
+    assert [row["computed by"] for row in cells] == ["counting (98%)", "composing (97%)"]
+    assert [row["on its own"] for row in cells] == ["yes (99%)", ""]
+    assert [row["learned"] for row in cells] == ["before the state", ""]
+    assert "composing (97%)" in visible(report([run]))
+
+
+@pytest.mark.parametrize("links", [None, "S3", [{}], [{"link": "parity", "lengths": []}]])
+def test_verdicts_without_links_have_no_such_table(links):
+    assert link_table(links) == ([], [])
+
+
+def test_a_verdict_of_an_older_version_is_shown(run, tmp_path):
+    shutil.copytree(run, tmp_path / "old")
+    file = tmp_path / "old" / "verdict.json"
+    verdict = json.loads(file.read_text())
+    del verdict["links"]
+    verdict["evidence"]["patching"]["scores"] = {"associative": -2.0, "parity-associative": -0.5}
+    file.write_text(json.dumps(verdict))
+    words = visible(report([tmp_path / "old"]))
+    assert "nearest to parity-associative (0.10 away)" in words
+    assert "How each link is computed" not in words
 
 
 def test_each_algorithm_stands_beside_the_model(run):
@@ -177,14 +183,16 @@ def test_text_from_outside_is_escaped(run, tmp_path):
     (evil / "run.json").write_text(json.dumps(info))
     verdict = json.loads((evil / "verdict.json").read_text())
     verdict["says"] = "<b onclick=alert(3)>{{js}}</b>"
-    verdict["evidence"]["<i>"] = {"says": "</script><script>alert(4)</script>", "scores": {}}
+    verdict["evidence"]["<i>"] = {"says": "</script><script>alert(4)</script>"}
+    verdict["links"][0]["link"] = "<img src=x onerror=alert(5)>"
     (evil / "verdict.json").write_text(json.dumps(verdict))
     (evil / "lenses" / "probing.json").unlink()
     html = report([evil, run])
     for tag in ("<script>alert", "<img src=x", "<b onclick", "<i>"):
         assert tag not in html
     assert "&lt;b onclick=alert(3)&gt;{{js}}" in html
-    assert "'" in numbers(html)["figures"][1]["columns"][0]["states"][-1]["command"]  # shell-quoted
+    figures = {figure["name"]: figure for figure in numbers(html)["figures"]}
+    assert "'" in figures["probes"]["columns"][0]["states"][-1]["command"]  # shell-quoted
 
 
 def test_too_large_a_page_says_what_it_leaves_out(run, monkeypatch):

@@ -21,6 +21,7 @@ from statetrace.reports.figures import (
     dynamics,
     generalization,
     geometry,
+    mechanism_map,
     own_lens,
     patching,
     predicted,
@@ -124,7 +125,8 @@ CATALOGUE: tuple[Entry, ...] = (
         probing.length_choices,
         on_paper={"probe of": 9},
     ),
-    Entry("depth", "depth", depth.depth, depth.choices, on_paper={"pairs": 3}),
+    Entry("depth", "depth", depth.depth, depth.choices, on_paper={"pairs": 4}),
+    Entry("map", "depth", mechanism_map.mechanism_map),
     Entry(
         "geometry",
         "geometry",

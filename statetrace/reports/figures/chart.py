@@ -106,7 +106,9 @@ class Dots:
     mark: str = "circle"
     size: float = 6.0
     labelled: bool = False
-    """Whether the texts are drawn beside the points, or only in tooltips."""
+    """Whether the texts are drawn above the points, or only in tooltips."""
+    below: bool = False
+    """Draw them below the points instead."""
 
 
 @dataclass(frozen=True)

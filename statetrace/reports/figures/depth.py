@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
-from statetrace.reports.figures.chart import Chart, Heat, Line, Panel, grid, numbers
+from statetrace.reports.figures.chart import TURNS, Chart, Heat, Line, Panel, grid, numbers
 from statetrace.reports.run_results import RunResults
 
 STYLES = {
@@ -24,10 +25,17 @@ def choices(results: RunResults) -> dict[str, list[str]]:
 def by_split(lengths: Sequence[int], needed: Mapping[str, Sequence[float | None]]) -> Panel:
     """Layers needed against length, one line per split of the pairs."""
     lines = []
+    turns = cycle(TURNS)
     for split, values in needed.items():
-        label, colour, dash, mark = STYLES.get(split, (split, "third", "solid", "triangle-up"))
+        style = STYLES.get(split) or (split, next(turns), "solid", "triangle-up")
+        label, colour, dash, mark = style
         lines.append(Line(label, list(lengths), numbers(values), colour, dash, mark=mark))
     top = max((v for values in needed.values() for v in values if v is not None), default=1.0)
+    return length_panel(lengths, lines, top)
+
+
+def length_panel(lengths: Sequence[int], lines: Iterable[Line], top: float) -> Panel:
+    """Curves of layers needed, up to `top`, against length."""
     return Panel(
         "length",
         "layers needed",
@@ -45,7 +53,7 @@ def _has_tick(n: int, longest: int) -> bool:
 
 
 def depth(results: RunResults, pairs: str = "all") -> Chart:
-    """Layers needed for all splits, and the restored share by layer for one."""
+    """Layers needed for all splits, and the vote for the clean run by layer for one."""
     result = results.need("depth")
     lengths = [int(n) for n in result.summary["lengths"]]
     rows = [row for row in result.rows() if row["split"] == pairs]
@@ -58,7 +66,9 @@ def depth(results: RunResults, pairs: str = "all") -> Chart:
             cells[row["layer"], lengths.index(row["length"])] = row[key]
     more = (("deviation", grid(values["std"])), ("pairs", grid(values["n"])))
     places = list(range(len(lengths)))
-    heat = Heat(places, list(range(layers)), grid(values["mean"]), "share restored", more=more)
+    heat = Heat(
+        places, list(range(layers)), grid(values["mean"]), "vote for the clean run", more=more
+    )
     ticks = tuple((float(i), str(n)) for i, n in enumerate(lengths))
     restored = Panel("length", "layer", (heat,), down=True, whole="y", ticks=ticks)
     lines = by_split(lengths, result.summary["layers_needed"])

@@ -221,9 +221,10 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
             mark.x, mark.y, color=COLOURS[mark.colour], label=mark.name, clip_on=False, **style
         )
         for x, y, text in zip(mark.x, mark.y, mark.texts, strict=False) if mark.labelled else ():
-            axes.annotate(
-                text, (x, y), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=6
-            )
+            away = 1 + mark.size / 3
+            offset, side = ((0, -away), "top") if mark.below else ((0, away), "baseline")
+            place: dict[str, Any] = {"xytext": offset, "textcoords": "offset points", "va": side}
+            axes.annotate(text, (x, y), ha="center", fontsize=6, **place)
     elif isinstance(mark, ReferenceLine):
         _reference_line(axes, mark)
     elif isinstance(mark, Band):

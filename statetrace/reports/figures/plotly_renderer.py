@@ -222,7 +222,7 @@ def _dots(mark: Dots) -> dict[str, Any]:
         "mode": "markers+text" if mark.labelled else "markers",
         "marker": {"symbol": mark.mark, "size": mark.size, "color": f"@{mark.colour}"},
         "text": [escape(text) for text in mark.texts],
-        "textposition": "top center",
+        "textposition": "bottom center" if mark.below else "top center",
         "hovertemplate": "%{text}<extra></extra>" if mark.texts else None,
     }
 

@@ -19,7 +19,9 @@ STYLES = {
     "parity-associative": ("parity", "square"),
     "parallel": ("third", "triangle-up"),
     "sequential": ("fourth", "diamond"),
+    "composed-quotient": ("fifth", "square"),
     "mixed": ("grey", "triangle-down"),
+    "other": ("sixth", "diamond"),
     "unlearned": ("faint", "circle"),
 }
 Row = dict[str, Any]
