@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statetrace.errors import MissingError, StatetraceError
 from statetrace.groups import Group
@@ -139,7 +139,7 @@ class Result(LensResult):
     def _repr_html_(self) -> str:
         return (
             f"<p><b>{escape(self.lens)}</b>: {escape(self.headline)}</p>"
-            + self.to_pandas().head(8).to_html(index=False)
+            + self.to_pandas().head(8).to_html(index=False, float_format="{:.4g}".format)
         )
 
 
@@ -214,8 +214,11 @@ class Signatures(Mapping[str, "Signature"]):
         title = f"Predicted signatures: {self.group.name}, length {self.length}"
         return SignaturesFigure(title, predictions, diagrams)
 
-    def _repr_html_(self) -> str:
-        return str(self.plot()._repr_html_())
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return self.plot()._repr_mimebundle_(**options)
+
+    def _repr_png_(self) -> bytes:
+        return self.plot()._repr_png_()
 
 
 class StudyResults:
@@ -254,7 +257,8 @@ class StudyResults:
         return f"StudyResults({self.path}: {len(self.tables['results'])} cells; {counts})"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.to_pandas().to_html(index=False, max_rows=20)}"
+        table = self.to_pandas().to_html(index=False, max_rows=20, float_format="{:.4g}".format)
+        return f"<p>{escape(repr(self))}</p>{table}"
 
 
 def _slug(control: str) -> str:

@@ -3,6 +3,7 @@ elsewhere a sentence stays on one line, so that it can be searched for."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -15,7 +16,14 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.text import Text
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+# `!statetrace ...` in a notebook has a terminal, but one that does not redraw lines
+_in_notebook = "JPY_PARENT_PID" in os.environ
+err = Console(
+    stderr=True,
+    highlight=False,
+    soft_wrap=_in_notebook or not sys.stderr.isatty(),
+    force_terminal=False if _in_notebook else None,
+)
 
 
 def complain(sentence: str) -> None:
