@@ -162,8 +162,8 @@ def _show_result(run: Run) -> None:
                 [] if recipe.get("stage") else [["train", "--out", run.path, "--resume", *steps]]
             )
             warn(
-                f"not learned: {last:.1%} of the states are correct at length {length}, and "
-                f"{LEARNED:.0%} only up to length {reach}"
+                f"not learned: {last:.1%} of the states are correct at length {length}; "
+                f"solved length: {reach}"
             )
             next_steps(
                 *prolong, "start again with another --seed, more --steps or a shorter --length"
