@@ -48,7 +48,7 @@ def explorer(path: Path) -> None:
         with sync_playwright() as driver:
             chromium = shutil.which("chromium")
             browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1280, "height": 1110}, color_scheme="light")
+            page = browser.new_page(viewport={"width": 1280, "height": 1150}, color_scheme="light")
             page.goto(url)
             page.wait_for_selector("html[data-ready=true]")
             page.screenshot(path=path)

@@ -69,7 +69,7 @@ class Run:
     def check_new(self) -> None:
         """Refuse to start a run in the folder of a study."""
         if not self.exists() and (self.path / "study.json").is_file():
-            raise StatetraceError(f"'{self.path}' already holds a study; choose another --out")
+            raise StatetraceError(f"'{self.path}' already holds a study; choose another folder")
 
     @property
     def info(self) -> dict[str, Any]:

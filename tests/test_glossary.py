@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from typer.testing import CliRunner
 
+from statetrace.cli import app
 from statetrace.errors import StatetraceError
 from statetrace.glossary import define, find, terms
 from statetrace.lenses.result import NAMES
@@ -28,3 +30,9 @@ def test_terms_are_found_in_any_case_and_in_the_plural():
     assert find("nld") is terms()["NLD"]
     with pytest.raises(StatetraceError, match="did you mean 'cutoff'"):
         find("cutof")
+
+
+def test_a_definition_is_one_line_in_a_pipe():
+    lines = CliRunner().invoke(app, ["glossary"]).stdout.splitlines()
+    longest = max((entry.definition for entry in terms().values()), key=len)
+    assert any(longest in line for line in lines)

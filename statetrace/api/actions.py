@@ -245,6 +245,8 @@ def study(
     from statetrace.studies.supervise import supervise
 
     check_engine(engine, jobs, gpus_per_run, address)
+    for name, function in (("on_update", on_update), ("on_message", on_message)):
+        need(callable(function), f"{name} must be a function, not {function!r}")
     prepared = prepare_study(as_path("file", file), as_path("out", out), retry_failed, on_message)
     pool = make_pool(engine, prepared, jobs, gpus_per_run, address)
     supervise(prepared, pool, on_update, on_message)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from statetrace import zoo
 from statetrace.api.model import TrackedModel
 from statetrace.config.checks import as_path, is_whole, no_folder
 from statetrace.config.external import HIDDEN, VISIBLE, ExternalCheckpoint
@@ -71,6 +72,7 @@ def load(
     reading = {name: value for name, value in reading.items() if value is not None}
     options = {"device": device, "on_message": on_message}
     if isinstance(source, str) and source.startswith(ZOO):
+        zoo.checkpoint(source.removeprefix(ZOO))
         _refuse(reading, source)
         if step is not None:
             raise StatetraceError(
@@ -90,8 +92,6 @@ def load(
 
 
 def _bundled(name: str, out: str | Path | None, **options: Any) -> TrackedModel:
-    from statetrace import zoo
-
     if out is not None:
         return TrackedModel(zoo.adopt(name, as_path("out", out)), name=f"{ZOO}{name}", **options)
     from statetrace.lenses.loading import load_external

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statetrace.errors import MissingError, StatetraceError
 from statetrace.groups import Group
-from statetrace.lenses.result import LensResult
+from statetrace.lenses.result import LensResult, folded
 
 if TYPE_CHECKING:
     import pandas
@@ -63,7 +63,7 @@ class Results(Mapping[str, LensResult]):
     def __repr__(self) -> str:
         lines = [f"{name}: {result.headline}" for name, result in self._results.items()]
         lines += [f"{name}: failed, {reason}" for name, reason in self.failures.items()]
-        return "\n".join([f"Results({self._model.name})", *(f"  {line}" for line in lines)])
+        return folded([f"Results({self._model.name})", *(f"  {line}" for line in lines)])
 
     def _repr_html_(self) -> str:
         rows = {name: result.headline for name, result in self._results.items()} | self.failures
@@ -128,16 +128,18 @@ class Result(LensResult):
         rows = len(next(iter(self.columns.values()), ()))
         arrays = ", ".join(self.arrays) or "none"
         arrays = arrays if len(arrays) < 60 else f"{len(self.arrays)} of them"
-        return (
-            f"{self.lens}: {self.headline}\n"
-            f"  table: {rows:,} rows ({', '.join(self.columns)})\n"
-            f"  arrays: {arrays}; summary: {', '.join(self.summary)}"
+        return folded(
+            [
+                f"{self.lens}: {self.headline}",
+                f"  table: {rows:,} rows ({', '.join(self.columns)})",
+                f"  arrays: {arrays}; summary: {', '.join(self.summary)}",
+            ]
         )
 
     def _repr_html_(self) -> str:
         return (
             f"<p><b>{escape(self.lens)}</b>: {escape(self.headline)}</p>"
-            + self.to_pandas().head(8).to_html(index=False)
+            + self.to_pandas().head(8).to_html(index=False, float_format="{:.4g}".format)
         )
 
 
@@ -172,9 +174,9 @@ class Signatures(Mapping[str, "Signature"]):
         return len(self._signatures)
 
     def __repr__(self) -> str:
-        lines = [f"{name}: {s.layers}" for name, s in self._signatures.items()]
-        lines += [f"{name}: unavailable" for name in self.unavailable]
-        return f"Signatures({self.group.name}, length {self.length}; {'; '.join(lines)})"
+        lines = [f"Signatures of {self.group.name} at length {self.length}"]
+        lines += [f"  {name}: {s.layers}" for name, s in self._signatures.items()]
+        return "\n".join(lines + [f"  {name}: unavailable" for name in self.unavailable])
 
     def to_pandas(self) -> pandas.DataFrame:
         """One tidy table for all algorithms."""
@@ -212,8 +214,11 @@ class Signatures(Mapping[str, "Signature"]):
         title = f"Predicted signatures: {self.group.name}, length {self.length}"
         return SignaturesFigure(title, predictions, diagrams)
 
-    def _repr_html_(self) -> str:
-        return str(self.plot()._repr_html_())
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return self.plot()._repr_mimebundle_(**options)
+
+    def _repr_png_(self) -> bytes:
+        return self.plot()._repr_png_()
 
 
 class StudyResults:
@@ -252,7 +257,8 @@ class StudyResults:
         return f"StudyResults({self.path}: {len(self.tables['results'])} cells; {counts})"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.to_pandas().to_html(index=False, max_rows=20)}"
+        table = self.to_pandas().to_html(index=False, max_rows=20, float_format="{:.4g}".format)
+        return f"<p>{escape(repr(self))}</p>{table}"
 
 
 def _slug(control: str) -> str:

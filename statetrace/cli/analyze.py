@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.completion import complete_lenses
-from statetrace.cli.console import Work, next_steps, note, out, warn, working
+from statetrace.cli.console import Work, next_steps, note, out, print_table, warn, working
 from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
 from statetrace.config.options import path_named, with_reading
 from statetrace.errors import StatetraceError
@@ -199,7 +199,7 @@ def _show(results: Results) -> None:
     for name in results:
         headline = results[name].headline or "no numbers; the reason is below"
         table.add_row(Text(name, style="bold"), Text(headline))
-    out.print(table)
+    print_table(table)
     for folder in results.folders:
         note(f"tables: {folder}")
     for name in results:

@@ -3,6 +3,8 @@ elsewhere a sentence stays on one line, so that it can be searched for."""
 
 from __future__ import annotations
 
+import io
+import os
 import shlex
 import sys
 import time
@@ -12,14 +14,36 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+from rich.table import Table
 from rich.text import Text
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+WIDE = 10_000
+"""Columns where nothing is wrapped."""
+
+# `!statetrace ...` in a notebook has a terminal, but one that does not redraw lines
+_in_notebook = "JPY_PARENT_PID" in os.environ
+err = Console(
+    stderr=True,
+    highlight=False,
+    soft_wrap=_in_notebook or not sys.stderr.isatty(),
+    force_terminal=False if _in_notebook else None,
+)
 
 
 def complain(sentence: str) -> None:
     err.print(Text.assemble(("error: ", "bold red"), sentence))
+
+
+def print_table(table: Table) -> None:
+    """To the width of a terminal; elsewhere a line per row."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    text = io.StringIO()
+    Console(width=WIDE, highlight=False, file=text).print(table)
+    for line in text.getvalue().splitlines():
+        out.print(line.rstrip(), markup=False)
 
 
 def note(sentence: str) -> None:

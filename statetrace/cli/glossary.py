@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import next_steps, out
+from statetrace.cli.console import next_steps, out, print_table
 
 
 def glossary(
@@ -30,5 +30,5 @@ def glossary(
             part = entry.part
             table.add_row(Text(f"\n{part}" if table.row_count else part, style="italic"))
         table.add_row(Text(entry.name, style="bold"), Text(entry.definition))
-    out.print(table)
+    print_table(table)
     next_steps("statetrace glossary TERM explains one term")

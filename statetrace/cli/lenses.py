@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.completion import complete_lens
-from statetrace.cli.console import next_steps, out
+from statetrace.cli.console import next_steps, out, print_table
 
 
 def lenses(
@@ -43,7 +43,7 @@ def lenses(
             settings = ", ".join(field.name for field in dataclasses.fields(LENSES[lens].spec))
             table.add_row(Text(lens, style="bold"), Text(define(lens)))
             table.add_row("", Text(f"settings: {settings}", style="dim"))
-        out.print(table)
+        print_table(table)
         next_steps("statetrace lenses NAME explains the settings of one lens")
         return
     if definition := define(name):
@@ -51,7 +51,7 @@ def lenses(
     for field in dataclasses.fields(LENSES[name].spec):
         help_text = field.metadata.get("help", "")
         table.add_row(Text(field.name, style="bold"), _shown(field.default), Text(help_text))
-    out.print(table)
+    print_table(table)
     next_steps(["analyze", "RUN", "--only", name, "--set", f"{name}.SETTING=VALUE"])
 
 

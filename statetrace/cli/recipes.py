@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.completion import complete_recipe
-from statetrace.cli.console import next_steps, out
+from statetrace.cli.console import next_steps, out, print_table
 from statetrace.config.bundled import RECIPES, bundled_names, locate, suggestion
 from statetrace.config.recipe import is_study
 from statetrace.config.toml_io import read_tables
@@ -45,7 +45,7 @@ def recipes(
         command = "study" if is_study(read_tables(Path(each), "recipe")) else "train"
         description = Text(_description(each), no_wrap=out.is_terminal, overflow="ellipsis")
         table.add_row(command, Text(each, style="bold", no_wrap=True), description)
-    out.print(table)
+    print_table(table)
     next_steps(["recipes", "paper/s3-gpt2"], ["train", "paper/s3-gpt2", "--dry-run"])
 
 

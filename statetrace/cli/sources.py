@@ -14,7 +14,7 @@ from statetrace.config.checks import check_not_file, no_folder
 from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
-from statetrace.zoo import catalogue
+from statetrace.zoo import catalogue, checkpoint
 
 if TYPE_CHECKING:
     from statetrace.api import TrackedModel
@@ -67,6 +67,8 @@ def resolve(
     from statetrace.api import ZOO
 
     reading = reading or {}
+    if name.startswith(ZOO):
+        checkpoint(name.removeprefix(ZOO))
     if name.startswith(ZOO) or Run(Path(name)).exists():
         for option, value in reading.items():
             shown = f"--{option.replace('_', '-')}" + ("" if value is True else f" {value}")

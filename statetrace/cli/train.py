@@ -155,15 +155,15 @@ def _show_result(run: Run) -> None:
             when = f"after {evaluations[-1]['step']:,} steps"
             note(f"learned: {last:.1%} of the states are correct at length {length}, {when}")
         else:
-            reach = next(n for n, share in enumerate(accuracy) if share < LEARNED)
+            cutoff = next(n for n, share in enumerate(accuracy, 1) if share < LEARNED)
             recipe = run.recipe
             steps = ["--steps", 2 * recipe["training"]["steps"]]
             prolong = (
                 [] if recipe.get("stage") else [["train", "--out", run.path, "--resume", *steps]]
             )
             warn(
-                f"not learned: {last:.1%} of the states are correct at length {length}, and "
-                f"{LEARNED:.0%} only up to length {reach}"
+                f"not learned: {last:.1%} of the states are correct at length {length}; "
+                f"{LEARNED:.0%} cutoff: {cutoff}"
             )
             next_steps(
                 *prolong, "start again with another --seed, more --steps or a shorter --length"

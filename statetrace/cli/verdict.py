@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import next_steps, out, working
+from statetrace.cli.console import next_steps, out, print_table, working
 from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
 from statetrace.config.options import path_named, with_reading
 
@@ -79,7 +79,7 @@ def _show(judged: dict[str, Any], full: Verdict | None) -> None:
         if says != judged["says"]:  # else it is in the last line: not learned
             table.add_row(Text(lens, style="bold"), Text(says))
     if table.row_count:
-        out.print(table)
+        print_table(table)
         out.print()
     line = Text(judged["mechanism"], style="bold")
     undecided = full is None and judged["mechanism"] == "mixed"  # no algorithm was compared

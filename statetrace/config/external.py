@@ -141,7 +141,7 @@ class ExternalCheckpoint:
                 differences = self.differences(run)
                 content = "another run" if differences is None else f"results with {differences}"
                 raise StatetraceError(
-                    f"'{run.path}' already holds {content}; choose another --out, such as "
+                    f"'{run.path}' already holds {content}; choose another folder, such as "
                     f"{run.path}-2"
                 )
         info = {"format": 1, "foreign": self.to_json(), **details}

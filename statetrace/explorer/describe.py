@@ -150,12 +150,11 @@ def describe_view(
     probes, unembedding, answers = {}, {}, {}
     for target in targets_of(session.task):
         image = target.map.numpy()
-        true = image[view.states]
-        answers[target.name] = _cells(_by_class(view.answers, image), true)
+        answers[target.name] = _cells(_by_class(view.answers, image))
         if target.name in view.probes:
-            probes[target.name] = _cells(view.probes[target.name], true)
+            probes[target.name] = _cells(view.probes[target.name])
         if view.unembedding is not None:
-            unembedding[target.name] = _cells(_by_class(view.unembedding, image), true)
+            unembedding[target.name] = _cells(_by_class(view.unembedding, image))
     attention = pictures = None
     if view.attention is not None:
         if head is not None:
@@ -182,16 +181,11 @@ def _by_class(probabilities: np.ndarray, image: np.ndarray) -> np.ndarray:
     return probabilities @ member.astype(probabilities.dtype)
 
 
-def _cells(probabilities: np.ndarray, true: np.ndarray) -> dict[str, Any]:
-    """[..., T, classes] and [T] -> the likeliest class, its probability and the true class's."""
-    best = probabilities.argmax(-1)
-    likeliest = np.take_along_axis(probabilities, best[..., None], -1)[..., 0]
-    classes = np.broadcast_to(true, best.shape)[..., None]
-    of_true = np.take_along_axis(probabilities, classes, -1)[..., 0]
+def _cells(probabilities: np.ndarray) -> dict[str, Any]:
+    """[..., classes] -> the likeliest class and its probability."""
     return {
-        "predicted": best.tolist(),
-        "probability": _round(likeliest),
-        "true_probability": _round(of_true),
+        "predicted": probabilities.argmax(-1).tolist(),
+        "probability": _round(probabilities.max(-1)),
     }
 
 

@@ -8,10 +8,11 @@ RUN/lenses/NAME.json          the lens settings, a summary of single numbers, an
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -140,6 +141,13 @@ class LensResult:
             notes=tuple(about["notes"]),
             subject=about["subject"],
         )
+
+
+def folded(lines: Iterable[str]) -> str:
+    """For a Python prompt: lines of at most 80 columns."""
+    return "\n".join(
+        fill(line, 80, subsequent_indent="    ", break_on_hyphens=False) for line in lines
+    )
 
 
 def command(folder: Path, lens: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
-from statetrace.lenses.result import LensResult
+from statetrace.lenses.result import LensResult, folded
 from statetrace.mechanisms import distances, registered, sentences
 from statetrace.mechanisms.evidence import Evidence
 from statetrace.mechanisms.links import kept, links_of
@@ -74,7 +74,7 @@ class Verdict:
         if ranked:
             lines.append("  " + ", ".join(f"{name} {share:.2f}" for name, share in ranked))
         lines += [f"  {lens}: {says}" for lens, says in self.sentences.items()]
-        return "\n".join(lines)
+        return folded(lines)
 
     def _repr_html_(self) -> str:
         ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])

@@ -65,9 +65,9 @@ class Study:
         if (path / "study.json").is_file():
             _check_grown(path, study.plan, plan)
         elif Run(path).exists():
-            raise StatetraceError(f"'{path}' already holds a run; choose another --out")
+            raise StatetraceError(f"'{path}' already holds a run; choose another folder")
         elif (path / "config.json").is_file():
-            raise StatetraceError(f"'{path}' already holds a checkpoint; choose another --out")
+            raise StatetraceError(f"'{path}' already holds a checkpoint; choose another folder")
         with writing(path):
             for name in ("cells", "claims", "early", "failures", "outcomes"):
                 (path / name).mkdir(parents=True, exist_ok=True)
@@ -199,17 +199,17 @@ def _check_grown(path: Path, before: StudyPlan, after: StudyPlan) -> None:
         if cell.name not in cells:
             raise StatetraceError(
                 f"'{path}' has a cell '{cell.name}' that is missing from the study file; "
-                "cells may be added but not removed: restore it, or choose another --out"
+                "cells may be added but not removed: restore it, or choose another folder"
             )
         if cells[cell.name].recipe != cell.recipe:
             raise StatetraceError(
                 f"cell '{cell.name}' of '{path}' was planned with other settings; "
-                "restore them, or choose another --out"
+                "restore them, or choose another folder"
             )
     if before.settings != after.settings:
         raise StatetraceError(
             f"'{path}' was planned with {before.settings}, not {after.settings}; "
-            "restore them, or choose another --out"
+            "restore them, or choose another folder"
         )
 
 

@@ -75,7 +75,8 @@ class Survey:
         outcome = self._study.outcome(cell) if ended else None
         planned = sum(_steps(cell).values())
         if outcome is not None:
-            seconds = outcome.get("seconds") or outcome.get("cost", {}).get("seconds")
+            # of the last attempt, or of all sessions of training
+            seconds = max(outcome.get("seconds", 0), outcome.get("cost", {}).get("seconds", 0))
             self._ended[cell.name] = CellState(
                 cell,
                 outcome["state"],

@@ -92,7 +92,7 @@ def check_folder(recipe: Recipe, run: Run, resume: bool) -> None:
         if (run.path / "config.json").is_file() or any(each.checkpoints() for each in folders):
             raise StatetraceError(
                 f"'{run.path}' holds checkpoints but no run.json that describes them; "
-                "choose another --out"
+                "choose another folder"
             )
         return
     if not resume:

@@ -57,7 +57,7 @@ def test_a_marker_that_is_not_there_is_said_so():
 @pytest.mark.parametrize(
     ("source", "settings", "quoted"),
     [
-        ("zoo:s9-sequential", {}, "s9-sequential"),
+        ("zoo:s9-sequential", {"group": "S3"}, "no model 's9-sequential'"),
         ("zoo:s3-parallel", {"group": "S3"}, "group S3"),
         ("zoo:s3-parallel", {"step": 5}, "step 5"),
         ("./nowhere", {"group": "S3", "length": 4}, "nowhere"),

@@ -87,6 +87,7 @@ def test_integers_of_numpy_are_accepted_and_saved(tmp_path: Path) -> None:
         (lambda m: st.study("studies/toy", FOLDER), "already holds a checkpoint"),
         (lambda m: st.study("studies/toy", "x", jobs=0), "jobs 0 is too small"),
         (lambda m: st.study("studies/toy", "x", engine="loca"), "did you mean 'local'"),
+        (lambda m: st.study("studies/toy", "x", on_update=3), "on_update must be a function"),
         (lambda m: st.train(3), "recipe must be text or a Path, not 3"),
         (lambda m: st.compile("associative", 3), "group 3 is not a group"),
         (lambda m: st.compile(noise="x"), "noise must be a number, not 'x'"),

@@ -1,5 +1,7 @@
 """How the explorer looks: contrast, widths, wrong addresses, two models, models of other kinds."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,16 @@ def test_nothing_sticks_out(browser, server, width):
     )
     assert small == 0
     found.close()
+    moved = Visit(browser, server.url, width)
+    box = "document.querySelector('{}').getBoundingClientRect()"
+    place = f"scrollY + {box.format('[data-key=parity-0-0]')}.top"
+    before = moved.page.evaluate(place)
+    handle = moved.page.locator("[data-key=parity-handle]")
+    moved.answered(lambda: (handle.focus(), moved.page.keyboard.press("End")))
+    assert moved.page.evaluate(place) == before, "the grid moved under the handle"
+    ends = [box.format(each) + ".right" for each in ("[data-key=parity-handle]", ".scroll")]
+    assert moved.page.evaluate(" <= ".join(ends)), "the handle is cut off at the end"
+    moved.close()
 
 
 def test_the_button_turns_the_lights_off(visit):
@@ -162,6 +174,17 @@ def test_one_key_is_enough(browser, server):
     handle = page.locator("[data-key=parity-handle]")
     # The source is odd where the sequence is even: its prefix at layer 3 turns parity over.
     parity = found.cells("parity")[4]
+    color = "(key) => document.querySelector(`[data-key=${key}]`).style.backgroundColor"
+    chance, certain = (page.evaluate(color, key) for key in ("state-0-4", "parity-6-15"))
     found.answered(lambda: (handle.focus(), page.keyboard.press("End")))
     assert found.cells("parity")[4] != parity
+    different = page.evaluate(color, "parity-6-15")
+    assert distance(different, chance) > 100
+    assert distance(different, certain) > 100
     found.close()
+
+
+def distance(one, other):
+    """Between two CSS colors, summed over red, green and blue."""
+    parts = [[int(part) for part in re.findall(r"\d+", color)] for color in (one, other)]
+    return sum(abs(a - b) for a, b in zip(*parts, strict=True))

@@ -20,13 +20,13 @@ from statetrace.studies.survey import CellState
 COLUMNS = 80
 
 
-def on_a_terminal(*words):
+def on_a_terminal(*words, **more):
     """What a command shows there, without colours; lines that were drawn over count as well."""
     end, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     process = subprocess.Popen(
         [sys.executable, "-m", "statetrace", *words],
-        env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"} | more,
         stdin=terminal, stdout=terminal, stderr=terminal,
     )  # fmt: skip
     os.close(terminal)
@@ -55,6 +55,12 @@ def test_a_long_sentence_is_broken_between_words(tmp_path):
     sentence = " ".join(" ".join(said).split())
     assert "error: unknown model 'bert'; use one of distilgpt2, gpt2, gpt2-medium," in sentence
     assert len([line for line in said if line]) > 3
+
+
+def test_a_notebook_does_not_redraw_lines(tmp_path):
+    words = ("train", "--model", "bert", "--out", str(tmp_path / "run"))
+    assert "━" in on_a_terminal(*words)
+    assert "━" not in on_a_terminal(*words, JPY_PARENT_PID="1")
 
 
 @pytest.mark.parametrize(("width", "said"), [(80, "PAA (98%)"), (200, "parity-associative (98%)")])

@@ -56,12 +56,9 @@ def test_train_and_look(tmp_path):
     assert charts == ["training", "signatures", "generalization", "patching", "depth"]
 
 
-def test_charts_show_plotly_and_a_picture(monkeypatch):
-    import plotly.io
-
+def test_charts_show_plotly_and_a_picture():
     import statetrace as st
 
-    monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")  # as in a notebook
     chart = st.signatures("S3", length=4).plot()
     bundle = chart._repr_mimebundle_(include=None, exclude=None)  # as IPython calls it
     assert bundle["application/vnd.plotly.v1+json"]["data"]

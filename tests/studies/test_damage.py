@@ -118,6 +118,6 @@ def test_nor_do_a_study_and_a_checkpoint_from_elsewhere(study, words):
     said = CliRunner().invoke(
         app, ["analyze", *words.replace("MODEL", str(model)).split(), "--out", str(study.path)]
     )
-    assert "already holds a study; choose another --out" in str(said.exception)
+    assert "already holds a study; choose another folder" in str(said.exception)
     assert not (study.path / "run.json").exists()
     assert json.loads((study.path / "study.json").read_text())["cells"]

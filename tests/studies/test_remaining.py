@@ -64,3 +64,11 @@ def test_the_pace_of_a_cell_that_was_resumed_in_its_second_stage(tmp_path):
         (state,) = Survey(study).look()
     assert (state.step, state.planned) == (55, 60)
     assert state.pace == pytest.approx(2.0, abs=0.5)
+
+
+def test_the_pace_of_a_finished_cell_counts_all_its_sessions(tmp_path):
+    study = prepared(tmp_path, seeds=1)
+    cost = {"seconds": 90.0}  # 80 of them before its worker died
+    study.end(study.plan.cells[0], "finished", {"final": {}, "cost": cost, "seconds": 10.0})
+    (state,) = Survey(study).look()
+    assert state.pace == 90.0 / state.planned

@@ -78,6 +78,7 @@ export class Handle {
     if (event.key in moves) this.set(this.layer + moves[event.key][0], this.last + moves[event.key][1], true);
     else if (event.key in to) this.set(this.layer, to[event.key], true);
     else return;
+    this.knob.scrollIntoView({ block: "nearest", inline: "nearest" });
     event.preventDefault();
   }
 }

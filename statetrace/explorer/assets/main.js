@@ -225,12 +225,15 @@ function controls() {
       button("Swap", () => change(() => { [state.actions, state.source] = [state.source, state.actions]; }), "swap sequence and source"),
       models[0].moves ? button("▶ Play", play, "play the sequence") : null));
   const changed = state.models.some((m) => m.patches.length || m.without.length);
+  const when = choice("when", "show the model", [["after", "changed"], ["before", "unchanged"]], state.when, set("when"));
+  when.disabled = !changed;  // there all the time, so that the grid does not move under a drag
   const ramp = (hue) => make("span", { class: `ramp ${hue}` });
   $("view").replaceChildren(
     choice("reader", "read by", [["probe", "probes"], ["unembedding", "unembedding"]], state.reader, set("reader")),
-    changed ? choice("when", "show the model", [["after", "changed"], ["before", "unchanged"]], state.when, set("when")) : "",
-    make("span", { class: "scale" }, "chance", ramp("parity"), ramp("state"), "certain of the true value"),
-    changed ? make("span", { class: "scale" }, make("span", { class: "framed" }), "patched", make("span", { class: "dotted" }), "reading changed") : "");
+    when,
+    make("span", { class: "scale" }, "chance", ramp("parity"), ramp("state"), "certain and correct"),
+    make("span", { class: "scale" }, ramp("other"), "certain of another value"),
+    make("span", { class: "scale" }, make("span", { class: "framed" }), "patched", make("span", { class: "dotted" }), "reading changed"));
   if (!held) return;
   const again = [...document.querySelectorAll("#controls input, #controls button, #view input")]
     .find((e) => e.dataset.key === held || (e.name === held && e.value === value));

@@ -74,8 +74,10 @@ export class Heads {
     const maps = run.maps ? Uint8Array.from(atob(run.maps), (c) => c.charCodeAt(0)) : null;
     const table = make("div", { class: "matrix", role: "group", "aria-label": "heads" });
     table.style.setProperty("--heads", about.heads);
+    const name = (text) => make("span", { class: "name" }, text);
+    table.append(name(""), ...Array.from({ length: about.heads }, (_, head) => name(String(head))));
     for (let layer = 1; layer <= about.layers; layer++) {
-      table.append(make("span", { class: "layer" }, String(layer)));
+      table.append(name(String(layer)));
       for (let head = 0; head < about.heads; head++) {
         table.append(this.head(layer, head, own, maps, T, S));
       }
@@ -83,7 +85,7 @@ export class Heads {
     const how = choice(`instead-${this.number}`, "replace an ablated head by", [["mean", "its mean"], ["zero", "zero"]],
       state.instead, this.on.instead);
     this.box.replaceChildren(make("h3", {}, "Attention"), make("div", { class: "both" },
-      make("div", {}, make("p", { class: "fine" }, "layer by head; × ablates a head"), table, about.no_heads ? "" : how),
+      make("div", {}, make("p", { class: "fine" }, "rows: layers, columns: heads; × ablates a head"), table, about.no_heads ? "" : how),
       this.full(own, run, state, S)));
     if (held) this.box.querySelector(`[data-key="${held}"]`)?.focus();
   }

@@ -193,8 +193,8 @@ export class Score {
     const short = target.name === "parity" && this.width < 34;
     cells.forEach((line, layer) => line.forEach((cell, t) => {
       const predicted = from.predicted[layer][t], right = predicted === target.map[this.data.states[t]];
-      const know = Math.max(0, (from.true_probability[layer][t] - target.chance) / (1 - target.chance));
-      [cell.style.backgroundColor, cell.style.color] = shade(target.hue, know);
+      const sure = Math.max(0, (from.probability[layer][t] - target.chance) / (1 - target.chance));
+      [cell.style.backgroundColor, cell.style.color] = shade(right ? target.hue : "other", sure);
       const label = target.labels[predicted].replace(/[[\]]/g, "");
       cell.textContent = short ? label[0] : label;
       cell.classList.toggle("right", right);
@@ -216,7 +216,7 @@ export class Score {
     const least = Math.max(28, 7.4 * longest + 4);
     const narrow = this.box.clientWidth < 520;
     const head = narrow ? 74 : 132, start = narrow ? 22 : 30;
-    this.width = Math.floor(Math.max(least, Math.min(72, (this.box.clientWidth - head - start - 2) / T)));
+    this.width = Math.floor(Math.max(least, Math.min(72, (this.box.clientWidth - head - start - 9) / T)));
     this.box.style.setProperty("--w", `${this.width}px`);
     this.box.style.setProperty("--head", `${head}px`);
     this.box.style.setProperty("--start", `${start}px`);

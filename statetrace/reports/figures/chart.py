@@ -12,6 +12,7 @@ Caveat: only the marks below can be drawn.
 from __future__ import annotations
 
 import csv
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -342,17 +343,15 @@ class Chart:
 
         matplotlib_renderer.save(self, as_path("path", path))
 
-    def _repr_html_(self) -> str:
-        return str(self.plotly()._repr_html_())
-
     def _repr_png_(self) -> bytes:
-        """For code hosts, and pages that show a notebook without plotly."""
+        """For code hosts, and notebooks without plotly's extension."""
         from statetrace.reports.figures import matplotlib_renderer
 
         return matplotlib_renderer.png(self)
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        return self.plotly()._repr_mimebundle_(**options)
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        """Without HTML, which plotly would have fetch its script from the network."""
+        return {"application/vnd.plotly.v1+json": json.loads(self.plotly().to_json())}
 
 
 def plain(value: Any) -> float | None:
