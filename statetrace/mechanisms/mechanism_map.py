@@ -157,7 +157,7 @@ def growth_odds(link: Link, w: Weights) -> float:
 
 
 LAYER_PER_ACTION = 0.75
-"""Layers added per action from which a law is as steep as the sequential algorithm's, which is 1."""
+"""Layers added per action from which a law is as steep as that of the sequential algorithm, 1."""
 
 
 def linear_odds(link: Link, w: Weights) -> float:

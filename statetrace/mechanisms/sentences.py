@@ -54,7 +54,8 @@ def _stages(read: MechanismMap) -> str:
             what = last.name
         else:
             what = "the state as a whole" if len(stages) == 1 else "the rest"
-        layers = min(one.first for one in members), max(one.last for one in members)
+        end = max(one.last for one in members)
+        layers = min(one.first for one in members) if grows >= EVEN else end, end
         phrases.append(f"{verb} {what} ({_layers(*layers)})")
     return ", then ".join(phrases)
 
