@@ -26,6 +26,7 @@ SWITCH_FIGURE = "docs/findings/mechanism-switch.png"
 SWITCHED = "pythia-160m-long-associative"
 SMALL_STUDIES = (
     "tiny", "tiny-control", "tiny-orders", "tiny-pythia", "tiny-regimes", "tiny-split",
+    "tiny-split-regimes",
 )  # fmt: skip
 BY_CHANCE = 0.4
 """Of the five wrong states of S3, two have the right parity."""

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reproduction.lens_model import AA, PAA, PAPER_LENGTH, LensModel
+from reproduction.lens_model import AA, PAA, PAPER_LENGTH, SAME_RUN, LensModel
 from reproduction.measures.patching import splits_apart
 from reproduction.tables import Missing, Row, Tables
 from statetrace.runs import Run
@@ -178,7 +178,8 @@ def _single(tables: Tables) -> Iterator[Row]:
                                    "patching_label": map_label(model)}  # fmt: skip
         for lens in ("generalization", "dynamics", "attention"):
             row |= _summary_row(lens, model.summary(lens) if model.has(lens) else {})
-        yield row | {"run_key": _key(info.get("recipe"))}
+        run = tables.json(f"{SAME_RUN.get(name, name)}/run.json")
+        yield row | {"run_key": _key(run.get("recipe"))}
 
 
 def map_label(model: LensModel) -> str | None:
