@@ -210,7 +210,8 @@ def mechanism_switch(selection: Selection) -> Chart:
     ]  # fmt: skip
     longer = [
         Line(row["verdict"], [p.step / 1000 for p in points[WINDOW // 2 : -(WINDOW // 2)]],
-             np.convolve([p.errors for p in points], np.ones(WINDOW) / WINDOW, "valid").tolist(),
+             np.convolve(np.array([p.errors for p in points], float), np.full(WINDOW, 1 / WINDOW),
+                         "valid").tolist(),
              STYLES[row["verdict"]][0], mark=None)
         for row, points in long_trajectories(selection)
     ]  # fmt: skip
@@ -246,7 +247,8 @@ def inside_the_switch(selection: Selection) -> Chart:
     for step, colour in zip(STEPS, colours, strict=True):
         store = Store(selection.tables.folder / AROUND / "lenses" / f"step-{step}")
         patching, probing = (store.get(lens, LENGTH) for lens in ("patching", "probing"))
-        assert patching is not None and probing is not None
+        assert patching is not None
+        assert probing is not None
         for split, lines in fronts_of.items():
             counts = fronts(patching.grid("mean", where="prefix", split=split, metric="nld"))
             lines.append(Line(f"step {step:,}", range(len(counts)), counts, colour))
