@@ -173,7 +173,7 @@ def _calibration(tables: Tables) -> Iterator[Row]:
 
 
 def _single(tables: Tables) -> Iterator[Row]:
-    for name in tables.single_models():
+    for name in sorted(tables.single_models(), key=lambda name: name in SAME_RUN):
         info = tables.json(f"{name}/run.json")
         model = LensModel(tables, name)
         row = _recipe_row(info) | {"study": "single", "cell": name, "state": "finished",
