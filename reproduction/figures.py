@@ -165,7 +165,7 @@ def figure_4(selection: Selection) -> Chart:
 
         panels += _panels(model, draw, f"{model.name}, layer {layer}")
     panels = [replace(panel, z="") for panel in panels]  # the label would be cut off
-    return _chart("figure-4", "Means of the six states of PAA models, parity upwards", panels, 3)
+    return _chart("figure-4", "Means of the six states of PAA models, parity upwards", panels, 2)
 
 
 def figures_11_12(selection: Selection) -> Chart:

@@ -13,19 +13,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from reproduction.lens_model import AA, PAA
+from reproduction.measures.patching import fronts
 from reproduction.model_selection import Selection
 from reproduction.statistics import exact_p
 from reproduction.study_figures import STYLES, mechanism_bars
 from reproduction.tables import Row, Tables
+from statetrace.lenses.store import Store
 from statetrace.reports.figures.chart import Chart, Dots, Line, Panel, ReferenceLine
 from statetrace.runs import Run
 
 FIGURE = "docs/findings/topic-models.png"
 SWITCH_FIGURE = "docs/findings/mechanism-switch.png"
+INSIDE_FIGURE = "docs/findings/mechanism-switch-inside.png"
 SWITCHED = "pythia-160m-long-associative"
+AROUND, STEPS, LENGTH = "pythia-160m-switch", (20_000, 22_000, 24_000, 28_000), 52
+"""The same run with lenses at steps before, during and after the change, at the length that it
+solves before."""
+LONG_STUDY, WINDOW = "tiny-split-long", 5
+"""The longer study, and the evaluations that its curves are averaged over."""
 SMALL_STUDIES = (
     "tiny", "tiny-control", "tiny-orders", "tiny-pythia", "tiny-regimes", "tiny-split",
+    "tiny-split-regimes",
 )  # fmt: skip
 BY_CHANCE = 0.4
 """Of the five wrong states of S3, two have the right parity."""
@@ -197,6 +208,13 @@ def mechanism_switch(selection: Selection) -> Chart:
              (), *STYLES[name])
         for number, (name, shares) in enumerate(small_trajectories(selection).items())
     ]  # fmt: skip
+    longer = [
+        Line(row["verdict"], [p.step / 1000 for p in points[WINDOW // 2 : -(WINDOW // 2)]],
+             np.convolve(np.array([p.errors for p in points], float), np.full(WINDOW, 1 / WINDOW),
+                         "valid").tolist(),
+             STYLES[row["verdict"]][0], mark=None)
+        for row, points in long_trajectories(selection)
+    ]  # fmt: skip
     ticks = ((0.0, AA), (1.0, PAA))
     panels = (
         Panel("step (thousands)", "accuracy", tuple(lines), "Pythia-160M",
@@ -206,8 +224,44 @@ def mechanism_switch(selection: Selection) -> Chart:
         Panel("", "errors with right parity", (*dots, chance),
               "small models (highest)", ticks=ticks, x_range=(-0.6, 1.6),
               y_range=(0, 1.06), bare=True),
+        Panel("step (thousands)", "errors with right parity", (*longer, chance),
+              "small models, trained longer (means of 5)", y_range=(0, 1.06)),
     )  # fmt: skip
-    return Chart("mechanism-switch", "One model that changed its mechanism", panels)
+    title = "One model that changed its mechanism, and 24 small ones that did not"
+    return Chart("mechanism-switch", title, panels, columns=2)
+
+
+def long_trajectories(selection: Selection) -> list[tuple[Row, list[Evaluation]]]:
+    """Models of the longer study, each with its evaluations that have enough errors."""
+    rows = selection.rows({"study": [LONG_STUDY]})
+    runs = [Run(selection.tables.folder / LONG_STUDY / "cells" / row["cell"]) for row in rows]
+    evaluations = [[e for e in trajectory(run) if e.errors is not None] for run in runs]
+    return list(zip(rows, evaluations, strict=True))
+
+
+def inside_the_switch(selection: Selection) -> Chart:
+    """What patching and probes find at several steps of one run, on the same sequences."""
+    colours = ("grey", "third", "fourth", "state")
+    fronts_of: dict[str, list[Line]] = {"same parity": [], "opposite parity": []}
+    parity: list[Line] = []
+    for step, colour in zip(STEPS, colours, strict=True):
+        store = Store(selection.tables.folder / AROUND / "lenses" / f"step-{step}")
+        patching, probing = (store.get(lens, LENGTH) for lens in ("patching", "probing"))
+        assert patching is not None
+        assert probing is not None
+        for split, lines in fronts_of.items():
+            counts = fronts(patching.grid("mean", where="prefix", split=split, metric="nld"))
+            lines.append(Line(f"step {step:,}", range(len(counts)), counts, colour))
+        read = {"target": "parity", "position": "last", "length": LENGTH, "metric": "accuracy"}
+        rows = [r for r in probing.rows() if all(r[k] == v for k, v in read.items())]
+        parity.append(Line(f"step {step:,}", [r["layer"] for r in rows],
+                           [r["mean"] for r in rows], colour))  # fmt: skip
+    panels = [
+        Panel("layer", "actions to restore", tuple(lines), f"patching, {split}", y_range=(0, 54))
+        for split, lines in fronts_of.items()
+    ]
+    panels.append(Panel("layer", "accuracy", tuple(parity), "probes of parity", y_range=(0, 1.06)))
+    return Chart("mechanism-switch-inside", "Inside the model while it changes", tuple(panels))
 
 
 def main() -> None:
@@ -228,6 +282,7 @@ def main() -> None:
     for mechanism, shares in small_trajectories(selection).items():
         print(f"{mechanism}: n {len(shares)}, {min(shares):.2f} to {max(shares):.2f}")
     mechanism_switch(selection).save(root / SWITCH_FIGURE)
+    inside_the_switch(selection).save(root / INSIDE_FIGURE)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 #!/bin/bash
 # What results/ still lacks and a GPU can bring; docs/reproduction/README.md says which claims wait for it.
 #
-#   bash reproduction/gpu_runs.sh paper     Pythia-160M for 20,000 steps (PAA): weights stay in runs/, 10 minutes on an H200
+#   bash reproduction/gpu_runs.sh paper     Pythia-160M, seed SEED, until step 20,000: weights stay in runs/, 10 minutes on an H200
 #   bash reproduction/gpu_runs.sh small     three small studies again, with weights, curves and commits; about 40 minutes
+#
+# results/pythia-160m-20k-parity-associative and its -released twin are SEED=5, from a run that was trained on to step 28,000
+# with a checkpoint every 2,000 steps; results/pythia-160m-switch holds its lenses at five of them.
 #   TOY=1 bash reproduction/gpu_runs.sh paper|small     the same commands at toy size, on a CPU, into /tmp
 #
 # All commands continue where they stopped. Afterwards: make reproduce-report, and commit results/ once.
@@ -11,7 +14,7 @@ PYTHON=${PYTHON:-.venv/bin/python}
 RUNS=${RUNS:-runs} RESULTS=${RESULTS:-results}
 MINUTES=${MINUTES:-5} AT=able TRAIN="" ROWS="probing.train=10000 probing.test=99000" PAIRS=200
 FOLDER=recipes/studies
-STUDIES="tiny-split-regimes small small-regimes"
+STUDIES="small small-regimes small-groups" SEED=${SEED:-0}
 if [ -n "${TOY:-}" ]; then
     RUNS=${TOY_FOLDER:-/tmp/statetrace-toy}/runs RESULTS=${TOY_FOLDER:-/tmp/statetrace-toy}/results
     TRAIN="--layers 2 --width 16 --heads 2 --length 6 --batch 32 --evaluate-sequences 100 --device cpu --learning-rate 3e-3 --steps 200"
@@ -24,9 +27,9 @@ tool() { "$PYTHON" -m statetrace "$@"; }
 set_all() { for each in "$@"; do printf -- '--set %s ' "$each"; done; }
 
 paper() {
-    local run=$RUNS/pythia-160m-seed-5 name=$RESULTS/pythia-160m-parity-associative
+    local run=$RUNS/pythia-160m-seed-$SEED name=$RESULTS/pythia-160m-seed-$SEED
     # 20,000 of 140,625 steps, at 14 ms each: trained further, it may become associative (docs/findings/mechanism-switch.md)
-    timeout --signal=INT "${MINUTES}m" "$PYTHON" -m statetrace train recipes/paper/s3-pythia-160m.toml --seed 5 \
+    timeout --signal=INT "${MINUTES}m" "$PYTHON" -m statetrace train recipes/paper/s3-pythia-160m.toml --seed "$SEED" \
         --checkpoint-every 10000 --keep 1 --out "$run" --resume $TRAIN || [ -d "$run/checkpoints" ]
     # the lenses at the longest length that the model solves, pairs half and half, with per-pair values
     tool analyze "$run" --thorough --at-length $AT $(set_all patching.balanced=true patching.pairs=$PAIRS)

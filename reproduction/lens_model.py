@@ -15,8 +15,15 @@ from statetrace.reports.run_results import FolderResults, newest
 AA, PAA = "associative", "parity-associative"
 NAMES = {"gpt2": "GPT-2", "pythia-160m": "Pythia-160M", "pythia": "Pythia", "mamba": "Mamba"}
 PAPER_LENGTH = 100
-VARIANTS = ("-wide", "-loose", "-released")
-"""Endings of folders that analyze a bundled model with other settings."""
+VARIANTS = ("-wide", "-loose", "-released", "-switch")
+"""Endings of folders that analyze a model once more, with other settings or at several steps."""
+LONG_RUN = "pythia-160m-long-associative"
+SAME_RUN = {
+    "pythia-160m-20k-parity-associative": LONG_RUN,
+    "pythia-160m-20k-parity-associative-released": LONG_RUN,
+    "pythia-160m-switch": LONG_RUN,
+}
+"""Folders of one run, equal in every logged loss, whose recipes save checkpoints at other steps."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reproduction.lens_model import AA, PAA, PAPER_LENGTH, LensModel
+from reproduction.lens_model import AA, PAA, PAPER_LENGTH, SAME_RUN, LensModel
 from reproduction.measures.patching import splits_apart
 from reproduction.tables import Missing, Row, Tables
 from statetrace.runs import Run
@@ -69,6 +69,9 @@ def model_rows(tables: Tables) -> list[Row]:
 
 def _key(recipe: Any) -> str:
     """Equal for equal recipes: one run in several studies, or at several steps."""
+    if isinstance(recipe, dict):  # a setting that older recipes lack
+        training = {k: v for k, v in recipe["training"].items() if (k, v) != ("stop_learned", None)}
+        recipe = recipe | {"training": training}
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
 
 
@@ -170,7 +173,7 @@ def _calibration(tables: Tables) -> Iterator[Row]:
 
 
 def _single(tables: Tables) -> Iterator[Row]:
-    for name in tables.single_models():
+    for name in sorted(tables.single_models(), key=lambda name: name in SAME_RUN):
         info = tables.json(f"{name}/run.json")
         model = LensModel(tables, name)
         row = _recipe_row(info) | {"study": "single", "cell": name, "state": "finished",
@@ -178,7 +181,8 @@ def _single(tables: Tables) -> Iterator[Row]:
                                    "patching_label": map_label(model)}  # fmt: skip
         for lens in ("generalization", "dynamics", "attention"):
             row |= _summary_row(lens, model.summary(lens) if model.has(lens) else {})
-        yield row | {"run_key": _key(info.get("recipe"))}
+        run = tables.json(f"{SAME_RUN.get(name, name)}/run.json")
+        yield row | {"run_key": _key(run.get("recipe"))}
 
 
 def map_label(model: LensModel) -> str | None:

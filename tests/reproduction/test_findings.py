@@ -1,18 +1,28 @@
 """The numbers of docs/findings are those of results/."""
 
+import json
+from collections import Counter
+from statistics import mean
+
 import pytest
 
 from reproduction.findings import (
+    AROUND,
+    SWITCHED,
     Count,
     clopper_pearson,
     counts,
     fisher_two_sided,
     holm,
+    inside_the_switch,
+    long_trajectories,
     mechanism_switch,
     models,
     planned_tests,
     small_trajectories,
 )
+from reproduction.lens_model import AA, PAA
+from statetrace.runs import Run
 
 
 def test_exact_intervals_of_few_models():
@@ -59,17 +69,49 @@ def test_the_page_on_topic_models_tells_these_numbers(request, selection):
 
 def test_the_page_on_the_switch_tells_these_numbers(request, selection):
     page = (request.config.rootpath / "docs/findings/mechanism-switch.md").read_text()
-    accuracy, errors, _ = mechanism_switch(selection).panels
+    accuracy, errors, *_ = mechanism_switch(selection).panels
     state, parity = (dict(zip(line.x, line.y, strict=True)) for line in accuracy.marks)
     shares = dict(zip(errors.marks[0].x, errors.marks[0].y, strict=True))
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if ",000 | " in line]
-    assert len(rows) == 8
-    for step, *printed in rows:
+    outside, inside = ([row for row in rows if len(row) == n] for n in (4, 6))
+    assert (len(outside), len(inside)) == (8, 5)
+    for step, *printed in outside:
         at = int(step.replace(",", "")) / 1000
         share = f"{shares[at]:.2f}" if at in shares else "too few errors"
         assert printed == [f"{state[at]:.1%}", f"{parity[at]:.1%}", share]
+    same, opposite, _ = inside_the_switch(selection).panels
+    by_step = {row[0]: row for row in inside}
+    for column, panel in ((2, same), (3, opposite)):
+        for line in panel.marks:
+            assert by_step[line.name.split()[1]][column] == " ".join(map(str, line.y))
     small = small_trajectories(selection)
     assert f"{len(small['associative'])} AA models" in page
     assert f"{len(small['parity-associative'])} PAA models" in page
     assert max(small["associative"]) < 0.415
     assert sorted(small["parity-associative"])[1] > 0.9
+
+
+def test_longer_training_changes_no_small_model(request, selection):
+    page = (request.config.rootpath / "docs/findings/mechanism-switch.md").read_text()
+    by_both = Counter((r["early_verdict"], r["verdict"]) for r, _ in long_trajectories(selection))
+    assert by_both == {(PAA, PAA): 12, (AA, AA): 10, (AA, PAA): 2}
+    low, high = clopper_pearson(0, 12)
+    assert f"0 of 12 changed (Clopper-Pearson interval {low:.0%} to {high:.0%})" in page
+    means: dict[str, list[float]] = {AA: [], PAA: []}
+    for row, evaluations in long_trajectories(selection):
+        means[row["verdict"]].append(mean(e.errors for e in evaluations if e.step >= 6500))
+    for mechanism, shares in means.items():
+        assert f"{min(shares):.2f} to {max(shares):.2f}" in page, mechanism
+
+
+def test_the_run_repeats_exactly(request):
+    """Every value that both logs have."""
+    first, again = (Run(request.config.rootpath / "results" / name) for name in (SWITCHED, AROUND))
+    logs = [
+        [json.loads(line) for line in (run.path / "metrics.jsonl").open()] for run in (first, again)
+    ]
+    losses = [{(r["kind"], r["step"]): r["loss"] for r in log} for log in logs]
+    shared = losses[0].keys() & losses[1].keys()
+    kinds = Counter(kind for kind, _ in shared)
+    assert kinds == {"training": 2800, "evaluation": 29}
+    assert all(losses[0][at] == losses[1][at] for at in shared)

@@ -1,4 +1,4 @@
-"""Fourteen rows of REPRODUCTION.md recomputed from the raw files, without the package.
+"""Seventeen rows of REPRODUCTION.md recomputed from the raw files, without the package.
 
 Nothing here imports reproduction/: the numbers agree to the digits that the page prints.
 """
@@ -9,13 +9,15 @@ import json
 import math
 import re
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-PAA_MODELS = ("pythia-160m-parity-associative", "gpt2-parity-associative",
+PAA_MODELS = ("pythia-160m-parity-associative", "pythia-160m-20k-parity-associative",
+              "gpt2-parity-associative",
               "pythia-160m-second-parity-associative",
               "topics-pythia-160m/cells/pythia-160m_control_seed-2",
               "topics-pythia-160m/cells/pythia-160m_control_seed-3")  # fmt: skip
@@ -25,6 +27,7 @@ AA_MODELS = ("pythia-160m-long-associative", "gpt2-associative",
                for cell in ("topic-1_seed-1", "topic-1_seed-2", "topic-1_seed-3",
                             "topic-2_seed-3")))  # fmt: skip
 RELEASED = [f"zoo/s3-{name}-released" for name in ("no-marker", "parity-associative", "rotary")]
+LARGE_RELEASED = ["pythia-160m-20k-parity-associative-released"]
 S3_STUDIES = ("small", "small-regimes", "tiny", "tiny-regimes", "tiny-control", "tiny-orders",
               "tiny-split", "tiny-split-regimes", "tiny-pythia")  # fmt: skip
 
@@ -103,15 +106,19 @@ def growth_of_the_prefix(results, model):
     return f"{halfway_bend(restored_prefixes(balanced)):.3g}"
 
 
-def half_restored_region(results, model):
+def restored_region(results, model, whole):
     same, opposite = (prefix_map(results, model, f"{kind} parity") for kind in ("same", "opposite"))
     inside = [
         (s + o) / 2
-        for line_s, line_o in zip(same, opposite, strict=True)
-        for s, o in zip(line_s, line_o, strict=True)
-        if s >= 0.5 > o
+        for layer, (line_s, line_o) in enumerate(zip(same, opposite, strict=True))
+        for s, o in list(zip(line_s, line_o, strict=True))[: -1 if whole else None]
+        if (layer > 0 and min(s, o) >= 0.5 if whole else s >= 0.5 > o)
     ]
     return f"{sum(inside) / len(inside):.3g}"
+
+
+half_restored_region = partial(restored_region, whole=False)
+fully_restored_region = partial(restored_region, whole=True)
 
 
 def settled_layer(grid):
@@ -196,20 +203,27 @@ def largest_deviation(results, model):
     [
         ("AA: growth of the prefix", growth_of_the_prefix, AA_MODELS),
         ("PAA: restored where only same-parity", half_restored_region, PAA_MODELS),
+        ("PAA: restored where pairs of both", fully_restored_region, PAA_MODELS),
         ("PAA, opposite parity: depth", depth_of_parity, PAA_MODELS),
         # deletions were not measured in the topic studies
-        ("PAA: layers over which", layers_of_single_actions, PAA_MODELS[:3]),
+        ("PAA: layers over which", layers_of_single_actions, PAA_MODELS[:4]),
         ("AA: the same over all positions", parity_over_all_positions, AA_MODELS),
         ("PAA: probability of the true state", probability_of_a_third, PAA_MODELS),
         ("PAA: score of the second-best head", second_best_head, PAA_MODELS),
         ("PAA, opposite parity: probability of the corrupted", parity_of_patched_answers, RELEASED),
+        (
+            "PAA, opposite parity: probability of the corrupted",
+            parity_of_patched_answers,
+            LARGE_RELEASED,
+        ),
         ("PAA: largest standard deviation", largest_deviation, RELEASED),
+        ("PAA: largest standard deviation", largest_deviation, LARGE_RELEASED),
     ],
 )
 def test_numbers_of_single_models(results, page, label, measure, models):
     """Claims 2, 4, 6, 8, 12, 15, 20, 9 and 14."""
     printed = cells(page, label)[models is RELEASED]
-    numbers = printed.split(":")[0].removesuffix(" layers")
+    numbers = printed.split(":")[0].split(" (")[0].removesuffix(" layers")
     assert numbers == ", ".join(measure(results, model) for model in models)
 
 
@@ -295,6 +309,23 @@ def test_claim_40_models_after_the_first_topic_table(results, page):
         verdicts = [r["verdict"] for r in study_rows(results, studies) if r["regime"] == "topic-1"]
         expected = share_text(verdicts.count("associative"), len(verdicts))
         assert cells(page, "after topic-1: AA by all lenses")[column] == expected
+
+
+def test_claim_42_small_models_after_random_documents(results, page):
+    """Each regime against the study from scratch that has its models."""
+    after, before = (
+        [r["verdict"] for study, regimes in named for r in rows(results / study / "results.csv")
+         if r["state"] == "finished" and r.get("regime", "scratch") in regimes]
+        for named in (
+            [("small-regimes", ["control"]), ("tiny-control", ["control"]),
+             ("tiny-split-regimes", ["control"])],
+            [("tiny-control", ["scratch"]), ("tiny-split", ["scratch"])],
+        )
+    )  # fmt: skip
+    before += [r["verdict"] for r in rows(results / "small" / "results.csv")
+               if (r["model"], r["width"]) == ("gpt2", "256")]  # fmt: skip
+    counts = [f"{group.count('associative')} of {len(group)}" for group in (after, before)]
+    assert " against ".join(counts) in cells(page, "share of AA after random documents")[1]
 
 
 def test_nothing_is_imported_from_reproduction():
