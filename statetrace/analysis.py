@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 from statetrace.lenses.fingerprint import differ, weights_of
 from statetrace.lenses.partial import keeping
 from statetrace.lenses.result import LensResult
@@ -191,7 +192,10 @@ class Analyzer:
     def verdict(
         self, on_progress: OnProgress = no_progress, on_estimate: OnEstimate | None = None
     ) -> Verdict:
-        """Which algorithm the model runs; for the newest checkpoint written to RUN/verdict.json."""
+        """Which algorithm the model runs; for the newest checkpoint written to RUN/verdict.json. A
+        run of an older version without weights keeps the verdict that is written there."""
+        if (kept := self._kept_verdict()) is not None:
+            return kept
         results, weights = self._evidence(on_progress, on_estimate)
         judged = verdict(results, self.group)
         if self.run is not None and self._asked_step is None:
@@ -393,6 +397,15 @@ class Analyzer:
         if result is None or result.subject.get("step") != about["step"]:
             return True
         return differ(result.subject.get("weights"), about.get("weights"))
+
+    def _kept_verdict(self) -> Verdict | None:
+        if self.run is None or self.has_weights or self._asked_step is not None:
+            return None
+        file = self.run.path / "verdict.json"
+        depth = self.store.longest("depth", self.length, None)[1]
+        if depth is None or "links" in depth.summary or not file.exists():
+            return None
+        return Verdict.from_dict(read_json(file))
 
     def _newest_step(self) -> int | None:
         if self._asked_step is not None or not self.has_log:

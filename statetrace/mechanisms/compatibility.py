@@ -116,6 +116,8 @@ def _patching(result: LensResult, group: Group, length: int) -> Iterator[str]:
 def _depth(result: LensResult, group: Group, length: int) -> Iterator[str]:
     lengths = list(result.summary.get("lengths", []))
     yield from _instead("lengths", lengths, list(usual_lengths(length)))
+    if "links" not in result.summary:
+        yield "measured by an older version"
 
 
 def _attention(result: LensResult, group: Group, length: int) -> Iterator[str]:

@@ -46,6 +46,21 @@ class Verdict:
     says: str
     links: list[dict[str, Any]] = field(default_factory=list)
 
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Verdict:
+        """The inverse of `to_dict`, also for files of older versions."""
+        try:
+            return Verdict(
+                values["mechanism"],
+                values["confidence"],
+                values["probabilities"],
+                values["evidence"],
+                values["says"],
+                values.get("links", []),
+            )
+        except KeyError as missing:
+            raise StatetraceError(f"verdict.json has no {missing}; delete it") from None
+
     def to_dict(self) -> dict[str, Any]:
         """As RUN/verdict.json has it."""
         return {

@@ -53,7 +53,7 @@ def test_it_opens_from_disk_silently_and_asks_for_nothing(opened, report):
 def test_every_figure_has_drawn_something(opened):
     page = opened.page
     names = page.eval_on_selector_all(".figure", "all => all.map((f) => f.id)")
-    assert len(names) == 14
+    assert len(names) == 15
     for name in names:
         columns = page.locator(f"#{name} .column")
         for i in range(columns.count()):

@@ -151,7 +151,7 @@ for line in sys.argv[1:]:
     assert "tripling: 2 layers" in done.stdout
     judged = json.loads(done.stdout.split("--json\n")[1])
     assert 0 < judged["probabilities"]["tripling"] < judged["probabilities"]["associative"]
-    assert "tripling" in judged["evidence"]["patching"]["distances"]
+    assert "tripling" in judged["evidence"]["depth"]["distances"]
     # the algorithm that cannot be used is named, once, and everything else went on
     assert done.stderr.count("the algorithm 'half' of the distribution 'broken-plugins'") == 1
     assert "does not implement reaches, reads, registers, step" in done.stderr

@@ -11,6 +11,7 @@ from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import task_of
 from statetrace.mechanisms.collect_evidence import collect_evidence
+from statetrace.mechanisms.mastery import COLLECTED
 from statetrace.models.compiled import compile_model
 from statetrace.studies.evaluate import evidence_of, reevaluate
 from statetrace.studies.folder import Study
@@ -22,7 +23,7 @@ from tests.studies.conftest import prepared, undisturbed
 def test_evidence_of_a_compiled_model_is_nearest_to_what_it_runs(algorithm):
     spec = CompileSpec(algorithm=algorithm, length=8)
     task = task_of(spec)
-    results = collect_evidence(compile_model(spec), task)
+    results = collect_evidence(compile_model(spec), task, lenses=COLLECTED)
     found = evidence_of(results, task.group)
     (other,) = {"associative", "parity-associative"} - {algorithm}
     for lens in ("patching", "depth", "probing"):
