@@ -83,10 +83,16 @@ def generalization(read: MechanismMap, evidence: Evidence) -> str:
             parts.append(f"too few wrong answers to see whether {boundary.quotient} survives")
         else:
             parts.append(
-                f"where the state is wrong, {boundary.quotient} is correct in "
-                f"{boundary.kept:.0%} of the answers beyond chance"
+                f"where the state is wrong, {boundary.quotient} is {_often(boundary.kept)} "
+                f"({boundary.kept:.2f}, where 0 is chance and 1 is always)"
             )
     return "; ".join(parts)
+
+
+def _often(kept: float) -> str:
+    if kept > 0.75:
+        return "mostly correct"
+    return "correct more often than by chance" if kept > 0.25 else "correct as often as by chance"
 
 
 def nearest(lens: str, by_name: Mapping[str, float]) -> str:
