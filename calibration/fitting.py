@@ -62,8 +62,8 @@ def fit(rows: Sequence[Row]) -> dict[str, float]:
         return total
 
     start = np.zeros(len(FIRST_GUESS))
-    found = minimize(loss, start, method="L-BFGS-B", options={"maxiter": ITERATIONS})
-    return {name: round(value, 4) for name, value in _weights(found.x, lapse).items()}
+    solution = minimize(loss, start, method="L-BFGS-B", options={"maxiter": ITERATIONS})
+    return {name: round(value, 4) for name, value in _weights(solution.x, lapse).items()}
 
 
 def _weights(x: Any, lapse: float) -> dict[str, float]:

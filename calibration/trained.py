@@ -52,17 +52,17 @@ def evidence_of(results: Mapping[str, LensResult], group: Any) -> dict[str, floa
     names = {"quotient": f"opposite {evidence.quotient}", "rest": f"same {evidence.quotient}"}
     if evidence.quotient != "parity":
         names["quotient"] = f"different {evidence.quotient}"
-    found = {}
+    ratios = {}
     for name, split in names.items():
         where = {"where": "prefix", "what": "substitution", "kind": "resid", "metric": "nld"}
         grid = patching.grid(**where, split=split)
         if not grid.size or np.isnan(grid).any():
             return None
         costs = _step_costs(np.clip(grid, 0.0, 1.0))
-        found[name] = round(best(costs, counted(costs.shape[1])) / max(_composed(costs), 1e-6), 3)
+        ratios[name] = round(best(costs, counted(costs.shape[1])) / max(_composed(costs), 1e-6), 3)
     parity = knowledge(evidence.parity, evidence.order // evidence.unknown)
     state = knowledge(evidence.state, evidence.order)
-    return found | {"lead": round(float((parity * (state < UNKNOWN)).max()), 3)}
+    return ratios | {"lead": round(float((parity * (state < UNKNOWN)).max()), 3)}
 
 
 def label(evidence: Mapping[str, float] | None) -> str:

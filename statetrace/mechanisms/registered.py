@@ -60,8 +60,7 @@ def weigh(
     probabilities: dict[str, float], by_name: Mapping[str, Candidate], built_in: Distances
 ) -> dict[str, float]:
     """The probabilities with registered algorithms among them. Each competes with the most probable
-    built-in algorithm, by the distances of the lenses that were compared, and takes over from
-    "other" as far as it fits better."""
+    built-in algorithm, by the distances of the lenses that were compared."""
     if not by_name:
         return probabilities
     best = max(probabilities, key=lambda name: probabilities[name])
