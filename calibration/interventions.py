@@ -1,0 +1,173 @@
+"""Interventions that label trained models; no verdict uses any of them.
+
+- Interchange: two neighbouring actions are replaced, at one layer, by another two with the same
+  product, from a run in which only they differ. Where later tokens add up actions one by one, and
+  all in the same layer, nothing changes. Where they compose, some have read one of the two already
+  and will read the other: the answer is wrong.
+- Swap and erasure: at the last token the quotient's subspace, the span of its class means, is
+  replaced by that of a sequence with another image, or by its mean.
+- Cut: the output of a block is replaced by its mean over sequences, and the longest length that is
+  still solved is read off, for the state and for each quotient.
+
+Cost: a few seconds of one core for a small model. Caveat: sequences that the model gets wrong are
+left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from statetrace.groups import Quotient
+from statetrace.interventions import Site, capture, evaluating, overwrite
+from statetrace.interventions.exchange import Exchange
+from statetrace.lenses.parts.answers import answers, device_of
+from statetrace.lenses.parts.subspaces import means_basis
+from statetrace.models import anatomy
+from statetrace.tasks.sequences import Sequences, scan
+from statetrace.tasks.word_problem import WordProblem
+
+PAIRS, SEQUENCES, FEWEST, SEED = 128, 768, 20, 20_261
+SOLVED = 0.9
+POSITIONS = (0, 1, 2, 3, 5, 8, 12, 16, 24)
+
+Images = dict[str, np.ndarray]
+"""Each link of the group's chain, the state last -> its classes [order]."""
+
+
+def measure(model: Any, task: WordProblem, longest: int) -> dict[str, Any]:
+    """The evidence of a model that solves sequences up to `longest`; plain JSON."""
+    images = {quotient.name: quotient.map.astype(np.int64) for quotient in task.group.chain()}
+    images["state"] = np.arange(task.group.order)
+    positions = sorted({p for p in POSITIONS if p < longest - 2} | {max(longest - 3, 0)})
+    with torch.no_grad(), evaluating(model):
+        wrong = [interchange(model, task, longest, images, position) for position in positions]
+        measured = [(p, shares) for p, shares in zip(positions, wrong, strict=True) if shares]
+        return {
+            "length": longest,
+            "layers": anatomy(model).layers,
+            "positions": [position for position, _ in measured],
+            "interchange": {name: [shares[name] for _, shares in measured] for name in images},
+            "subspace": {
+                quotient.name: exchange_quotient(model, task, longest, quotient)
+                for quotient in task.group.chain()
+            },
+            "cut": cut(model, task, longest, images),
+        }
+
+
+def interchange(
+    model: Any, task: WordProblem, length: int, images: Images, position: int
+) -> dict[str, list[float]] | None:
+    """Link -> the share of answers that become wrong in it and are correct in those before it, by
+    layer; None where too few pairs have another with the same product."""
+    rng = np.random.default_rng([SEED, length, position])
+    alphabet, table = _alphabet(task), task.group.table
+    ours = alphabet[rng.integers(len(alphabet), size=(4 * PAIRS, length))]
+    product = scan(task.group, ours[:, position : position + 2])[:, -1]
+    theirs = ours.copy()
+    theirs[:, position] = alphabet[rng.integers(len(alphabet), size=len(ours))]
+    pairs = np.stack(np.meshgrid(alphabet, alphabet, indexing="ij"), -1).reshape(-1, 2)
+    second = np.full(table.shape, -1)  # first action, product -> second action
+    second[pairs[:, 0], scan(task.group, pairs)[:, -1]] = pairs[:, 1]
+    theirs[:, position + 1] = second[theirs[:, position], product]
+    fits = (theirs[:, position + 1] >= 0) & (theirs[:, position] != ours[:, position])
+    ours, theirs = ours[fits], theirs[fits]
+    states = scan(task.group, ours)[:, -1]
+    right = np.ones(len(ours), dtype=bool)
+    for actions in (ours, theirs):
+        right &= _last_answers(model, task, actions) == states
+    ours, theirs, states = (x[right][:PAIRS] for x in (ours, theirs, states))
+    if len(ours) < FEWEST:
+        return None
+    start = task.vocabulary.tokens(length) - (length - position) * task.vocabulary.stride
+    exchange = Exchange(model, _tokens(task, model, ours), _tokens(task, model, theirs), start)
+    wrong: dict[str, list[float]] = {name: [] for name in images}
+    for layer, change in exchange.change.items():
+        change[:, 2 * task.vocabulary.stride :] = 0
+        given = _elements(task, exchange.logits(layer, None))
+        earlier = np.ones(len(given), dtype=bool)
+        for name, image in images.items():
+            correct = image[given] == image[states]
+            wrong[name].append(_share(earlier & ~correct))
+            earlier &= correct
+    return wrong
+
+
+def exchange_quotient(
+    model: Any, task: WordProblem, length: int, quotient: Quotient
+) -> dict[str, list[float]]:
+    """By layer: the share of answers with the image of the other sequence after a swap of the
+    quotient's subspace, and the share whose image is wrong after its erasure."""
+    rng = np.random.default_rng([SEED, length])
+    alphabet = _alphabet(task)
+    actions = alphabet[rng.integers(len(alphabet), size=(SEQUENCES, length))]
+    states = scan(task.group, actions)[:, -1]
+    right = _last_answers(model, task, actions) == states
+    actions, states, image = actions[right], states[right], quotient.map.astype(np.int64)
+    tokens = _tokens(task, model, actions)
+    sites = [Site("resid", layer) for layer in range(anatomy(model).layers + 1)]
+    streams = {site.layer: x[:, -1:] for site, x in capture(model, tokens, sites).items()}
+    base = rng.permutation(len(actions))[:PAIRS]
+    others = [np.flatnonzero(image[states] != image[state]) for state in states[base]]
+    source = np.array([rng.choice(rows) for rows in others])
+    exchange = Exchange(model, tokens[base], tokens[source], tokens.shape[1] - 1)
+    at, classes = (torch.from_numpy(x).to(tokens.device) for x in (states[:, None], image))
+    shares: dict[str, list[float]] = {"swap": [], "erase": []}
+    for layer, points in streams.items():
+        basis = means_basis(points, at.long(), classes)
+        given = _elements(task, exchange.logits(layer, basis))
+        shares["swap"].append(_share(image[given] == image[states[source]]))
+        exchange.change[layer] = points.mean(0, keepdim=True) - exchange.resid[layer]
+        given = _elements(task, exchange.logits(layer, basis))
+        shares["erase"].append(_share(image[given] != image[states[base]]))
+    return shares
+
+
+def cut(model: Any, task: WordProblem, longest: int, images: Images) -> dict[str, list[int]]:
+    """Link -> by block, the longest length that is still solved without it."""
+    rng = np.random.default_rng([SEED, 1])
+    alphabet = _alphabet(task)
+    actions = alphabet[rng.integers(len(alphabet), size=(SEQUENCES, longest))]
+    sequences = Sequences(actions, scan(task.group, actions))
+    tokens = _tokens(task, model, actions)
+    solved: dict[str, list[int]] = {name: [] for name in images}
+    for layer in range(1, anatomy(model).layers + 1):
+        sites = [Site("attn_out", layer), Site("mlp_out", layer)]
+        streams = capture(model, tokens, sites)
+        with overwrite(model, {site: _constant(x.mean(0)) for site, x in streams.items()}):
+            given = answers(model, task, sequences)
+        for name, image in images.items():
+            correct = (image[given] == image[sequences.states]).mean(0)
+            chance = 1 / (int(image.max()) + 1)
+            failed = (correct - chance) / (1 - chance) < SOLVED
+            solved[name].append(int(failed.argmax()) if failed.any() else longest)
+    return solved
+
+
+def _constant(mean: torch.Tensor) -> Any:
+    return lambda activation: mean.expand_as(activation)
+
+
+def _alphabet(task: WordProblem) -> np.ndarray:
+    return np.asarray(range(task.group.order) if task.actions is None else task.actions)
+
+
+def _tokens(task: WordProblem, model: Any, actions: np.ndarray) -> torch.Tensor:
+    rows = torch.from_numpy(np.ascontiguousarray(actions).astype(np.int64))
+    return task.encode(rows.to(device_of(model)))
+
+
+def _last_answers(model: Any, task: WordProblem, actions: np.ndarray) -> np.ndarray:
+    return answers(model, task, Sequences(actions, scan(task.group, actions)))[:, -1]
+
+
+def _elements(task: WordProblem, logits: torch.Tensor) -> np.ndarray:
+    ids = torch.as_tensor(task.vocabulary.elements, device=logits.device)
+    return np.asarray(logits[:, ids].argmax(-1).cpu())
+
+
+def _share(hits: np.ndarray) -> float:
+    return round(float(np.mean(hits)), 3)
