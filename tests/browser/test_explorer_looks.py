@@ -19,7 +19,7 @@ WIDTHS = (390, 768, 1440)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_text_has_contrast(browser, server, theme):
     found = Visit(browser, f"{server.url}#p=4-0-6&x=4.0", theme=theme)
-    found.page.wait_for_function("document.getAnimations().length === 0")  # cells fade in
+    found.page.wait_for_function("() => !document.getAnimations().length")  # cells fade in
     ratios = found.page.evaluate(CONTRAST)
     assert len(ratios) > 200
     own = [r for r in ratios if len(r[1]) > 1]  # single signs are pictures, or letters on discs

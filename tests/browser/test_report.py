@@ -97,7 +97,7 @@ def test_axes_are_linked(opened):
         "Plotly.relayout(document.querySelector('#generalization .panel'),"
         "{'xaxis.range[0]': 2, 'xaxis.range[1]': 5})"
     )
-    page.wait_for_function(f"JSON.stringify(({ranges})()[1]) === '[2,5]'")
+    page.wait_for_function(f"() => JSON.stringify(({ranges})()[1]) === '[2,5]'")
     opened.redrawn("generalization", lambda: page.evaluate("statetrace.drawAll()"))
 
 
@@ -233,7 +233,7 @@ def test_nothing_sticks_out_at_any_width(browser, report):
     found.draw_all()
     for width in (390, 820, 1440):
         page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function(f"{CUT} === 0")  # plots follow their boxes
+        page.wait_for_function(f"() => {CUT} === 0")  # plots follow their boxes
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         hidden = page.evaluate(HIDDEN)
         assert len(hidden) == 2
