@@ -53,6 +53,11 @@ class TaskSettings:
         "Begin sequences with a marker token (default); without it rotary models cannot count "
         "identical actions.",
     )
+    own_first_token: bool = setting(
+        False,
+        "Write the first action with tokens of its own instead of a marker, as the released code "
+        "does by accident.",
+    )
     sequences: int | None = setting(
         None,
         "Unique sequences, training plus analysis (default: a million, or all that exist).",
@@ -74,6 +79,11 @@ class TaskSettings:
                 self.form == "text" or value in (1, None),
                 f"{name} {value} has no effect with form '{self.form}'; set form to 'text'",
             )
+        need(
+            not self.own_first_token or (self.form == "tokens" and not self.start_marker),
+            "own_first_token marks the start of sequences of tokens in place of the start marker; "
+            "set start_marker to false and form to 'tokens'",
+        )
         at_least("sequences", self.sequences, 2)
         check_seed("data_seed", self.data_seed)
         need(

@@ -34,6 +34,7 @@ def make_task(
         settings.actions,
         settings.start_marker,
         settings.notation,
+        settings.own_first_token,
     )
     if settings.form == "tokens":
         return task

@@ -19,10 +19,12 @@ class Vocabulary:
     Attributes:
         elements: elements[g] is the token id of group element g.
         marker: token id put in front of every sequence, or None.
+        first_shift: added to the token id of the first action, so that it marks the start.
     """
 
     elements: tuple[int, ...]
     marker: int | None
+    first_shift: int = 0
 
     def __post_init__(self) -> None:
         used = [*self.elements, *([] if self.marker is None else [self.marker])]
@@ -36,14 +38,17 @@ class Vocabulary:
             )
 
     @staticmethod
-    def plain(order: int, start_marker: bool = True) -> Vocabulary:
-        """Token i is element i; the marker, if any, is the token after the last element."""
-        return Vocabulary(tuple(range(order)), order if start_marker else None)
+    def plain(order: int, start_marker: bool = True, own_first_token: bool = False) -> Vocabulary:
+        """Token i is element i; the marker, if any, is the token after the last element. With an
+        own first token, the first action is token order + i instead."""
+        marker = order if start_marker else None
+        return Vocabulary(tuple(range(order)), marker, order if own_first_token else 0)
 
     @property
     def size(self) -> int:
         """The smallest vocabulary of a model with all of these tokens."""
-        return max(*self.elements, -1 if self.marker is None else self.marker) + 1
+        marker = -1 if self.marker is None else self.marker
+        return max(*(token + self.first_shift for token in self.elements), marker) + 1
 
     @property
     def offset(self) -> int:
@@ -73,7 +78,9 @@ class Vocabulary:
         is one. `rows` [B] number the sequences, which may determine their wording."""
         tokens = self.answers(elements)
         if self.marker is None:
-            return tokens.clone()
+            tokens = tokens.clone()
+            tokens[:, 0] += self.first_shift
+            return tokens
         return torch.nn.functional.pad(tokens, (1, 0), value=self.marker)
 
     def answers(self, states: torch.Tensor) -> torch.Tensor:

@@ -193,6 +193,7 @@ def word_problem(
     actions: str = "all",
     start_marker: bool = True,
     notation: str = "moves",
+    own_first_token: bool = False,
 ) -> WordProblem:
     """The word problem of a group: `word_problem("S3", 32)`, or with a Group of your own.
 
@@ -201,4 +202,5 @@ def word_problem(
     """
     states = resolve_group(group, notation)
     chosen = None if actions == "all" else generating(states, actions)
-    return WordProblem(states, length, Vocabulary.plain(states.order, start_marker), chosen)
+    vocabulary = Vocabulary.plain(states.order, start_marker, own_first_token)
+    return WordProblem(states, length, vocabulary, chosen)

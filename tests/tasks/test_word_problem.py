@@ -42,6 +42,10 @@ def test_batch_layout_with_and_without_start_marker():
     assert plain.tokens.tolist() == actions.tolist()
     assert plain.mask.all()
     assert torch.equal(plain.targets, marked.targets[:, 1:])
+    own = word_problem("S3", 3, start_marker=False, own_first_token=True)
+    assert own.vocabulary.size == 12
+    assert own.batch(actions).tokens.tolist() == [[7, 1, 2], [11, 0, 3]]
+    assert torch.equal(own.batch(actions).targets, plain.targets)
 
 
 def test_foreign_token_ids():
