@@ -5,8 +5,8 @@
 
 The copy is a run or study folder, which `st.load`, `statetrace report` and the claims read like any
 other. It has the files in KEPT, with the folder's own path replaced by ".", and the weights of
-the newest checkpoint in bfloat16 where they take less than MOST bytes. What only resuming needs is
-left out, and so are leases, failed attempts and figures.
+the newest checkpoint in bfloat16 where they take at most `--weights` bytes. What only resuming needs
+is left out, and so are leases, failed attempts and figures.
 
 Cost: seconds. Caveat: bfloat16 keeps three digits of a weight, so that answers may differ slightly
 from those that lens results describe; it is computed in float32.
@@ -32,8 +32,8 @@ RESUMING = frozenset({"optimizer.safetensors", "training.json", LOG, CHECKSUMS})
 """Files of a checkpoint that only resuming needs, and checksums, which are computed again."""
 
 
-def export_run(path: Path, out: Path) -> list[Path]:
-    """The files written."""
+def export_run(path: Path, out: Path, weights: int = MOST) -> list[Path]:
+    """The files written; weights are left out where they take more bytes than `weights`."""
     run = Run.existing(path)
     if not any(path.glob("lenses/**/*.json")) and not run.checkpoints():
         raise StatetraceError(
@@ -44,11 +44,15 @@ def export_run(path: Path, out: Path) -> list[Path]:
     if isinstance(info.get("foreign"), dict):
         info["foreign"].pop("folder", None)  # a path of this machine; bundled models are known
     write_json(out / "run.json", {"results_commit": source_commit()} | info)
-    newest = run.checkpoints()[-1:]
+    newest = [
+        (step, folder)
+        for step, folder in run.checkpoints()[-1:]
+        if (folder / "model.safetensors").stat().st_size / 2 <= weights
+    ]
     return written + [file for step, folder in newest for file in _weights(folder, out, step)]
 
 
-def export_study(path: Path, out: Path) -> list[Path]:
+def export_study(path: Path, out: Path, weights: int = MOST) -> list[Path]:
     """The files written; cells without an outcome are left out."""
     study = Study.existing(path)
     write_tables(study)
@@ -56,7 +60,7 @@ def export_study(path: Path, out: Path) -> list[Path]:
     for cell in study.plan.cells:
         outcome = study.outcome(cell)
         if outcome is not None and outcome["state"] == FINISHED:
-            written += export_run(study.run(cell).path, out / "cells" / cell.name)
+            written += export_run(study.run(cell).path, out / "cells" / cell.name, weights)
     return written
 
 
@@ -93,12 +97,10 @@ def _without_weights(text: str) -> str:
 
 
 def _weights(folder: Path, out: Path, step: int) -> list[Path]:
-    """The checkpoint in bfloat16, with checksums; nothing if it is too large."""
+    """The checkpoint in bfloat16, with checksums."""
     import torch
     from safetensors.torch import load_file, save_file
 
-    if (folder / "model.safetensors").stat().st_size / 2 >= MOST:
-        return []
     target = Run(out).checkpoint(step)
     target.mkdir(parents=True, exist_ok=True)
     names = sorted(file.name for file in folder.iterdir() if file.name not in RESUMING)
@@ -115,10 +117,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Copy a run or study to results/.")
     parser.add_argument("run", type=Path, help="a run folder, or a study folder")
     parser.add_argument("--out", type=Path, required=True, help="such as results/NAME")
+    parser.add_argument("--weights", type=int, default=MOST, metavar="BYTES", help="at most")
     arguments = parser.parse_args()
     try:
         export = export_study if (arguments.run / "study.json").is_file() else export_run
-        export(arguments.run, arguments.out)
+        export(arguments.run, arguments.out, arguments.weights)
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
 

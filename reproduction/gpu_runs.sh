@@ -1,35 +1,40 @@
 #!/bin/bash
-# What results/ still lacks and a GPU can bring; docs/reproduction/README.md says which claims wait for it.
+# Runs that need a GPU, from a plain source tree; docs/reproduction/README.md lists what they provide.
 #
-#   bash reproduction/gpu_runs.sh paper     Pythia-160M, seed SEED, until step 20,000: weights stay in runs/, 10 minutes on an H200
-#   bash reproduction/gpu_runs.sh small     three small studies again, with weights, curves and commits; about 40 minutes
+#   bash reproduction/gpu_runs.sh paper     Pythia-160M, seed SEED, to step 20,000: weights stay in runs/, 10 minutes on an H200
+#   bash reproduction/gpu_runs.sh small     small-regimes, small-groups, tiny-text and what small-again lacks of small: 56 models
 #
 # results/pythia-160m-20k-parity-associative and its -released twin are SEED=5, from a run that was trained on to step 28,000
 # with a checkpoint every 2,000 steps; results/pythia-160m-switch holds its lenses at five of them.
-#   TOY=1 bash reproduction/gpu_runs.sh paper|small     the same commands at toy size, on a CPU, into /tmp
 #
-# All commands continue where they stopped. Afterwards: make reproduce-report, and commit results/ once.
+# Both continue where they stopped. `small` trains JOBS stacks of seeds side by side, stops after MINUTES with checkpoints, and
+# packs finished models into OUT/STUDY.tar.gz: tables, logs, run.json, and bf16 weights up to WEIGHTS bytes (width 64).
+#   PYTHON=python3 MINUTES=8 OUT=packed bash reproduction/gpu_runs.sh small
+#   TOY=1 bash reproduction/gpu_runs.sh paper|small      the same commands at toy size, on a CPU, into /tmp
+# Afterwards, where results/ is: unpack, make reproduce-report, and commit results/ once.
 set -euo pipefail
-PYTHON=${PYTHON:-.venv/bin/python}
-RUNS=${RUNS:-runs} RESULTS=${RESULTS:-results}
-MINUTES=${MINUTES:-5} AT=able TRAIN="" ROWS="probing.train=10000 probing.test=99000" PAIRS=200
-FOLDER=recipes/studies
-STUDIES="small small-regimes small-groups" SEED=${SEED:-0}
+export PYTHONPATH=$PWD OMP_NUM_THREADS=1
+[ -x .venv/bin/python ] && PYTHON=${PYTHON:-.venv/bin/python}
+PYTHON=${PYTHON:-python3} SEED=${SEED:-0} JOBS=${JOBS:-8} WEIGHTS=${WEIGHTS:-1000000}
+AT=able TRAIN="" ROWS="probing.train=10000 probing.test=99000" PAIRS=200 STUDIES=statetrace/recipes/studies
 if [ -n "${TOY:-}" ]; then
     RUNS=${TOY_FOLDER:-/tmp/statetrace-toy}/runs RESULTS=${TOY_FOLDER:-/tmp/statetrace-toy}/results
     TRAIN="--layers 2 --width 16 --heads 2 --length 6 --batch 32 --evaluate-sequences 100 --device cpu --learning-rate 3e-3 --steps 200"
-    ROWS="probing.train=400 probing.test=500 probing.subsets=2" PAIRS=20 AT=4 STUDIES=toy FOLDER=$RUNS
-    mkdir -p "$RUNS"
-    sed 's/^steps = 2000/steps = 100/; s/^warmup = 100/warmup = 10/; s/^seeds = 3/seeds = 1/; s/^early = 1000/early = 50/; s/ steps = 300/ steps = 50/' \
-        recipes/studies/toy.toml > "$RUNS/toy.toml"
+    ROWS="probing.train=400 probing.test=500 probing.subsets=2" PAIRS=20 AT=4
+    mkdir -p "$RUNS" && cp -r statetrace/recipes "$RUNS" && STUDIES=$RUNS/recipes/studies
+    sed -i 's/^early = .*/early = 10\nverdict = "quick"/; s/^seeds = .*/seeds = 2/; s/^warmup = .*/warmup = 5/; s/^batch = .*/batch = 8/
+        s/^layers = 6/layers = 2/; s/^length = [0-9][0-9]*/length = 4/; s/length = \(5\|10\),/length = 3,/
+        s/^steps = 10000/steps = 20\ndevice = "cpu"/; s/\(steps\|every\|sequences\) = [0-9]*00/\1 = 20/' \
+        "$STUDIES"/{small,small-regimes,small-groups,tiny-text}.toml "$RUNS/recipes/demo.toml"
 fi
+RUNS=${RUNS:-runs} RESULTS=${RESULTS:-results} OUT=${OUT:-$RUNS/packed}
 tool() { "$PYTHON" -m statetrace "$@"; }
 set_all() { for each in "$@"; do printf -- '--set %s ' "$each"; done; }
 
 paper() {
     local run=$RUNS/pythia-160m-seed-$SEED name=$RESULTS/pythia-160m-seed-$SEED
     # 20,000 of 140,625 steps, at 14 ms each: trained further, it may become associative (docs/findings/mechanism-switch.md)
-    timeout --signal=INT "${MINUTES}m" "$PYTHON" -m statetrace train recipes/paper/s3-pythia-160m.toml --seed "$SEED" \
+    timeout --signal=INT "${MINUTES:-5}m" "$PYTHON" -m statetrace train recipes/paper/s3-pythia-160m.toml --seed "$SEED" \
         --checkpoint-every 10000 --keep 1 --out "$run" --resume $TRAIN || [ -d "$run/checkpoints" ]
     # the lenses at the longest length that the model solves, pairs half and half, with per-pair values
     tool analyze "$run" --thorough --at-length $AT $(set_all patching.balanced=true patching.pairs=$PAIRS)
@@ -41,11 +46,44 @@ paper() {
     "$PYTHON" -m reproduction.export "$run" --out "$name-released"
 }
 
-small() {
-    for study in $STUDIES; do
-        tool study "$FOLDER/$study.toml" --out "$RUNS/$study"
-        "$PYTHON" -m reproduction.export "$RUNS/$study" --out "$RESULTS/$study"
+# One worker per stack: cells that differ in their seed alone, so that no two workers share a stack. tiny-text needs no GPU.
+STACKS="tiny-text:scratch
+small-regimes:gpt2_256_{topic-1,topic-2,control,length,parity,auxiliary-parity,auxiliary-action}
+small:{gpt2_256,pythia_128,pythia_256}
+small-groups:gpt2_256_{S4,A5,Z60,S5}"
+
+stack() { # STUDY:CELL, without the seed
+    local study=${1%%:*} cells=()
+    for seed in 0 1 2 3 4 5; do
+        grep -q "\"${1#*:}_seed-$seed\"" "$RUNS/$study/study.json" && cells+=(--cell "${1#*:}_seed-$seed")
     done
+    exec "$PYTHON" -m statetrace study work "$RUNS/$study" "${cells[@]}"
+}
+
+small() {
+    local deadline=$((SECONDS + 60 * ${MINUTES:-60})) queue=($(eval echo $STACKS))
+    mkdir -p "$RUNS/logs" "$OUT"
+    for study in tiny-text small-regimes small small-groups; do
+        tool study "$STUDIES/$study.toml" --out "$RUNS/$study" --prepare
+    done
+    while [ ${#queue[@]} -gt 0 ] || [ -n "$(jobs -rp)" ]; do
+        if [ ${#queue[@]} -gt 0 ] && [ "$(jobs -rp | wc -l)" -lt "$JOBS" ]; then
+            stack "${queue[0]}" > "$RUNS/logs/${queue[0]}" 2>&1 &
+            queue=("${queue[@]:1}")
+            continue
+        fi
+        if [ $SECONDS -ge $deadline ]; then # a worker writes a checkpoint, or ends its evaluation
+            queue=()
+            kill -s "$([ $SECONDS -ge $((deadline + 75)) ] && echo KILL || echo TERM)" $(jobs -rp) 2> /dev/null || true
+        fi
+        sleep 1
+    done
+    tail -n 2 "$RUNS"/logs/*
+    for study in tiny-text small-regimes small small-groups; do
+        "$PYTHON" -m reproduction.export "$RUNS/$study" --out "$RUNS/exported/$study" --weights "$WEIGHTS"
+        tar -czf "$OUT/$study.tar.gz" -C "$RUNS/exported" "$study"
+    done
+    ls -l "$OUT"
 }
 
 "${1:?paper or small}"
