@@ -26,12 +26,11 @@ claim without tests needs a `status`, and may have a `finding`.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reproduction.lens_model import NAMES, LensModel
+from reproduction.lens_model import LensModel
 from reproduction.measures.registry import find
 from reproduction.model_selection import Selection
 from reproduction.rules import check_rule, supports
@@ -214,19 +213,11 @@ def answer(claim: Claim, selection: Selection) -> Answer:
     return Answer(claim, SMALL if verdict else UNTESTED, verdict, outcomes)
 
 
-def size_text(outcomes: Sequence[Outcome]) -> str:
-    """Which models: "GPT-2, Pythia-160M; 10 to 30k steps"; "width 16 to 256"."""
-    rows = [about_subject(subject) for outcome in outcomes for subject in outcome.subjects]
-    names = sorted({NAMES.get(row["model"], row["model"] or "") for row in rows} - {""})
-    if all(row["size"] == "paper" for row in rows):
-        steps = sorted({row["step"] for row in rows if row["step"]})
-        span = f"; {_span([step // 1000 for step in steps])}k steps" if steps else ""
-        return f"{', '.join(names)}{span}"
-    widths = sorted({int(row["width"]) for row in rows if row["width"]})
-    lengths = sorted({row["length"] for row in rows if row["length"]})
-    parts = [f"width {_span(widths)}" if widths else "bundled models"]
-    parts += [f"length {_span(lengths)}"] if lengths else []
-    return ", ".join(parts)
+def small_size(outcome: Outcome) -> str:
+    """The widths of small models, as "16–256", or "bundled"."""
+    widths = {about_subject(subject)["width"] for subject in outcome.subjects} - {None}
+    ends = "–".join(str(int(width)) for width in sorted({min(widths), max(widths)} if widths else ()))
+    return ends or "bundled"
 
 
 def about_subject(subject: LensModel | Row) -> Row:
@@ -241,7 +232,3 @@ def about_subject(subject: LensModel | Row) -> Row:
         "size": "paper" if subject.at_paper_size else "small",
     }
 
-
-def _span(values: list[int]) -> str:
-    ends = [f"{value:,}" for value in (values[0], values[-1])]
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"

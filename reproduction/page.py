@@ -7,6 +7,7 @@ import io
 import json
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from reproduction.claim import (
     OPEN,
     PASS,
     SMALL,
+    STATUSES,
     UNTESTED,
     Answer,
     Check,
     Outcome,
     about_subject,
-    size_text,
+    small_size,
 )  # fmt: skip
 from reproduction.figures import FOLDER, charts
 from reproduction.model_selection import Selection
@@ -33,8 +35,11 @@ from statetrace.errors import StatetraceError
 
 HERE = Path(__file__).parent
 MOST_ROWS = 5
-MARKS = {AGREES: "✓ agrees", DIFFERS: "✗ differs at the paper's size", UNTESTED: "untested"}
-ORDER = {"differ": FAIL, "agree": PASS, "inconclusive": OPEN}
+MARKS = {
+    AGREES: "✓&nbsp;agrees", DIFFERS: "✗&nbsp;differs", SMALL: "○&nbsp;small models only",
+    UNTESTED: "–&nbsp;untested",
+}  # fmt: skip
+SMALL_SAY = {"differ": (FAIL, "differ"), "agree": (PASS, "agree"), "inconclusive": (OPEN, "open")}
 
 
 def page(answers: list[Answer], selection: Selection) -> str:
@@ -43,8 +48,10 @@ def page(answers: list[Answer], selection: Selection) -> str:
     check_sections(answers, sections)
     anchors = {section["id"]: slug(section["title"]) for section in sections}
     drawn = charts(selection)
-    lines = ["# Does the paper reproduce?", "", *_summary(answers, anchors, words["summary"]), "",
-             words["guide"].format(steps=_steps(answers)), *_claims(answers, anchors)]  # fmt: skip
+    summary = _filled(words["summary"], answers)
+    guide = summary.pop("guide")
+    lines = ["# Does the paper reproduce?", "", *summary.values(), "",
+             *_claims(answers, anchors), guide]  # fmt: skip
     for section in sections:
         lines += _section(section, [a for a in answers if a.claim.section == section["id"]], drawn)
     return "\n".join([*lines, *_settings()]).rstrip() + "\n"
@@ -62,31 +69,14 @@ def slug(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-def _link(answer: Answer, anchors: dict[str, str]) -> str:
-    return f"[{answer.claim.id}](#{anchors[answer.claim.section]})"
-
-
-def _summary(
-    answers: list[Answer], anchors: dict[str, str], templates: dict[str, str]
-) -> list[str]:
-    """Three sentences: what holds, what does not, what cannot be tested here."""
-
-    def listed(status: str, small: str = "") -> str:
-        chosen = [a for a in answers if a.status == status and small in ("", a.small)]
-        ids = [_link(a, anchors) if status == DIFFERS else str(a.claim.id) for a in chosen]
-        return f"{len(chosen)} ({', '.join(ids)})" if chosen else "0"
-
-    values = {
-        "agrees": sum(a.status == AGREES for a in answers),
-        "all": len(answers),
-        "differs": listed(DIFFERS),
-        "small": sum(a.status == SMALL for a in answers),
-        "small_agree": listed(SMALL, "agree"),
-        "small_differ": listed(SMALL, "differ"),
-        "small_open": listed(SMALL, "inconclusive"),
-        "untested": listed(UNTESTED),
-    }
-    return [f"- {templates[name].format(**values)}" for name in ("holds", "open", "untested")]
+def _filled(templates: dict[str, str], answers: list[Answer]) -> dict[str, str]:
+    """The words around the table of claims, with their numbers."""
+    counts = Counter(answer.status for answer in answers)
+    before = [str(a.claim.id) for a in answers if a.outcomes and a.status != UNTESTED and not a.after]
+    values = {"all": len(answers), "steps": _steps(answers), "before": ", ".join(before)}
+    values |= dict(zip(("agrees", "differs", "small", "untested"), map(counts.get, STATUSES)))
+    values |= Counter(answer.small for answer in answers if answer.status == SMALL)
+    return {name: template.format(**values) for name, template in templates.items()}
 
 
 def _steps(answers: list[Answer]) -> str:
@@ -99,44 +89,33 @@ def _steps(answers: list[Answer]) -> str:
 
 
 def _claims(answers: list[Answer], anchors: dict[str, str]) -> list[str]:
-    lines = ["| | claim | status | models that pass, size |", "|--:|---|---|---|"]
+    """A line for each claim; the first of a band begins with the band's name."""
+    lines = ["| | claim | status | models that pass; width |", "|--:|---|---|---|"]
     band = ""
     for answer in answers:
-        if answer.claim.band != band:
-            band = answer.claim.band
-            lines.append(f"| | **{band}** | | |")
-        status = MARKS.get(answer.status) or f"small models only: {answer.small}"
-        mark = " †" if answer.after and answer.status != UNTESTED else ""
-        cells = (_link(answer, anchors), answer.claim.says, status + mark, evidence(answer))
-        lines.append(f"| {' | '.join(cells)} |")
+        claim = answer.claim
+        name = f"**{claim.band}.** " if claim.band != band else ""
+        link = f"[{claim.id}](#{anchors[claim.section]})"
+        band, status = claim.band, MARKS[answer.status]
+        lines.append(f"| {link} | {name}{claim.says} | {status} | {evidence(answer)} |")
     return [*lines, ""]
 
 
 def evidence(answer: Answer) -> str:
     """How many models of which size decide, or why none does."""
     claim = answer.claim
-    if not answer.outcomes:
+    if not answer.outcomes or answer.status == UNTESTED:
         return claim.finding or claim.why
     large, small = (
         [o for o in answer.outcomes if o.test.small == kind and o.numbers and not o.test.aside]
         for kind in (False, True)
     )
-    if answer.status == UNTESTED:
-        several = [_tally([outcome]) for outcome in large if outcome.models > 1]
-        return f"{claim.why}: {', '.join(several)}" if 1 < len(several) <= 3 else claim.why
-    chosen = ([o for o in small if o.decision == ORDER.get(answer.small)] or small)[:1]
-    if answer.status == SMALL:
-        text = f"{_tally(chosen)}; {size_text(chosen)}"
-        text += f"; paper's size: {_tally(large)}" if large else ""
-    else:
-        text = f"{_tally(large)}; {size_text(large)}"
-        if answer.small == {AGREES: "differ", DIFFERS: "agree"}[answer.status]:
-            text += f"; small models {answer.small} ({_tally(chosen)})"
-    asides: dict[str, list[Outcome]] = {}
-    for outcome in answer.outcomes:
-        if outcome.test.aside and outcome.numbers and not outcome.test.small:
-            asides.setdefault(outcome.test.aside, []).append(outcome)
-    return text + "".join(f"; {name} {_tally(found)}" for name, found in asides.items())
+    if answer.status != SMALL:
+        against = {AGREES: "differ", DIFFERS: "agree"}[answer.status] == answer.small
+        return _tally(large) + (f"; small {answer.small}" if against else "; paper's size")
+    decision, word = SMALL_SAY[answer.small]
+    chosen = ([o for o in small if o.decision == decision] or small)[:1]
+    return f"{_tally(chosen)} {word}; {small_size(chosen[0])}"
 
 
 def _tally(outcomes: list[Outcome]) -> str:
