@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from statetrace.mechanisms.mastery import cutoffs
@@ -17,10 +18,8 @@ from statetrace.reports.figures.chart import (
 )
 from statetrace.reports.run_results import RunResults
 
-ROOM = 0.36
-"""Share of the axis that the label of a cutoff takes on a phone. Labels are stacked near the
-bottom, where curves are rare: to the left of all cutoffs if they fit there, because curves fall to
-the right."""
+LABEL_HEIGHT = 0.02
+"""Height of the label of the cutoffs, one line near the bottom, where curves are rare."""
 
 
 def generalization(results: RunResults) -> Chart:
@@ -31,7 +30,7 @@ def generalization(results: RunResults) -> Chart:
     if longest > trained:
         marks.append(Band(trained + 0.5, longest + 0.5, "beyond the training length"))
     marks.append(ReferenceLine("y", float(summary["threshold"]), "", dash="dot"))
-    ends = []
+    ends: dict[int, dict[str, str]] = {}  # cutoff -> target -> colour
     for what, (colour, mark) in target_styles(row["what"] for row in rows).items():
         series = [row for row in rows if row["what"] == what]
         marks.append(
@@ -47,16 +46,28 @@ def generalization(results: RunResults) -> Chart:
         )
         end = summary["cutoff"][what]["first_below"]
         if end is not None:
-            ends.append((int(end), what, colour))
-    places = sorted({end for end, _, _ in ends})
-    for i, end in enumerate(places):
-        targets = {what: colour for at, what, colour in ends if at == end}
-        label = f"{' and '.join(targets)} cutoff {end}"
-        left = places[0] > ROOM * longest
-        beside = Beside("left" if left else "right", 0.02 + 0.08 * i, places[0 if left else -1])
+            ends.setdefault(int(end), {})[what] = colour
+    for i, (end, targets) in enumerate(sorted(ends.items())):
+        label, beside = _label(ends, longest) if i == 0 else ("", None)
         marks.append(ReferenceLine("x", end, label, next(iter(targets.values())), "dot", beside))
     panel = length_panel(marks, "", longest)
     return Chart("generalization", "Accuracy by length", (panel,))
+
+
+def _label(ends: dict[int, dict[str, str]], longest: int) -> tuple[str, Beside]:
+    """The label of all cutoffs, in the widest gap between them and the ends of the axis."""
+    places = sorted(ends)
+    names = [" and ".join(ends[end]) for end in places]
+    label = f"{names[0]} cutoff {places[0]}"
+    if len(places) > 1:
+        parts = (f"{name} {end}" for name, end in zip(names, places, strict=True))
+        label = f"cutoffs: {', '.join(parts)}"
+    gaps = [(places[0], Beside("left", LABEL_HEIGHT, places[0]))]
+    gaps += [
+        (next_end - end, Beside("right", LABEL_HEIGHT, end))
+        for end, next_end in pairwise([*places, longest])
+    ]
+    return label, max(gaps, key=lambda gap: gap[0])[1]
 
 
 def cutoff_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
