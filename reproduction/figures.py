@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from reproduction.lens_model import LensModel
 from reproduction.measures import attention, geometry, probing
 from reproduction.model_selection import Selection
@@ -28,7 +30,7 @@ from statetrace.reports.figures import geometry as geometry_figures
 from statetrace.reports.figures import patching as patching_figures
 from statetrace.reports.figures import predicted
 from statetrace.reports.figures import probing as probing_figures
-from statetrace.reports.figures.chart import Bars, Chart, Dots, Line, Panel
+from statetrace.reports.figures.chart import Bars, Chart, Dots, Line, Panel, Plane
 from statetrace.reports.figures.dynamics import learned_by_length
 from statetrace.reports.figures.generalization import generalization
 
@@ -164,7 +166,12 @@ def figure_4(selection: Selection) -> Chart:
             )
 
         panels += _panels(model, draw, f"{model.name}, layer {layer}")
-    panels = [replace(panel, z="") for panel in panels]  # the label would be cut off
+    for number, panel in enumerate(panels):  # only some models have activations of single sequences
+        marks = tuple(mark for mark in panel.marks if "activations" not in mark.name)
+        corners = np.array([m.corners for m in marks if isinstance(m, Plane)], dtype=float)
+        edge = 1.1 * float(np.abs(corners).max())
+        box = ((-edge, edge),) * 3
+        panels[number] = replace(panel, marks=marks, box=box, z="")  # z would be cut off
     return _chart("figure-4", "Means of the six states of PAA models, parity upwards", panels, 2)
 
 
@@ -261,7 +268,7 @@ def charts(selection: Selection) -> dict[str, Chart]:
 
 
 def fingerprint(chart: Chart) -> str:
-    panels = [(p.title, p.x, p.y, p.z, p.ticks, p.x_range, p.y_range) for p in chart.panels]
+    panels = [(p.title, p.x, p.y, p.z, p.ticks, p.x_range, p.y_range, p.box) for p in chart.panels]
     content = json.dumps([chart.title, panels, chart.columns, chart.rows()], default=float)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 

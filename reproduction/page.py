@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 MOST_ROWS = 5
 MARKS = {
     AGREES: "✓&nbsp;agrees", DIFFERS: "✗&nbsp;differs", SMALL: "○&nbsp;small models only",
-    UNTESTED: "–&nbsp;untested",
+    UNTESTED: "−&nbsp;untested",
 }  # fmt: skip
 SMALL_SAY = {"differ": (FAIL, "differ"), "agree": (PASS, "agree"), "inconclusive": (OPEN, "open")}
 
@@ -151,14 +151,19 @@ def _section(section: dict[str, Any], answers: list[Answer], drawn: dict[str, An
         raise StatetraceError(
             f"section '{section['id']}' has {len(rows)} rows, at most {MOST_ROWS}"
         )
+    columns = [
+        (name, cells)
+        for name, number in (("paper's size", 2), ("small models", 3))
+        if any(cells := [_cell(row[number]) for row in rows])
+    ]
     if rows:
-        lines += ["| | measured | paper | paper's size | small models |", "|--:|---|---|---|---|"]
-        lines += [
-            f"| {number} | {test.label}{' †' if test.fixed == 'after' else ''} | {test.paper} | "
-            f"{_cell(large)} | {_cell(small)} |"
-            for number, test, large, small in rows
-        ]
-        lines.append("")
+        lines.append(f"| | measured | paper | {' | '.join(name for name, _ in columns)} |")
+        lines.append(f"|--:|---|---|{'---|' * len(columns)}")
+    for number, (claim, test, *_) in enumerate(rows):
+        after = "&nbsp;†" if test.fixed == "after" else ""
+        cells = (str(claim), test.label + after, test.paper, *(c[number] for _, c in columns))
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [""] if rows else []
     return [*lines, section["why"].strip(), ""]
 
 

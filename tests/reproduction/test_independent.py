@@ -43,9 +43,12 @@ def page(request):
 
 
 def cells(page, label):
-    """The columns "paper's size" and "small models" of a row."""
+    """The columns "paper's size" and "small models" of a row; "" where its table lacks one."""
+    above = page.partition(f"| {label}")[0].splitlines()
     row = next(line for line in page.splitlines() if f"| {label}" in line)
-    return [cell.strip() for cell in row.split("|")[4:6]]
+    header = next(line for line in reversed(above) if "| measured |" in line)
+    values = dict(zip(*([cell.strip() for cell in line.split("|")] for line in (header, row))))
+    return [values.get(name, "") for name in ("paper's size", "small models")]
 
 
 def rows(file):
