@@ -215,9 +215,9 @@ def answer(claim: Claim, selection: Selection) -> Answer:
 
 def small_size(outcome: Outcome) -> str:
     """The widths of small models, as "16–256", or "bundled"."""
-    widths = {about_subject(subject)["width"] for subject in outcome.subjects} - {None}
-    ends = "–".join(str(int(width)) for width in sorted({min(widths), max(widths)} if widths else ()))
-    return ends or "bundled"
+    widths = sorted({about_subject(subject)["width"] for subject in outcome.subjects} - {None})
+    ends = dict.fromkeys([*widths[:1], *widths[-1:]])
+    return "–".join(str(int(width)) for width in ends) or "bundled"
 
 
 def about_subject(subject: LensModel | Row) -> Row:
@@ -231,4 +231,3 @@ def about_subject(subject: LensModel | Row) -> Row:
         "step": subject.step,
         "size": "paper" if subject.at_paper_size else "small",
     }
-

@@ -5,8 +5,8 @@
 
 The copy is a run or study folder, which `st.load`, `statetrace report` and the claims read like any
 other. It has the files in KEPT, with the folder's own path replaced by ".", and the weights of
-the newest checkpoint in bfloat16 where they take at most `--weights` bytes. What only resuming needs
-is left out, and so are leases, failed attempts and figures.
+the newest checkpoint in bfloat16 where they take at most `--weights` bytes. What only resuming
+needs is left out, and so are leases, failed attempts and figures.
 
 Cost: seconds. Caveat: bfloat16 keeps three digits of a weight, so that answers may differ slightly
 from those that lens results describe; it is computed in float32.

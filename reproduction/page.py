@@ -7,7 +7,7 @@ import io
 import json
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from reproduction.claim import (
     OPEN,
     PASS,
     SMALL,
-    STATUSES,
     UNTESTED,
     Answer,
     Check,
@@ -71,12 +70,13 @@ def slug(title: str) -> str:
 
 def _filled(templates: dict[str, str], answers: list[Answer]) -> dict[str, str]:
     """The words around the table of claims, with their numbers."""
-    counts = Counter(answer.status for answer in answers)
-    before = [str(a.claim.id) for a in answers if a.outcomes and a.status != UNTESTED and not a.after]
-    values = {"all": len(answers), "steps": _steps(answers), "before": ", ".join(before)}
-    values |= dict(zip(("agrees", "differs", "small", "untested"), map(counts.get, STATUSES)))
-    values |= Counter(answer.small for answer in answers if answer.status == SMALL)
-    return {name: template.format(**values) for name, template in templates.items()}
+    small = [f"small models {answer.small}" for answer in answers if answer.status == SMALL]
+    counts = Counter([*(answer.status for answer in answers), *small])
+    before = [a.claim.id for a in answers if a.outcomes and a.status != UNTESTED and not a.after]
+    values = defaultdict(int, counts) | {
+        "all": len(answers), "steps": _steps(answers), "before": ", ".join(map(str, before)),
+    }  # fmt: skip
+    return {name: template.format_map(values) for name, template in templates.items()}
 
 
 def _steps(answers: list[Answer]) -> str:

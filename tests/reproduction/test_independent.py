@@ -47,7 +47,8 @@ def cells(page, label):
     above = page.partition(f"| {label}")[0].splitlines()
     row = next(line for line in page.splitlines() if f"| {label}" in line)
     header = next(line for line in reversed(above) if "| measured |" in line)
-    values = dict(zip(*([cell.strip() for cell in line.split("|")] for line in (header, row))))
+    names, values = ([cell.strip() for cell in line.split("|")] for line in (header, row))
+    values = dict(zip(names, values, strict=True))
     return [values.get(name, "") for name in ("paper's size", "small models")]
 
 
