@@ -65,6 +65,12 @@ def share(count: int, n: int, of: str = "models", detail: str = "") -> Number:
     return Number(count / n, n, of, *wilson(count, n), "share", detail or counts)
 
 
+def mean_share(values: np.ndarray, of: str, unit: str = "", detail: str = "") -> Number:
+    """The mean of values from 0 to 1."""
+    value, off = float(values.mean()), float(Z * values.std(ddof=1) / len(values) ** 0.5)
+    return Number(value, len(values), of, value - off, min(1.0, value + off), unit, detail)
+
+
 def deviation_interval(value: float, n: int) -> tuple[float, float]:
     """Of a standard deviation over n values, by the Wilson-Hilferty approximation."""
     if n < 2:

@@ -10,7 +10,7 @@ import numpy as np
 
 from reproduction.lens_model import LensModel
 from reproduction.measures.registry import each, rows
-from reproduction.statistics import Number, Z, rank_correlation, share
+from reproduction.statistics import Number, mean_share, rank_correlation, share
 from reproduction.tables import Missing, Row
 
 Array = np.ndarray
@@ -60,11 +60,6 @@ def _maps(model: LensModel) -> tuple[list[Array], Array]:
     return list(arrays["top_maps"].astype(float)), arrays["top_maps_odd"]
 
 
-def _mean(values: Array) -> Number:
-    value, off = float(values.mean()), float(Z * values.std(ddof=1) / len(values) ** 0.5)
-    return Number(value, len(values), "targets", value - off, min(1.0, value + off), "share")
-
-
 @each("attention")
 def odd_attention(model: LensModel) -> Number:
     """The share of attention on odd actions, over targets of one sequence with both kinds before
@@ -78,7 +73,7 @@ def odd_attention(model: LensModel) -> Number:
         ])
         for weights in maps
     ]  # fmt: skip
-    return _mean(max(shares, key=lambda values: float(values.mean())))
+    return mean_share(max(shares, key=lambda values: float(values.mean())), "targets", "share")
 
 
 @each("attention")
@@ -96,7 +91,7 @@ def local_attention(model: LensModel) -> Number:
         values = shares[:, int(shares.mean(0).argmax())]
         best = values if best is None or values.mean() > best.mean() else best
     assert best is not None
-    return _mean(best)
+    return mean_share(best, "targets", "share")
 
 
 @each("attention")

@@ -9,7 +9,6 @@ from reproduction.measures.registry import rows
 from reproduction.statistics import (
     Counts,
     Number,
-    exact_p,
     mean_difference,
     share,
     share_difference,
@@ -108,33 +107,15 @@ def _regime_tables(
     return tables
 
 
-def _told(tables: list[Counts]) -> str:
-    a, m, b, n = (sum(column) for column in zip(*tables, strict=True))
-    return f"AA {a} of {m} against {b} of {n}"
-
-
 @rows
 def regime_effect(
     models: list[Row], regime: str, pairs: list[list[str]] | None = None, against: str = "scratch"
 ) -> Number:
     """How much more common AA is after a regime: a difference of shares, stratified by study."""
     tables = _regime_tables(models, regime, pairs, against)
-    n = sum(m + k for _, m, _, k in tables)
-    return Number(share_difference(tables)[0], n, "models", *share_difference(tables)[1:], "share",
-                  _told(tables))  # fmt: skip
-
-
-@rows
-def regime_p(
-    models: list[Row], regime: str, pairs: list[list[str]] | None = None, against: str = "scratch",
-    fewer: bool = False,
-) -> Number:  # fmt: skip
-    """One-sided p that AA is as common after a regime as in its comparison, or more so (`fewer`:
-    or less so)."""
-    tables = _regime_tables(models, regime, pairs, against)
-    turned = [(m - a, m, k - b, k) for a, m, b, k in tables] if fewer else tables
-    n = sum(m + k for _, m, _, k in tables)
-    return Number(exact_p(turned), n, "models", detail=_told(tables))
+    a, m, b, n = (sum(column) for column in zip(*tables, strict=True))
+    value, low, high = share_difference(tables)
+    return Number(value, m + n, "models", low, high, "share", f"AA {a} of {m} against {b} of {n}")
 
 
 @rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reproduction.lens_model import LensModel
-from reproduction.measures.probing import GUESSED, LINEAR, last_layer
+from reproduction.measures.probing import GUESSED, LINEAR, curve
 from reproduction.measures.registry import each, together
 from reproduction.statistics import Number, Z, share
 from reproduction.tables import Missing, Row
@@ -57,7 +57,7 @@ def pairings(models: list[LensModel]) -> Number:
 def last_variance(model: LensModel, linear: bool) -> Number:
     """The share of the last layer's variance along three principal components, of a model in which
     parity is linear there, or is hidden from a linear probe."""
-    read = last_layer(model, "parity").value
+    read = curve(model, "parity")[0][-1]
     if (linear and read < LINEAR) or (not linear and read > GUESSED):
         raise Missing(f"in '{model.folder}' a probe reads parity in {read:.0%}")
     about = model.summary("geometry")

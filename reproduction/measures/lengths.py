@@ -65,18 +65,3 @@ def accuracy_beyond(model: LensModel, times: float) -> Number:
         if (row["what"], row["length"]) == ("state", length):
             return Number(row["accuracy"], row["n"], "sequences", row["low"], row["high"], "share")
     raise Missing(f"'{model.folder}' was not tried at length {length}")
-
-
-@each("generalization")
-def cutoff_gap(model: LensModel) -> Number:
-    """By how much the parity cutoff exceeds the state cutoff, as a share of the latter."""
-    summary = model.summary("generalization")
-    beyond = summary["longest"] + 1
-    state, parity = (
-        [summary["cutoff"][what][key] or beyond for key in ("first_below", "low", "high")]
-        for what in ("state", "parity")
-    )
-    ends = [parity[0] - state[0], parity[1] - state[2], parity[2] - state[1]]
-    value, low, high = (end / state[0] for end in ends)
-    return Number(value, model.lens("generalization").spec["sequences"], "sequences", low, high,
-                  "share", f"state {state[0]}, parity {parity[0]}")  # fmt: skip

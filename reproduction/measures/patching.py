@@ -13,7 +13,7 @@ import numpy as np
 
 from reproduction.lens_model import LensModel
 from reproduction.measures.registry import each
-from reproduction.statistics import Number, Z, deviation_interval, share
+from reproduction.statistics import Number, Z, deviation_interval, mean_share, share
 from reproduction.tables import Missing
 
 Array = np.ndarray
@@ -77,16 +77,6 @@ def front_bend(model: LensModel, split: str = "balanced") -> Number:
     """How the prefix that must be restored grows with depth: 1 by doubling, 0 by equal steps."""
     counts = " ".join(map(str, fronts(grid(model, "prefix", split)[0])))
     return _of_map(model, "prefix", split, lambda cells: bend(fronts(cells)), counts)
-
-
-@each("patching")
-def largest_leap(model: LensModel, split: str) -> Number:
-    """The largest share of the sequence that a single layer adds to the prefix to restore."""
-
-    def leap(cells: Array) -> float:
-        return float(max(np.diff(fronts(cells))) / cells.shape[1])
-
-    return _of_map(model, "prefix", split, leap, unit="share")
 
 
 @each("patching")
@@ -210,6 +200,4 @@ def patched_parity(model: LensModel, when: str) -> Number:
     odd = (weights * parity).sum(-1) / weights.sum(-1)  # [layers, positions, pairs]
     expected = (clean if when == "before" else corrupted)[pairs]
     by_pair = np.where(expected == 1, odd, 1 - odd).mean((0, 1))
-    value, off = float(by_pair.mean()), float(Z * by_pair.std(ddof=1) / len(pairs) ** 0.5)
-    detail = f"layers {layers[0]} to {layers[-1]}"
-    return Number(value, len(pairs), "pairs", value - off, min(1.0, value + off), detail=detail)
+    return mean_share(by_pair, "pairs", detail=f"layers {layers[0]} to {layers[-1]}")

@@ -69,12 +69,6 @@ def best_before_last(
 
 
 @each("probing")
-def last_layer(model: LensModel, target: str) -> Number:
-    values, n = curve(model, target)
-    return Number(float(values[-1]), n, "sequences", *wilson(values[-1] * n, n), "share")
-
-
-@each("probing")
 def probability_once_known(model: LensModel, known: str, target: str) -> Number:
     """The probability that the target's probe gives the truth at the first layer where `known` is
     known (98%)."""

@@ -13,15 +13,6 @@ TOGETHER = 0.1
 
 
 @each("dynamics")
-def parity_lead(model: LensModel) -> Number:
-    """How far parity accuracy ran ahead of the state's in training, of the possible maximum."""
-    lead = model.summary("dynamics").get("lead", {})
-    if "parity" not in lead:
-        raise Missing(f"'{model.folder}' has no lead of parity")
-    return Number(float(lead["parity"]["share"]), 1, "runs", unit="share")
-
-
-@each("dynamics")
 def length_by_length(model: LensModel) -> Number:
     """Rank correlation of a length with the step at which its states were 90% correct."""
     reached = {
@@ -79,10 +70,5 @@ def early_reading(models: list[Row]) -> Number:
         raise Missing("no such model was trained on after an early reading")
     early, final = ([str(r[name]) for r in models] for name in ("early_verdict", "verdict"))
     equal = sum(a == b for a, b in zip(early, final, strict=True))
-    return Number(
-        *_ordered(kappa(early, final), len(models)), detail=f"{equal} of {len(models)} equal"
-    )
-
-
-def _ordered(values: tuple[float, float, float], n: int) -> tuple[float, int, str, float, float]:
-    return values[0], n, "models", values[1], values[2]
+    value, low, high = kappa(early, final)
+    return Number(value, len(models), "models", low, high, detail=f"{equal} of {len(models)} equal")
