@@ -177,12 +177,12 @@ def figure_4(selection: Selection) -> Chart:
 
 def figures_11_12(selection: Selection) -> Chart:
     panels = []
-    for name, model in _models(selection, "geometry"):
+    for name, model in _models(selection, "geometry", each=2):
         if name.startswith("AA"):
             panels += _panels(
                 model, lambda m: geometry_figures.geometry(m.results, "principal components"), name
             )
-    return _chart("figures-11-12", "Last layer along three principal components", panels)
+    return _chart("figures-11-12", "Last layer along three principal components", panels, 2)
 
 
 def table_2(selection: Selection) -> Chart:
