@@ -1,4 +1,4 @@
-"""Seventeen rows of REPRODUCTION.md recomputed from the raw files, without the package.
+"""Rows of REPRODUCTION.md recomputed from the raw files, without the package.
 
 Nothing here imports reproduction/: the numbers agree to the digits that the page prints.
 """
