@@ -194,8 +194,11 @@ def _cell(outcome: Outcome | None) -> str:
     numbers = [number for _, number in outcome.numbers]
     if len(numbers) > 1:
         unit = f" {numbers[0].unit}" if numbers[0].unit not in ("", "share", "%", "°") else ""
-        values = ", ".join(number.format(number.value) for number in numbers)
-        return f"{values}{unit}: {outcome.passed} of {len(numbers)}"
+        values = [number.format(number.value) for number in numbers]
+        if len(values) > 3:
+            ends = sorted(numbers, key=lambda number: number.value)
+            values = [" to ".join(end.format(end.value) for end in (ends[0], ends[-1]))]
+        return f"{outcome.passed} of {len(numbers)}: {', '.join(values)}{unit}"
     number = numbers[0]
     if number.of != "models":
         return number.text()

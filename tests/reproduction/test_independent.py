@@ -225,10 +225,22 @@ def largest_deviation(results, model):
     ],
 )
 def test_numbers_of_single_models(results, page, label, measure, models):
-    """Claims 2, 4, 6, 8, 12, 15, 20, 9 and 14."""
-    printed = cells(page, label)[models is RELEASED]
-    numbers = printed.split(":")[0].split(" (")[0].removesuffix(" layers")
-    assert numbers == ", ".join(measure(results, model) for model in models)
+    """Claims 2, 4, 6, 8, 12, 15, 20, 9 and 14: each model in claims.csv, and the page's summary."""
+    measured = [measure(results, model) for model in models]
+    small = models is RELEASED
+    table = rows(results.parent / "docs" / "reproduction" / "claims.csv")
+    listed = [row for row in table if row["test"].startswith(label)
+              and row["scale"] == ("small" if small else "paper")]  # fmt: skip
+    assert [text(float(row["value"]), row["unit"]) for row in listed] == measured
+    printed = cells(page, label)[small].split(": ")[-1].split(" (")[0].removesuffix(" layers")
+    if len(measured) > 3:
+        ends = sorted(measured, key=lambda text: float(text.rstrip("%")))
+        measured = [f"{ends[0]} to {ends[-1]}"]
+    assert printed == ", ".join(measured)
+
+
+def text(value, unit):
+    return f"{100 * value:.0f}%" if unit == "share" else f"{value:.3g}" + "%" * (unit == "%")
 
 
 def study_rows(results, studies):
