@@ -110,13 +110,6 @@ class Outcome:
     decision: str
     subjects: tuple[LensModel | Row, ...] = ()
 
-    @property
-    def models(self) -> int:
-        """How many models were measured."""
-        if len(self.numbers) == 1 and self.numbers[0][1].of == "models":
-            return self.numbers[0][1].n
-        return len(self.subjects) if self.numbers else 0
-
 
 @dataclass(frozen=True)
 class Answer:
