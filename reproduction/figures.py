@@ -30,7 +30,16 @@ from statetrace.reports.figures import geometry as geometry_figures
 from statetrace.reports.figures import patching as patching_figures
 from statetrace.reports.figures import predicted
 from statetrace.reports.figures import probing as probing_figures
-from statetrace.reports.figures.chart import Bars, Chart, Dots, Line, Panel, Plane
+from statetrace.reports.figures.chart import (
+    Bars,
+    Chart,
+    Cloud,
+    Dots,
+    Line,
+    Panel,
+    Path3,
+    Plane,
+)
 from statetrace.reports.figures.dynamics import learned_by_length
 from statetrace.reports.figures.generalization import generalization
 
@@ -167,7 +176,11 @@ def figure_4(selection: Selection) -> Chart:
 
         panels += _panels(model, draw, f"{model.name}, layer {layer}")
     for number, panel in enumerate(panels):  # only some models have activations of single sequences
-        marks = tuple(mark for mark in panel.marks if "activations" not in mark.name)
+        marks = tuple(
+            mark
+            for mark in panel.marks
+            if isinstance(mark, Cloud | Path3 | Plane) and "activations" not in mark.name
+        )
         corners = np.array([m.corners for m in marks if isinstance(m, Plane)], dtype=float)
         edge = 1.1 * float(np.abs(corners).max())
         box = ((-edge, edge),) * 3

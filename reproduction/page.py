@@ -152,17 +152,17 @@ def _section(section: dict[str, Any], answers: list[Answer], drawn: dict[str, An
             f"section '{section['id']}' has {len(rows)} rows, at most {MOST_ROWS}"
         )
     columns = [
-        (name, cells)
-        for name, number in (("paper's size", 2), ("small models", 3))
-        if any(cells := [_cell(row[number]) for row in rows])
+        ("paper's size", [_cell(large) for _, _, large, _ in rows]),
+        ("small models", [_cell(small) for *_, small in rows]),
     ]
+    columns = [(name, cells) for name, cells in columns if any(cells)]
     if rows:
         lines.append(f"| | measured | paper | {' | '.join(name for name, _ in columns)} |")
         lines.append(f"|--:|---|---|{'---|' * len(columns)}")
     for number, (claim, test, *_) in enumerate(rows):
         after = "&nbsp;†" if test.fixed == "after" else ""
-        cells = (str(claim), test.label + after, test.paper, *(c[number] for _, c in columns))
-        lines.append(f"| {' | '.join(cells)} |")
+        values = (cells[number] for _, cells in columns)
+        lines.append(f"| {claim} | {test.label}{after} | {test.paper} | {' | '.join(values)} |")
     lines += [""] if rows else []
     return [*lines, section["why"].strip(), ""]
 
