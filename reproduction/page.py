@@ -115,7 +115,7 @@ def evidence(answer: Answer) -> str:
         return _tally(large) + (f"; small {answer.small}" if against else "; paper's size")
     decision, word = SMALL_SAY[answer.small]
     chosen = ([o for o in small if o.decision == decision] or small)[:1]
-    return f"{_tally(chosen)} {word}; {small_size(chosen[0])}"
+    return f"{word}: {_tally(chosen)}; {small_size(chosen[0])}"
 
 
 def _tally(outcomes: list[Outcome]) -> str:
