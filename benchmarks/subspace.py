@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyvene
 import torch
 from torch import Tensor
@@ -80,10 +79,7 @@ def measure(layers: int, width: int, length: int, pairs: int, turns: int) -> Non
         0,
     ).eval()
     model.requires_grad_(False)
-    base, source = (
-        task.encode(torch.from_numpy(task.sample(pairs, seed).actions.astype(np.int64)))
-        for seed in (0, 1)
-    )
+    base, source = (task.encode(task.sample(pairs, seed).actions) for seed in (0, 1))
     target = torch.arange(pairs) % task.group.order
     bases = [random_basis(width, 1, (0, layer), torch.device("cpu")) for layer in range(layers)]
     peer = Pyvene(model, bases)

@@ -19,8 +19,8 @@ from torch import Tensor
 from statetrace.lenses.parts import probes
 from statetrace.lenses.parts.activations import residuals
 from statetrace.lenses.parts.answers import device_of
-from statetrace.lenses.parts.probing_data import Part, Target, choose_targets
-from statetrace.lenses.result import Progress, no_progress
+from statetrace.lenses.parts.probing_data import Target, choose_targets
+from statetrace.lenses.result import Progress, no_progress, part_of
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
 
@@ -109,7 +109,7 @@ def fit_probes(
     ).argsort(1)
     at = shuffled[:, :each].to(device)  # [n, each], actions
     positions = task.vocabulary.tokens(1) - 1 + task.vocabulary.stride * at
-    resid = residuals(model, task.encode(actions), positions, done=Part(progress, 0.0, 0.8))
+    resid = residuals(model, task.encode(actions), positions, done=part_of(progress, 0.0, 0.8))
     train, test = (part.flatten(1, 2).float() for part in (resid[:, :cut], resid[:, cut:]))
     mean, scale = probes.standardise(train, test)
     labels = [target.map.to(device)[states.gather(1, at)] for target in targets]  # [n, each]

@@ -22,8 +22,7 @@ from statetrace.interventions import Site, capturing, evaluating, sites_of
 from statetrace.lenses.loading import LoadedModel
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_ablation import mean_outputs
-from statetrace.lenses.parts.probing_data import Part
-from statetrace.lenses.result import Progress, no_progress
+from statetrace.lenses.result import Progress, no_progress, part_of
 from statetrace.models import Anatomy
 from statetrace.tasks.word_problem import WordProblem
 
@@ -89,7 +88,7 @@ def make_session(
     elif anatomy.attention_projection is None:
         no_heads = f"the head outputs of {kind!r} models were not found"
     with evaluating(model):
-        probes = fit_probes(model, task, seed, Part(progress, 0.0, 0.8))
+        probes = fit_probes(model, task, seed, part_of(progress, 0.0, 0.8))
         means = (
             {} if no_heads else head_means(model, task, sites_of("head", anatomy), longest, seed)
         )

@@ -32,7 +32,7 @@ from statetrace.lenses.parts.parity_heads import (
     relabelings,
     score_ceiling,
 )
-from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
@@ -69,7 +69,7 @@ def attention(
             sequences.actions[: spec.examples],
             labels,
             example,
-            progress=lambda share: progress(0.5 * share),
+            progress=part_of(progress, 0.0, 0.5),
         )
         summary: dict[str, Any] = {"length": last, "quotient": quotient and quotient.name}
         summary["attended"] = table.add_attended(read.attended)
@@ -90,7 +90,7 @@ def attention(
                 ranked,
                 table,
                 notes,
-                progress=lambda share: progress(0.5 + 0.5 * share),
+                progress=part_of(progress, 0.5, 1.0),
             )
         if read.trees is not None:
             summary |= table.add_trees(read.trees)
@@ -198,8 +198,8 @@ def _ablate(
     batch = min(512, fitting(each, device_of(model)))
     intact = correct(model, task, sequences, quotient, batch)
     accuracy = table.add_answers("none", None, intact)
-    problem = low_accuracy(accuracy["state"], task.group.order, f"up to length {sequences.length}")
-    notes += [f"{problem}, so ablations can lose little"] if problem else []
+    lengths, consequence = f"up to length {sequences.length}", ", so ablations can lose little"
+    notes += low_accuracy(accuracy["state"], task.group.order, lengths, consequence)
     rng = np.random.default_rng([spec.seed, 2])
     results = ablations(
         model, task, sequences, quotient, ranked, sizes, spec.controls, rng, batch, progress

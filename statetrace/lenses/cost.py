@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from statetrace.lenses.loading import LoadedModel
@@ -55,7 +54,7 @@ def measure_speed(loaded: LoadedModel) -> Speed:
     model, task = loaded.model, loaded.task
     device, each = device_of(model), task.vocabulary.tokens(task.length)
     drawn = task.draw(max(1, TRIAL_TOKENS // each), 0)
-    tokens = task.encode(torch.from_numpy(drawn.actions.astype(np.int64)).to(device))
+    tokens = task.encode(drawn.actions, device)
 
     def forward() -> None:
         with torch.no_grad():

@@ -100,10 +100,8 @@ def depth(
             deviation = round(float(sums.std(ddof=1)), 3) if enough else None
             deviations.setdefault(split, []).append(deviation)
         progress((number + 1) / len(lengths))
-    notes: list[str] = []
-    problem = low_accuracy(float(np.mean(correct)), task.group.order, "on these pairs")
-    if problem:
-        notes.append(f"{problem}; the depths are not meaningful")
+    accuracy, consequence = float(np.mean(correct)), "; the depths are not meaningful"
+    notes = low_accuracy(accuracy, task.group.order, "on these pairs", consequence)
     excluded = len(correct) - sum(correct)
     if excluded:
         notes.append(f"{excluded} of {len(correct)} pairs were excluded: an answer is wrong")

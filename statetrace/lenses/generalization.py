@@ -82,8 +82,7 @@ def generalization(
         what: float(np.mean([sample.mean() for sample in samples[: task.length]]))
         for what, samples in correct.items()
     }
-    problem = low_accuracy(accuracy["state"], task.group.order, f"up to length {task.length}")
-    notes += [problem] if problem else []
+    notes += low_accuracy(accuracy["state"], task.group.order, f"up to length {task.length}")
     columns = _table(lengths, correct, chance)
     cutoffs, arrays = _cutoffs(correct, spec)
     return LensResult(

@@ -56,7 +56,7 @@ from statetrace.lenses.parts.geometry_rows import Rows
 from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, measure_layer
 from statetrace.lenses.parts.prism import pairings
 from statetrace.lenses.parts.state_means import arrangements
-from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
@@ -105,18 +105,16 @@ def geometry(
     states = drawn.states[:, -1].astype(np.int64)  # [n]
     shared, notes = _shared(task, spec, states, device_of(model))
     notes += too_few(len(drawn), spec.sequences, length)
-    tokens = task.encode(torch.from_numpy(drawn.actions.astype(np.int64)))
-    stream = residuals(
-        model, tokens, [tokens.shape[1] - 1], done=lambda share: progress(_FORWARD * share)
-    )  # [L + 1, n, 1, D]
+    tokens = task.encode(drawn.actions)
+    running = part_of(progress, 0.0, _FORWARD)
+    stream = residuals(model, tokens, [tokens.shape[1] - 1], done=running)  # [L + 1, n, 1, D]
     rows, measured = Rows(), []
     for done, layer in enumerate(layers, start=1):
         points = stream[layer, :, 0].float().cpu().numpy()
         measured.append(measure_layer(points, layer, shared, rows))
         progress(_FORWARD + (1 - _FORWARD) * done / len(layers))
     accuracy = _accuracy(model, task, drawn)
-    problem = low_accuracy(accuracy, task.group.order, f"at length {length}")
-    notes += [problem] if problem else []
+    notes += low_accuracy(accuracy, task.group.order, f"at length {length}")
     notes += _noise_notes(measured)
     return LensResult(
         lens="geometry",

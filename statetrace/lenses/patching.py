@@ -221,8 +221,8 @@ def _notes(summary: dict[str, Any]) -> tuple[str, ...]:
             "answer, so NLD would be 0/0"
         )
     accuracy, chance = summary["accuracy"], summary["chance"]
-    problem = low_accuracy(accuracy, round(1 / chance), f"at length {length}")
-    notes += [f"{problem}; train it longer, or use a shorter length"] if problem else []
+    consequence = "; train it longer, or use a shorter length"
+    notes += low_accuracy(accuracy, round(1 / chance), f"at length {length}", consequence)
     empty = [name for name, n in summary["pairs_by_split"].items() if n == 0]
     if empty:
         notes.append(f"no pairs with {', '.join(empty)}; their numbers are missing (NaN)")

@@ -46,7 +46,6 @@ from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy
 from statetrace.lenses.parts.lengths import choose_lengths
 from statetrace.lenses.parts.probing_data import (
     Data,
-    Part,
     Place,
     Target,
     choose_places,
@@ -56,7 +55,7 @@ from statetrace.lenses.parts.probing_data import (
     untrained_twin,
 )
 from statetrace.lenses.parts.probing_summary import by_length, summary
-from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
 from statetrace.models import anatomy
 from statetrace.models.predict import evaluating
 from statetrace.tasks.sequences import Sequences
@@ -148,7 +147,7 @@ def probing(
     rows: list[dict[str, Any]] = []
     unfinished = 0
     for number, (control, source) in enumerate(sources.items()):
-        share = Part(progress, number / len(sources), (number + 1) / len(sources))
+        share = part_of(progress, number / len(sources), (number + 1) / len(sources))
         full = [place for place in places if place.length == lengths[-1]]
         probed = places if control == "none" else full
         for place, train_rows, test_rows in features(source, task, data, probed, share):
@@ -256,9 +255,8 @@ def _notes(
 ) -> Iterator[str]:
     if spec.targets is None and all(target.name != "parity" for target in targets):
         yield f"{task.group.name} has no parity, so there are no parity probes"
-    problem = low_accuracy(accuracy["state"]["all"], task.group.order, "on held-out sequences")
-    if problem:
-        yield f"{problem}; the probes do not show a mechanism"
+    share, consequence = accuracy["state"]["all"], "; the probes do not show a mechanism"
+    yield from low_accuracy(share, task.group.order, "on held-out sequences", consequence)
     for name in dict.fromkeys(row["target"] for row in rows if row["chance"] == 1):
         yield (
             f"at some lengths all sequences of these actions have the same {name}, so any probe of "

@@ -36,6 +36,11 @@ def no_progress(share: float) -> None:
     """Ignore progress."""
 
 
+def part_of(progress: Progress, begin: float, end: float) -> Progress:
+    """For a part of the work: its progress as that of the whole, from `begin` to `end`."""
+    return lambda share: progress(begin + share * (end - begin))
+
+
 NAMES = (
     *("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics"),
     "subspace",

@@ -57,7 +57,7 @@ from statetrace.lenses.parts.subspaces import (
     means_basis,
     random_basis,
 )
-from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
@@ -136,10 +136,7 @@ def subspace(
     notes: list[str] = []
     parts = [(quotient, control) for quotient in quotients for control in models]
     for number, (quotient, control) in enumerate(parts):
-
-        def share(inner: float, done: int = number) -> None:
-            progress((done + inner) / len(parts))
-
+        share = part_of(progress, number / len(parts), (number + 1) / len(parts))
         with evaluating(models[control]):
             measured = _Measurement(models[control], task, spec, drawn, quotient, control)
             rows = measured.rows(usable, clean[control], share)
@@ -152,8 +149,8 @@ def subspace(
                 arrays[f"{quotient.name}.{method}"] = stacked.cpu().numpy()
             summary[quotient.name] = measured.summary(rows)
             notes += measured.notes()
-    problem = low_accuracy(summary["accuracy"], task.group.order, f"at length {length}")
-    notes += [f"{problem}; only pairs of correct answers are used"] if problem else []
+    consequence = "; only pairs of correct answers are used"
+    notes += low_accuracy(summary["accuracy"], task.group.order, f"at length {length}", consequence)
     settings = dataclasses.asdict(spec) | {"length": length}
     return LensResult("subspace", settings, columns, arrays, summary, tuple(notes))
 
@@ -184,8 +181,7 @@ class _Measurement:
         self.sections = sections(self.task.group, self.quotient)
         self.image = torch.from_numpy(self.quotient.map.astype(np.int64)).to(self.device)
         self.dimension = self.spec.dimension or self.quotient.image.order - 1
-        actions = torch.from_numpy(self.drawn.actions.astype(np.int64)).to(self.device)
-        self.tokens = self.task.encode(actions)
+        self.tokens = self.task.encode(self.drawn.actions, self.device)
         self.start = self.tokens.shape[1] - 1 if self.spec.positions == "last" else 0
         self.bases: dict[str, dict[int, Tensor]] = {}
 

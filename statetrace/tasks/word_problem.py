@@ -125,9 +125,13 @@ class WordProblem:
         """Put sequences on a device, ready to be cut into batches."""
         return Split.of(sequences, self.vocabulary, device)
 
-    def encode(self, actions: torch.Tensor) -> torch.Tensor:
-        """Element indices [B, T] -> tokens [B, T * stride + offset]."""
-        return self.vocabulary.encode(actions)
+    def encode(
+        self, actions: torch.Tensor | np.ndarray, device: torch.device | str | None = None
+    ) -> torch.Tensor:
+        """Element indices [B, T] -> tokens [B, T * stride + offset], by default where they are."""
+        if isinstance(actions, np.ndarray):
+            actions = torch.from_numpy(actions.astype(np.int64))
+        return self.vocabulary.encode(actions if device is None else actions.to(device))
 
     def states(self, actions: torch.Tensor) -> torch.Tensor:
         """The state after each of the actions [B, T], by table look-up on the actions' device."""

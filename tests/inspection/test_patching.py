@@ -59,7 +59,7 @@ def test_hooks_give_the_same_numbers(kind, sites):
     table = patch(session.model, task, clean, corrupted, sites)
     grids = patch_grid(
         session.model,
-        *(task.encode(torch.from_numpy(actions)) for actions in (clean, corrupted)),
+        *(task.encode(actions) for actions in (clean, corrupted)),
         table.spec,
         offset=task.vocabulary.offset,
         stride=task.vocabulary.stride,

@@ -43,7 +43,7 @@ def test_scores_are_those_of_every_prefix_on_its_own(name, start_marker):
     offset = int(start_marker)
     prefixes = np.zeros((3, 6, 4, 9, 9))
     for t in range(1, 10):
-        tokens = task.encode(torch.from_numpy(actions[:, :t]))
+        tokens = task.encode(actions[:, :t])
         last = anatomy(model).attention_weights(tokens)[..., -1, offset:]
         prefixes[:, :, :, t - 1, :t] = last.numpy()
     scores = np.array(
@@ -112,9 +112,7 @@ def test_every_ablation_is_reported_by_length_and_as_a_drop(gpt2):
 def test_maps_and_trees_are_there_for_drawing(gpt2):
     model = model_named("gpt2")
     actions = TASK.draw(20, seed=0).actions
-    maps = anatomy(model).attention_weights(
-        TASK.encode(torch.from_numpy(actions[:1].astype(np.int64)))
-    )
+    maps = anatomy(model).attention_weights(TASK.encode(actions[:1]))
     assert gpt2.arrays["top_maps"].shape == (3, 9, 9)
     for (layer, head), found in zip(
         gpt2.arrays["top_maps_heads"], gpt2.arrays["top_maps"], strict=True

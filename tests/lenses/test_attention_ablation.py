@@ -22,7 +22,7 @@ from tests.models.conftest import FAST, GENERIC, toy
 TASK = word_problem("S3", 8)
 PARITY = TASK.group.quotient("parity")
 SEQUENCES = TASK.draw(40, seed=0)
-TOKENS = TASK.encode(torch.from_numpy(SEQUENCES.actions.astype(np.int64)))
+TOKENS = TASK.encode(SEQUENCES.actions)
 FAMILIES = ("gpt2", "pythia", "llama-grouped", "opt", "qwen2", "gptj")
 
 

@@ -219,7 +219,7 @@ def test_random_model(of_s3: tuple[Any, WordProblem, LensResult], tmp_path: Path
 def test_means_are_those_of_the_model(of_s3: tuple[Any, WordProblem, LensResult]) -> None:
     model, task, result = of_s3
     drawn = task.draw(400, 0)
-    tokens = task.encode(torch.from_numpy(drawn.actions.astype(np.int64)))
+    tokens = task.encode(drawn.actions)
     sites = [Site("resid", layer) for layer in range(3)]
     seen = capture(model, tokens, sites)
     for layer, site in enumerate(sites):

@@ -70,8 +70,7 @@ def test_nld_by_hand():
 def test_numbers_are_the_definitions_applied_to_plain_forward_passes(model, task, grid):
     found = patching(model, task, PatchingSpec(pairs=40, grids=(grid,), corrupt_at=1))
     clean, corrupted = (
-        task.encode(torch.from_numpy(found.arrays[name].astype(np.int64)))
-        for name in ("clean_actions", "corrupted_actions")
+        task.encode(found.arrays[name]) for name in ("clean_actions", "corrupted_actions")
     )
     logits = one_cell_at_a_time(model, clean, corrupted, grid, offset=1).double()
     p = logits.softmax(-1)  # over the whole vocabulary, which is larger than the group

@@ -119,7 +119,7 @@ def test_attention_is_from_periods_to_whole_sentences(model, task):
     actions = task.sample(3, seed=0).actions
     maps = maps_of(model, task, actions)
     assert maps.shape == (2, 3, 2, LENGTH, LENGTH)
-    tokens = task.encode(torch.from_numpy(actions.astype(np.int64)))
+    tokens = task.encode(actions)
     weights = anatomy(model).attention_weights(tokens)
     for t in range(LENGTH):
         for s in range(LENGTH):
@@ -147,7 +147,7 @@ def test_the_other_lenses_run_by_sentence(model, task):
 def test_answers_are_read_at_the_periods(model, task):
     drawn = task.sample(9, seed=0)
     found = answers(model, task, drawn, batch=20)
-    tokens = task.encode(torch.from_numpy(drawn.actions.astype(np.int64)))
+    tokens = task.encode(drawn.actions)
     with torch.no_grad():
         logits = model(tokens).logits[:, STRIDE::STRIDE, list(task.vocabulary.elements)]
     assert np.array_equal(found, logits.argmax(-1).numpy())

@@ -12,7 +12,7 @@ from statetrace.groups import group
 from statetrace.interventions import evaluating
 from statetrace.interventions.exchange import Exchange
 from statetrace.lenses.compiled import task_of
-from statetrace.lenses.parts.subspaces import largest_angle, random_basis
+from statetrace.lenses.parts.subspaces import random_basis
 from statetrace.lenses.subspace import SubspaceSpec, subspace
 from statetrace.models import ModelSpec, anatomy, build
 from statetrace.models.compiled import compile_model
@@ -37,9 +37,10 @@ def known_direction(name, model):
 
 
 def angles(result, spec, model, method):
-    known = known_direction(spec.group, model)
-    bases = torch.from_numpy(result.arrays[f"parity.{method}"])
-    return [largest_angle(basis, known) for basis in bases]
+    """Between the line of each layer and the known direction, in degrees."""
+    lines = torch.from_numpy(result.arrays[f"parity.{method}"])[..., 0].double()
+    cosines = lines @ known_direction(spec.group, model)[:, 0].double()
+    return cosines.abs().clamp(max=1).acos().rad2deg().tolist()
 
 
 def test_the_subspace_of_parity_in_the_parity_associative_algorithm():
@@ -122,7 +123,7 @@ def test_an_exchange_equals_plain_hooks(family, cached, start, monkeypatch):
     model = build(spec, task.vocabulary.size, 8, seed=0).eval()
     model = model.double() if family == "gpt2" else model  # the basis follows
     monkeypatch.setattr(type(anatomy(model)), "fast", cached)
-    tokens = task.encode(torch.from_numpy(task.sample(12, 0).actions.astype(np.int64)))
+    tokens = task.encode(task.sample(12, 0).actions)
     base, source = tokens[:6], tokens[6:]
     basis = random_basis(16, 2, (0,), torch.device("cpu"))
     blocks = anatomy(model).blocks

@@ -47,16 +47,16 @@ def check_fits(model: Any, task: WordProblem, length: int) -> None:
         )
 
 
-def low_accuracy(accuracy: float, order: int, lengths: str) -> str | None:
-    """A note if the model knows less than half of the states, else None.
+def low_accuracy(accuracy: float, order: int, lengths: str, consequence: str = "") -> list[str]:
+    """A note if the model knows less than half of the states, and its consequence.
 
     The share of states that it knows is its accuracy corrected for guessing. (Knowing only parity
     gives 20% on S3.)
     """
     chance = 1 / order
     if order == 1 or (accuracy - chance) / (1 - chance) >= KNOWN:
-        return None
-    return f"low accuracy: {accuracy:.1%} {lengths} (chance {chance:.1%})"
+        return []
+    return [f"low accuracy: {accuracy:.1%} {lengths} (chance {chance:.1%}){consequence}"]
 
 
 def too_few(drawn: int, requested: int, length: int) -> list[str]:
@@ -72,15 +72,14 @@ def answers(model: Any, task: WordProblem, sequences: Sequences, batch: int = 51
     with torch.no_grad():
         states = [
             task.read_out(predict(model, tokens)).argmax(-1).cpu().numpy()
-            for tokens in _batches(model, task, sequences, batch)
+            for tokens in token_batches(model, task, sequences, batch)
         ]
     return np.concatenate(states)
 
 
-def _batches(
+def token_batches(
     model: Any, task: WordProblem, sequences: Sequences, batch: int
 ) -> Iterator[torch.Tensor]:
-    device = device_of(model)
+    """Their tokens on the model's device, `batch` sequences at a time."""
     for start in range(0, len(sequences), batch):
-        rows = np.ascontiguousarray(sequences.actions[start : start + batch]).astype(np.int64)
-        yield task.encode(torch.from_numpy(rows).to(device))
+        yield task.encode(sequences.actions[start : start + batch], device_of(model))

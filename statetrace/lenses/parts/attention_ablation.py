@@ -25,7 +25,7 @@ from torch import Tensor
 from statetrace.groups import Quotient
 from statetrace.interventions import Edit, Site, capturing, evaluating, overwrite
 from statetrace.lenses.partial import part
-from statetrace.lenses.parts.answers import answers, device_of
+from statetrace.lenses.parts.answers import answers, token_batches
 from statetrace.lenses.result import Progress, no_progress
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
@@ -78,9 +78,8 @@ def mean_outputs(
     heads = tuple(heads)
     totals: dict[Site, Tensor] = {}
     with evaluating(model), capturing(model, heads) as outputs:
-        for start in range(0, len(sequences), batch):
-            actions = sequences.actions[start : start + batch].astype(np.int64)
-            model(task.encode(torch.from_numpy(actions).to(device_of(model))), use_cache=False)
+        for tokens in token_batches(model, task, sequences, batch):
+            model(tokens, use_cache=False)
             for site in heads:
                 part = outputs[site].float().sum(0)
                 totals[site] = totals[site] + part if site in totals else part

@@ -33,8 +33,7 @@ def maps_of(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor:
     """The attention weights [L, B, H, T, T] from action (row) to action (column). A row sums to 1
     minus the attention to the start marker. Of an action of several tokens the last one is the
     query, as for the answer, and all of them are keys."""
-    tokens = task.encode(torch.from_numpy(actions.astype(np.int64)).to(device_of(model)))
-    weights = anatomy(model).attention_weights(tokens)
+    weights = anatomy(model).attention_weights(task.encode(actions, device_of(model)))
     stride, reads = task.vocabulary.stride, task.vocabulary.reads
     weights = weights[..., reads, task.vocabulary.offset :]
     return weights if stride == 1 else weights.unflatten(-1, (-1, stride)).sum(-1)

@@ -16,10 +16,6 @@ from statetrace.groups.sections import Section
 from statetrace.interventions.exchange import Exchange
 from statetrace.lenses.parts.intervals import wilson
 
-OUTCOMES = ("quotient alone", "both", "rest alone", "neither")
-"""What an exchange changes in the answer. Where no rest is defined, because the kernel has no
-complement, "quotient" takes the place of the first two."""
-
 
 @dataclass(frozen=True)
 class Interchanges:
@@ -101,8 +97,10 @@ def outcome_rows(
     pairs: Interchanges, answers: np.ndarray, section: Section | None
 ) -> list[dict[str, Any]]:
     """Share and interval of each outcome of the answers [draws, P], for pairs with different and
-    with the same image. "interchange" is the counterfactual state (without a section: the source's
-    image), "source value" any state with the source's image."""
+    with the same image: what the exchange changes ("quotient alone", "both", "rest alone" or
+    "neither"; without a section no rest is defined, and "quotient" takes the place of the first
+    two), "interchange", which is the counterfactual state (without a section: the source's image),
+    and "source value", any state with the source's image."""
     image, clean = pairs.quotient.map, pairs.clean
     changed, moved = answers != clean, image[answers] != image[clean]
     source = image[answers] == image[pairs.states[1]]

@@ -43,11 +43,7 @@ class Pairs:
         self, task: WordProblem, device: torch.device | str
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Clean and corrupted tokens [P, tokens], equal except for the corrupted action."""
-        clean, corrupted = (
-            task.encode(torch.from_numpy(actions.astype(np.int64)).to(device))
-            for actions in (self.clean, self.corrupted)
-        )
-        return clean, corrupted
+        return task.encode(self.clean, device), task.encode(self.corrupted, device)
 
     def patched(
         self,

@@ -20,7 +20,7 @@ from statetrace.interventions.grid import Keep, PatchGrids
 from statetrace.lenses.partial import part
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.pairs import Pairs
-from statetrace.lenses.result import Progress, no_progress
+from statetrace.lenses.result import Progress, no_progress, part_of
 from statetrace.models import anatomy
 from statetrace.tasks.word_problem import WordProblem
 
@@ -69,10 +69,7 @@ def patched_answers(
     keep = partial(_keep, ids, elements, logits)
     grids_done: list[Grid] = []
     for number, grid in enumerate(grids):
-
-        def share(inner: float, done: int = number) -> None:
-            progress((done + inner) / len(grids))
-
+        share = part_of(progress, number / len(grids), (number + 1) / len(grids))
         patched = _patched(model, task, pairs, grid, keep, by, share)
         grids_done += patched.grids
     unpatched = torch.stack((patched.clean, patched.corrupted))  # [2, P, V]

@@ -25,7 +25,7 @@ from statetrace.lenses.parts.activations import bytes_needed, residuals
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.hidden_padding import HiddenPadding
 from statetrace.lenses.parts.probes import standardise
-from statetrace.lenses.result import Progress
+from statetrace.lenses.result import Progress, part_of
 from statetrace.models.device import float64_device, free_bytes
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
@@ -84,18 +84,6 @@ class Place:
             return data.states.gather(1, self.at.to(data.states.device)[:, None])[:, 0]
         parts = (data.states[: data.train], data.states[data.train :])
         return torch.cat([part.flatten()[:n] for part, n in zip(parts, self.rows, strict=True)])
-
-
-@dataclass(frozen=True)
-class Part:
-    """Reports progress of a part of the work as progress of the whole."""
-
-    progress: Progress
-    begin: float
-    end: float
-
-    def __call__(self, share: float) -> None:
-        self.progress(self.begin + share * (self.end - self.begin))
 
 
 def choose_targets(task: WordProblem, names: tuple[str, ...] | None) -> list[Target]:
@@ -224,7 +212,7 @@ def features(
         begin, middle, end = (
             (start + share * len(batch)) / len(places) for share in (0.0, 0.5, 1.0)
         )
-        running, fitting = Part(progress, begin, middle), Part(progress, middle, end)
+        running, fitting = part_of(progress, begin, middle), part_of(progress, middle, end)
         train = residuals(model, tokens[: data.train], at[: data.train], done=running)
         test = residuals(model, tokens[data.train :], at[data.train :])
         train, test = train.to(tokens.device), test.to(tokens.device)

@@ -59,14 +59,5 @@ def learned_basis(
     return _orthonormal(free.detach())
 
 
-def largest_angle(first: Tensor, second: Tensor) -> float:
-    """In degrees: the largest angle between a direction of the smaller subspace and the other
-    subspace; 0 if one contains the other."""
-    cosines = torch.linalg.svdvals(first.double().mT @ second.double())
-    return float(
-        cosines[: min(first.shape[1], second.shape[1])].min().clamp(max=1).acos().rad2deg()
-    )
-
-
 def _orthonormal(columns: Tensor) -> Tensor:
     return torch.linalg.qr(columns)[0]

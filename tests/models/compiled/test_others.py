@@ -70,7 +70,7 @@ def test_depth(name, depths):
 
 def logits(spec, actions):
     with torch.no_grad():
-        return compile_model(spec)(task_of(spec).encode(torch.from_numpy(actions))).logits
+        return compile_model(spec)(task_of(spec).encode(actions)).logits
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
@@ -107,7 +107,7 @@ def test_a_patched_prefix_restores_each_circuit_where_its_own_front_is(share):
 def decodable(spec, row):
     """Share of sequences whose parity a linear probe of the last token reads."""
     drawn, task = sequences(spec, 600), task_of(spec)
-    stream = residuals(compile_model(spec), task.encode(torch.from_numpy(drawn.actions)), [8])
+    stream = residuals(compile_model(spec), task.encode(drawn.actions), [8])
     points = np.column_stack([stream[row, :, 0].numpy(), np.ones(600)]).astype(np.float64)
     parity = task.group.parity[drawn.states[:, -1]].astype(float)
     weights = np.linalg.lstsq(points[:400], parity[:400], rcond=1e-4)[0]

@@ -8,7 +8,6 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-import torch
 
 from statetrace.groups import group
 from statetrace.lenses.compiled import task_of
@@ -45,7 +44,7 @@ def stream_and_table(spec, n):
     R], and the sequences."""
     tried = sequences(spec, n)
     model, task = compile_model(spec), task_of(spec)
-    tokens = task.encode(torch.from_numpy(tried.actions))
+    tokens = task.encode(tried.actions)
     stream = residuals(model, tokens, range(task.vocabulary.offset, tokens.shape[1])).numpy()
     table = program(spec).run(tried.actions)
     rows = program_rows(spec)

@@ -18,7 +18,7 @@ SPECS = [
 
 
 def tokens(spec):
-    return task_of(spec).encode(torch.from_numpy(sequences(spec, 20).actions))
+    return task_of(spec).encode(sequences(spec, 20).actions)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.title)
