@@ -3,10 +3,10 @@ the command line can show its options without loading torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from statetrace.config.checks import need, one_of
+from statetrace.config.settings import setting
 
 ALGORITHMS = (
     *("sequential", "parallel", "associative", "parity-associative", "composed-quotient"),
@@ -20,62 +20,58 @@ BASES = ("plain", "random")
 LONGEST = 512
 
 
-def _field(default: Any, text: str) -> Any:
-    return field(default=default, metadata={"help": text})
-
-
 @dataclass(frozen=True)
 class CompileSpec:
     """A compiled model: each field is an option of `statetrace compile`."""
 
-    group: str = _field("S3", "The group: S5, A4xZ5, ..., a .json file or module:name.")
-    algorithm: str = _field(
+    group: str = setting("S3", "The group: S5, A4xZ5, ..., a .json file or module:name.")
+    algorithm: str = setting(
         "associative",
         "sequential, parallel, associative or parity-associative; composed-quotient (a scan of a "
         "quotient, then one of the rest); strided or chunked (folds between sequential and "
         "associative); lookup (a table in one layer, for short sequences); parity-only is a "
         "control that computes nothing but the parity of the state.",
     )
-    length: int = _field(16, "Longest sequence it solves, in actions.")
-    notation: str = _field("moves", "How to read one-line labels: moves or receives.")
-    start_marker: bool = _field(True, "Begin sequences with a marker token.")
-    reach: int | None = _field(
+    length: int = setting(16, "Longest sequence it solves, in actions.")
+    notation: str = setting("moves", "How to read one-line labels: moves or receives.")
+    start_marker: bool = setting(True, "Begin sequences with a marker token.")
+    reach: int | None = setting(
         None, "Longest sequence it has positions for, in actions; by default twice the length."
     )
-    parity: str = _field(
+    parity: str = setting(
         "linear",
         "Whether parity can be read linearly from a state: linear, or hidden (sequential, "
         "associative, strided and chunked only; in the others it is always readable).",
     )
-    counter: str | None = _field(
+    counter: str | None = setting(
         None,
         "How parity and other sums are counted: by heads that attend only to the actions that "
         "count (selective; the default; needs the start marker) or to all actions (average).",
     )
-    heads: int = _field(2, "Heads per block; unused heads attend at random and write zero.")
-    before: int = _field(0, "Unused layers before those of the algorithm.")
-    between: int = _field(0, "Unused layers between consecutive layers of the algorithm.")
-    after: int = _field(0, "Unused layers after those of the algorithm.")
-    basis: str = _field(
+    heads: int = setting(2, "Heads per block; unused heads attend at random and write zero.")
+    before: int = setting(0, "Unused layers before those of the algorithm.")
+    between: int = setting(0, "Unused layers between consecutive layers of the algorithm.")
+    after: int = setting(0, "Unused layers after those of the algorithm.")
+    basis: str = setting(
         "random", "Basis of the residual stream: random (a random rotation) or plain."
     )
-    noise: float = _field(
+    noise: float = setting(
         0.0, "Gaussian noise on every weight, relative to the root mean square of similar weights."
     )
-    sharpness: float = _field(10.0, "Logit of the correct state minus that of the next best.")
-    seed: int = _field(0, "Seed of the basis, the unused heads and the noise.")
-    stride: int = _field(
+    sharpness: float = setting(10.0, "Logit of the correct state minus that of the next best.")
+    seed: int = setting(0, "Seed of the basis, the unused heads and the noise.")
+    stride: int = setting(
         4, "Actions per layer of a strided fold (a power of two) or per chunk of a chunked one."
     )
-    quotient: str | None = _field(
+    quotient: str | None = setting(
         None,
         "The quotient that composed-quotient composes first; by default parity, or the first one "
         "of a group without parity.",
     )
-    second: str | None = _field(
+    second: str | None = setting(
         None, "Another algorithm that the model runs at the same time, in registers of its own."
     )
-    share: float = _field(
+    share: float = setting(
         0.5, "Share of the second algorithm in the logits; 0 if it is computed but not read."
     )
 
