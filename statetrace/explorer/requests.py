@@ -14,7 +14,15 @@ from statetrace.explorer.python import as_python
 from statetrace.files import parse_json
 from statetrace.inspection import Session
 from statetrace.inspection.look import view_of
-from statetrace.inspection.query import MOST_PATCHES, Query, check_head, make_query
+from statetrace.inspection.query import (
+    HEAD,
+    MOST_PATCHES,
+    PATCH,
+    Query,
+    check_head,
+    make_query,
+    parse_places,
+)
 
 LONGEST_QUOTE = 60
 
@@ -63,11 +71,11 @@ class Request:
             step=None if step is None else _int(step, "step"),
             actions=_labels(values.get("actions", []), "actions"),
             source=_labels(values.get("source", []), "source"),
-            patches=_numbers(values.get("patches", []), "patches", 3),
-            without=_numbers(values.get("without", []), "without", 2),
+            patches=_places(values.get("patches", []), "patches", PATCH),
+            without=_places(values.get("without", []), "without", HEAD),
             instead=_text(values.get("instead", "mean"), "instead"),
             at=_int(values.get("at", -1), "at"),
-            head=None if head is None else _numbers([head], "head", 2)[0],
+            head=None if head is None else _places([head], "head", HEAD)[0],
             maps=bool(values.get("maps", False)),
         )
 
@@ -160,14 +168,9 @@ def _labels(value: Any, name: str) -> tuple[str, ...]:
     return tuple(label[:LONGEST_QUOTE] for label in value)
 
 
-def _numbers(value: Any, name: str, size: int) -> Any:
+def _places(value: Any, name: str, example: dict[str, int]) -> Any:
     if not isinstance(value, list):
         raise StatetraceError(f"{name} cannot be {_quote(value)}; give a list")
     if len(value) > MOST_PATCHES:
         raise StatetraceError(f"{name} has {len(value)} entries; the limit is {MOST_PATCHES}")
-    for item in value:
-        if not isinstance(item, list) or len(item) != size:
-            raise StatetraceError(
-                f"{name} cannot hold {_quote(item)}; each entry is a list of {size} numbers"
-            )
-    return tuple(tuple(_int(number, name) for number in item) for item in value)
+    return tuple(parse_places(name, value, example))

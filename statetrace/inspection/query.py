@@ -94,9 +94,9 @@ def parse_places(name: str, places: Any, example: dict[str, int]) -> list[tuple[
     except TypeError:
         rows = [()]
     if any(len(row) != len(example) or not all(map(is_whole, row)) for row in rows):
-        parts = ", ".join(example)
+        parts, such = ", ".join(example), tuple(example.values())
         raise StatetraceError(
-            f"{name} = {places!r} is not a list of ({parts}), such as [{tuple(example.values())}]"
+            f"{name} = {places!r:.80} is not a list of ({parts}), such as [{such}]"
         )
     return list(dict.fromkeys(tuple(map(int, row)) for row in rows))
 
