@@ -129,8 +129,7 @@ def ablate(
             changed = answers(model, task, sequences)
 
     def accuracy(predicted: np.ndarray) -> dict[str, np.ndarray]:
-        true, predicted = sequences.states.astype(np.int64), predicted.astype(np.int64)
-        maps = {target.name: target.map.numpy() for target in targets_of(task)}
+        maps, true = {t.name: t.map.numpy() for t in targets_of(task)}, sequences.states
         return {name: (image[predicted] == image[true]).mean(0) for name, image in maps.items()}
 
     return AblationTable(sites, instead, accuracy(intact), accuracy(changed), len(sequences))

@@ -25,6 +25,8 @@ from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.runs import Run
 from statetrace.tasks.word_problem import WordProblem
 
+COLUMNS = ("measure", "what", "length", "threshold", "step", "value")
+
 
 @dataclass(frozen=True)
 class DynamicsSpec:
@@ -57,8 +59,15 @@ def dynamics(
     records = Run.existing(Path(spec.run)).evaluations()
     if spec.until is not None:
         records = [record for record in records if record["step"] <= spec.until]
+    settings = dataclasses.asdict(spec) | {"thresholds": list(spec.thresholds)}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     if len(records) < 2:
-        return _empty(spec, len(records))
+        note = (
+            f"the log of the run has {len(records)} evaluation(s), and dynamics needs two or more; "
+            "train with --evaluate-every"
+        )
+        summary = {"evaluations": len(records)}
+        return LensResult("dynamics", settings, columns, summary=summary, notes=(note,))
     steps = np.array([record["step"] for record in records])
     names = list(records[0]["accuracy_by_length"])
     curves = {  # what -> [evaluations, lengths]
@@ -66,9 +75,6 @@ def dynamics(
     }
     loss = np.array([record["loss"] for record in records])
     orders = {name: task.group.quotient(name).image.order for name in names if name != "state"}
-    columns: dict[str, list[Any]] = {
-        name: [] for name in ("measure", "what", "length", "threshold", "step", "value")
-    }
 
     def row(*values: Any) -> None:
         for name, value in zip(columns, values, strict=True):
@@ -92,7 +98,7 @@ def dynamics(
     progress(1.0)
     return LensResult(
         lens="dynamics",
-        spec=dataclasses.asdict(spec) | {"thresholds": list(spec.thresholds)},
+        spec=settings,
         columns=columns,
         arrays={"steps": steps, "loss": loss, **{f"accuracy_{w}": c for w, c in curves.items()}},
         summary={
@@ -143,16 +149,3 @@ def _phases(
     spread = series.std(axis=0)
     series = (series - series.mean(axis=0)) / np.where(spread > 0, spread, 1)
     return [int(steps[i]) for i in segments(series, most)]
-
-
-def _empty(spec: DynamicsSpec, evaluations: int) -> LensResult:
-    return LensResult(
-        lens="dynamics",
-        spec=dataclasses.asdict(spec) | {"thresholds": list(spec.thresholds)},
-        columns={"measure": [], "what": [], "length": [], "threshold": [], "step": [], "value": []},
-        summary={"evaluations": evaluations},
-        notes=(
-            f"the log of the run has {evaluations} evaluation(s), and dynamics needs two or more; "
-            "train with --evaluate-every",
-        ),
-    )

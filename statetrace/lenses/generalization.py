@@ -61,6 +61,7 @@ def generalization(
     spec = spec or GeneralizationSpec()
     longest, notes = _longest(model, task, spec)
     quotients = task.quotients()
+    maps = {"state": np.arange(task.group.order)} | {q.name: q.map for q in quotients}
     correct: dict[str, list[np.ndarray]] = {}  # what -> one [n] array of bool per length
     lengths = np.arange(1, longest + 1)
     for first, last in ((0, min(task.length, longest)), (task.length, longest)):
@@ -68,14 +69,10 @@ def generalization(
             continue
         drawn = task.draw(spec.sequences, spec.seed, last)
         notes += too_few(len(drawn), spec.sequences, last)
-        predicted = answers(model, task, drawn).astype(np.int64)
-        true = drawn.states.astype(np.int64)
-        for t in range(first, last):
-            correct.setdefault("state", []).append(predicted[:, t] == true[:, t])
-            for quotient in quotients:
-                image = quotient.map.astype(np.int64)
-                same = image[predicted[:, t]] == image[true[:, t]]
-                correct.setdefault(quotient.name, []).append(same)
+        predicted = answers(model, task, drawn)
+        for what, image in maps.items():
+            same = image[predicted] == image[drawn.states]  # [n, last]
+            correct.setdefault(what, []).extend(same.T[first:last])
         progress(last / longest)
     chance = {"state": 1 / task.group.order} | {q.name: 1 / q.image.order for q in quotients}
     accuracy = {

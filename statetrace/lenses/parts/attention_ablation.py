@@ -91,9 +91,8 @@ def correct(
 ) -> dict[str, np.ndarray]:
     """ "state" and the name of the quotient -> whether each answer is correct, [n, T]."""
     with evaluating(model):
-        predicted = answers(model, task, sequences, batch).astype(np.int64)
-    true = sequences.states.astype(np.int64)
-    image = quotient.map.astype(np.int64)
+        predicted = answers(model, task, sequences, batch)
+    true, image = sequences.states, quotient.map
     return {"state": predicted == true, quotient.name: image[predicted] == image[true]}
 
 
