@@ -222,16 +222,9 @@ def _summary(measured: list[LayerGeometry], shared: Setting) -> dict[str, Any]:
         "group": shared.group.name,
         "sequences": len(shared.states),
         "states_visited": len(shared.visited),
-        "last_layer": last.layer,
-        "between_share": last.between_share,
-        "explained_variance": last.explained,
-        "quotient_share": last.quotient_share,
-        "quotient_accuracy": last.quotient_accuracy,
+        **last.summary,
     }
-    if last.irrep_share:
-        summary["irrep_share"] = last.irrep_share
-    if last.arrangement_share:
-        summary["arrangement_share"] = last.arrangement_share
+    if shared.arrangements:
         summary["arrangements"] = list(shared.arrangements)
     prisms = [layer for layer in measured if layer.prism is not None]
     if prisms:

@@ -79,12 +79,12 @@ class LensResult:
     def table(self) -> pa.Table:
         return pa.table({name: list(values) for name, values in self.columns.items()})
 
-    def rows(self) -> list[dict[str, Any]]:
-        """The tidy table row by row."""
-        names = list(self.columns)
-        return [
-            dict(zip(names, row, strict=True)) for row in zip(*self.columns.values(), strict=True)
-        ]
+    def rows(self, **selection: Any) -> list[dict[str, Any]]:
+        """The tidy table row by row; with a selection, such as `rows(split="all")`, the rows that
+        match it."""
+        values = zip(*self.columns.values(), strict=True)
+        rows = (dict(zip(self.columns, row, strict=True)) for row in values)
+        return [row for row in rows if selection.items() <= row.items()]
 
     @cached_property
     def _arrow(self) -> pa.Table:

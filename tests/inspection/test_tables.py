@@ -86,9 +86,7 @@ def test_the_attention_lens_finds_the_same_accuracy():
         )
         mean = {
             row["name"]: row["mean"]
-            for row in result.rows()
-            if row["measure"] == "ablation" and row["heads"] == "top 4"
-            if row["method"] == method and row["length"] is None
+            for row in result.rows(measure="ablation", heads="top 4", method=method, length=None)
         }
         tolerance = 1e-6 if method == "zero" else 0.05
         for target in ("state", "parity"):

@@ -1,7 +1,6 @@
 """The attention lens as a whole, on toy models of every family."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +22,6 @@ from tests.models.conftest import toy
 
 TASK = word_problem("S3", 9)
 SMALL = AttentionSpec(examples=6, ablation_examples=20, controls=2, relabelings=2, weight=0.2)
-
-
-def rows(result: LensResult, **wanted: Any) -> list[dict[str, Any]]:
-    """The rows whose columns have these values."""
-    table = result.table().to_pylist()
-    return [row for row in table if all(row[name] == value for name, value in wanted.items())]
 
 
 @pytest.mark.parametrize("start_marker", [True, False])
@@ -55,13 +48,13 @@ def test_scores_are_those_of_every_prefix_on_its_own(name, start_marker):
     )  # fmt: skip
     assert result.arrays["scores"] == pytest.approx(scores, abs=1e-3)
     assert len(np.unique(scores)) > 2
-    for row in rows(result, measure="head score"):
+    for row in result.rows(measure="head score"):
         values = scores[row["layer"] - 1, row["head"]]
         assert row["name"] == "parity"
         assert row["mean"] == pytest.approx(values.mean())
         assert row["std"] == pytest.approx(values.std(ddof=1))
         assert row["n"] == 6
-    assert len(rows(result, measure="head score")) == 12
+    assert len(result.rows(measure="head score")) == 12
     best = result.summary["top_heads"]
     highest = sorted(scores.mean(-1).ravel(), reverse=True)[:3]
     assert [head["score"] for head in best] == pytest.approx(highest)
@@ -86,19 +79,19 @@ def test_the_result_survives_the_disk(gpt2, tmp_path):
 
 def test_every_ablation_is_reported_by_length_and_as_a_drop(gpt2):
     for what in ("state", "parity"):
-        (intact,) = rows(gpt2, measure="ablation", name=what, heads="none", length=None)
+        (intact,) = gpt2.rows(measure="ablation", name=what, heads="none", length=None)
         assert intact["mean"] == pytest.approx(gpt2.summary["accuracy"][what])
         for heads in ("top 1", "top 2", "top 3", "control 1", "control 2", "control 3"):
             for method in ("zero", "mean"):
                 which = {"name": what, "heads": heads, "method": method}
-                found = rows(gpt2, measure="ablation", **which)
+                found = gpt2.rows(measure="ablation", **which)
                 (overall,) = [row for row in found if row["length"] is None]
                 by_length = [row for row in found if row["length"] is not None]
                 assert [row["length"] for row in by_length] == list(range(1, 10))
                 mean = np.mean([row["mean"] for row in by_length])
                 assert overall["mean"] == pytest.approx(mean)
                 assert all(row["low"] <= row["mean"] <= row["high"] for row in by_length)
-                (drop,) = rows(gpt2, measure="ablation drop", **which)
+                (drop,) = gpt2.rows(measure="ablation drop", **which)
                 assert drop["mean"] == pytest.approx(intact["mean"] - mean)
                 assert drop["n"] == 20
                 (said,) = [
@@ -132,14 +125,14 @@ def test_maps_and_trees_are_there_for_drawing(gpt2):
 
 def test_trees_are_summed_up(gpt2):
     for name in ("depth", "coverage", "distance"):
-        (row,) = rows(gpt2, measure="tree", name=name)
+        (row,) = gpt2.rows(measure="tree", name=name)
         assert row["n"] == 6
         assert gpt2.summary[f"tree_{name}"] == pytest.approx(row["mean"])
-    reached = rows(gpt2, measure="tree", name="reached")
+    reached = gpt2.rows(measure="tree", name="reached")
     assert [row["layer"] for row in reached] == [0, 1, 2, 3]
     assert reached[-1]["mean"] == 1
     assert reached[0]["mean"] == pytest.approx(9 * gpt2.summary["tree_coverage"])
-    assert [row["layer"] for row in rows(gpt2, name="span")] == [1, 2, 3]
+    assert [row["layer"] for row in gpt2.rows(name="span")] == [1, 2, 3]
 
 
 def test_scores_by_chance_are_those_of_other_actions(gpt2, monkeypatch):
@@ -150,8 +143,8 @@ def test_scores_by_chance_are_those_of_other_actions(gpt2, monkeypatch):
     monkeypatch.setattr(lens, "relabelings", lambda *_: np.zeros((0, 6), dtype=bool))
     monkeypatch.setattr(lens, "outside_kernel", lambda _: other)
     true = attention(model_named("gpt2"), TASK, SMALL)
-    by_chance = [row["mean"] for row in rows(chance, measure="by chance")]
-    assert by_chance == [row["mean"] for row in rows(true, measure="head score")]
+    by_chance = [row["mean"] for row in chance.rows(measure="by chance")]
+    assert by_chance == [row["mean"] for row in true.rows(measure="head score")]
     assert chance.summary["top_score_by_chance"] == pytest.approx(max(by_chance))
     assert np.array_equal(chance.arrays["scores"], gpt2.arrays["scores"])
     best = chance.summary["top_heads"][0]["score"]
@@ -164,7 +157,7 @@ def test_pieces_make_no_difference(name, monkeypatch):
     together = attention(model_named(name), TASK, SMALL)
     monkeypatch.setattr(attention_maps, "PIECE_BYTES", 1)
     alone = attention(model_named(name), TASK, SMALL)
-    for one, other in zip(rows(together), rows(alone), strict=True):
+    for one, other in zip(together.rows(), alone.rows(), strict=True):
         assert one["mean"] == pytest.approx(other["mean"], abs=0.01), one
     assert np.allclose(together.arrays["scores"], alone.arrays["scores"])
     assert np.array_equal(together.arrays["tree1_edges"], alone.arrays["tree1_edges"])
@@ -209,9 +202,9 @@ def test_without_parity_the_tree_still_runs(group, spec, quotient, note):
     result = attention(model, task, dataclasses.replace(SMALL, **spec))
     assert result.summary["quotient"] == quotient
     assert any(note in said for said in result.notes)
-    assert {row["name"] for row in rows(result, measure="head score")} == {quotient} - {None}
-    assert bool(rows(result, measure="ablation")) == (quotient is not None)
-    assert rows(result, measure="tree", name="distance")[0]["mean"] is not None
+    assert {row["name"] for row in result.rows(measure="head score")} == {quotient} - {None}
+    assert bool(result.rows(measure="ablation")) == (quotient is not None)
+    assert result.rows(measure="tree", name="distance")[0]["mean"] is not None
 
 
 def test_a_length_beyond_the_positions_is_refused():
@@ -224,7 +217,7 @@ def test_fewer_sequences_than_asked_for_are_noted():
     task = dataclasses.replace(TASK, held_out=Sequences(drawn.actions, drawn.states))
     result = attention(model_named("gpt2"), task, SMALL)
     assert any("8 sequences of length 9 instead of 20" in note for note in result.notes)
-    assert {row["n"] for row in rows(result, measure="ablation drop")} == {8}
+    assert {row["n"] for row in result.rows(measure="ablation drop")} == {8}
 
 
 def test_an_untrained_model_and_too_few_other_heads_are_noted():
@@ -235,7 +228,7 @@ def test_an_untrained_model_and_too_few_other_heads_are_noted():
     assert "low accuracy" in said
     assert "at most 3 heads" in said
     assert "no control for ablations of size 2" in said
-    assert {row["heads"] for row in rows(result, measure="ablation drop")} == {
+    assert {row["heads"] for row in result.rows(measure="ablation drop")} == {
         "top 1", "top 2", "control 1",
     }  # fmt: skip
 

@@ -43,9 +43,7 @@ def test_parity_first(tmp_path):
     assert any(350 <= start <= 650 for start in starts)
     assert any(1350 <= start <= 1650 for start in starts)
     reached = {
-        (r["what"], r["threshold"]): r["step"]
-        for r in result.rows()
-        if r["measure"] == "reached" and r["length"] == 4
+        (r["what"], r["threshold"]): r["step"] for r in result.rows(measure="reached", length=4)
     }
     assert reached["parity", 0.9] < 700 < 1300 < reached["state", 0.9]
 
@@ -57,13 +55,7 @@ def test_lockstep(tmp_path):
 
 def test_what_is_never_reached_is_empty(tmp_path):
     result = look(write(tmp_path / "r", np.zeros(len(STEPS)), rising(500)))
-    steps = [
-        step
-        for what, measure, step in zip(
-            result.columns["what"], result.columns["measure"], result.columns["step"], strict=True
-        )
-        if what == "state" and measure == "reached"
-    ]
+    steps = [row["step"] for row in result.rows(what="state", measure="reached")]
     assert steps == [None] * len(steps)
 
 

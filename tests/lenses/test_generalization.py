@@ -44,13 +44,11 @@ def test_cutoffs_are_where_the_answers_end(monkeypatch, state_until, parity_unti
         assert cutoff[what]["first_below"] == (None if until == 16 else until + 1)
         assert cutoff[what]["reach"] >= until
         assert cutoff[what]["low"] == until + 1
-    rows = result.rows()
-    after = [r["accuracy"] for r in rows if r["what"] == "state" and r["length"] > parity_until]
+    rows = result.rows(what="state")
+    after = [r["accuracy"] for r in rows if r["length"] > parity_until]
     assert after == pytest.approx([1 / 6] * len(after), abs=0.05)
-    between = [
-        r for r in rows if r["what"] == "state" and state_until < r["length"] <= parity_until
-    ]
-    assert [r["accuracy"] for r in between] == pytest.approx([1 / 3] * len(between), abs=0.06)
+    between = [r["accuracy"] for r in rows if state_until < r["length"] <= parity_until]
+    assert between == pytest.approx([1 / 3] * len(between), abs=0.06)
 
 
 def test_one_bad_short_length_does_not_hide_the_rest():

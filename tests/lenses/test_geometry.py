@@ -85,8 +85,8 @@ def test_planted_prism(pairing: int) -> None:
     # Squared heights against squared spokes: 6 (1.5 / 2)² and 6.
     share = 6 * 0.75**2 / (6 * 0.75**2 + 6)
     assert rows["quotient_share", "parity"]["value"] == pytest.approx(share, abs=0.02)
-    assert found.irrep_share["sign"] == pytest.approx(share, abs=0.02)
-    assert sum(found.explained) > 0.98
+    assert found.summary["irrep_share"]["sign"] == pytest.approx(share, abs=0.02)
+    assert sum(found.summary["explained_variance"]) > 0.98
     # The paper's view of the prism: parity along the first axis, nothing of it along the others.
     view = found.arrays["decomposition_means"]
     height = np.diff([view[S3.even].mean(axis=0), view[S3.odd].mean(axis=0)], axis=0)[0]
@@ -154,13 +154,13 @@ def test_clusters_by_what_is_where(thing: str, notation: str) -> None:
     spots[4] = spots[3]
     means = spots[sm.arrangements(g)[thing]]
     found, rows = look(*scatter(means, 2, 0.0, 0), g)
-    shares = found.arrangement_share
+    shares = found.summary["arrangement_share"]
     assert shares[thing] == pytest.approx(1)
     others = [share for name, share in shares.items() if name.split()[0] == thing.split()[0]]
     # Where object 2 is tells a little about where object 1 is: 1 / 4² of the variance.
     assert sorted(others) == pytest.approx([1 / 16] * 4 + [1])
     assert rows["arrangement_share", thing]["null"] == pytest.approx(4 / 119)
-    assert found.irrep_share["4a"] == pytest.approx(1)
+    assert found.summary["irrep_share"]["4a"] == pytest.approx(1)
     near = {
         name: row["value"] for (measure, name), row in rows.items() if measure == "cluster_distance"
     }
@@ -203,10 +203,7 @@ def test_random_model(of_s3: tuple[Any, WordProblem, LensResult], tmp_path: Path
     assert shapes["prism_null"] == (3, 50)
     assert result.arrays["counts"].sum() == result.summary["sequences"] == 400
     for measure in ("irrep_share", "quotient_share"):
-        rows = zip(
-            result.columns["measure"], result.columns["layer"], result.columns["value"], strict=True
-        )
-        last = [value for name, layer, value in rows if (name, layer) == (measure, 2)]
+        last = [row["value"] for row in result.rows(measure=measure, layer=2)]
         assert sum(last) == pytest.approx(1) if measure == "irrep_share" else 0 < sum(last) < 1
     result.save(tmp_path)
     loaded = LensResult.load(tmp_path, "geometry")
@@ -253,11 +250,7 @@ def test_without_parity(name: str, quotient: str | None) -> None:
     assert "prism" not in result.summary
     assert "decomposition_means" not in result.arrays
     assert any(f"{name} has no parity" in note for note in result.notes)
-    named = {
-        n
-        for m, n in zip(result.columns["measure"], result.columns["name"], strict=True)
-        if m == "quotient_share"
-    }
+    named = {row["name"] for row in result.rows(measure="quotient_share")}
     assert named == ({quotient} if quotient else set())
     assert "irrep_share" in measures(result)
 

@@ -273,9 +273,9 @@ def test_the_head_that_counts_parity_is_found_and_needed(algorithm, seed):
 
 def test_the_average_counter_has_no_parity_head():
     spec = CompileSpec(algorithm="parity-associative", length=16, heads=1, counter="average")
-    rows = attention(compile_model(spec), task_of(spec), LOOK).rows()
-    scores = {row["layer"]: row["mean"] for row in rows if row["measure"] == "head score"}
-    assert scores[1] == 0.0
+    result = attention(compile_model(spec), task_of(spec), LOOK)
+    (first,) = result.rows(measure="head score", layer=1)
+    assert first["mean"] == 0.0
 
 
 @pytest.mark.parametrize("between", [0, 1])
@@ -314,11 +314,7 @@ def test_parity_beside_the_rest_is_a_prism(start_marker, seed):
     found = shape(spec)
     assert found.summary["prism_last"]["score"] > 0.98
     assert found.summary["prism_last"]["by"] == "then 132"  # the complement times the odd element
-    before = [
-        row["value"]
-        for row in found.rows()
-        if (row["measure"], row["name"]) == ("quotient_accuracy", "parity")
-    ]
+    before = [r["value"] for r in found.rows(measure="quotient_accuracy", name="parity")]
     assert before[0] < 0.6
     assert before[1:] == [1.0] * 6
 

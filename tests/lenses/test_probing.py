@@ -60,14 +60,6 @@ def result(model: Any, task: WordProblem) -> LensResult:
     return probing(model, task, SPEC)
 
 
-def pick(result: LensResult, **where: Any) -> list[dict[str, Any]]:
-    rows = [
-        dict(zip(result.columns, values, strict=True))
-        for values in zip(*result.columns.values(), strict=True)
-    ]
-    return [row for row in rows if all(row[name] == value for name, value in where.items())]
-
-
 def test_the_table_is_complete(result: LensResult) -> None:
     keys = ["target", "position", "length", "layer", "control", "metric"]
     assert list(result.columns) == [*keys, "mean", "std", "n", "chance"]
@@ -81,7 +73,7 @@ def test_the_table_is_complete(result: LensResult) -> None:
         for metric in ("accuracy", "probability")
         if control == "none" or place[1] == 5
     }
-    rows = pick(result)
+    rows = result.rows()
     assert len(rows) == len(wanted)
     assert {tuple(row[name] for name in keys) for row in rows} == wanted
     assert all(0 <= row["mean"] <= 1 and 0 <= row["std"] < 0.1 for row in rows)
@@ -98,7 +90,7 @@ def test_a_state_is_read_where_it_is_known_and_its_controls_are_not(result: Lens
     assert (result.arrays["state/untrained/accuracy"][:, 2] < 0.25).all()
     for target, chance in (("state", 1 / 6), ("parity", 1 / 2)):
         error = 4.5 * (chance * (1 - chance) / 2000) ** 0.5
-        controls = pick(result, target=target, control="shuffled", metric="accuracy")
+        controls = result.rows(target=target, control="shuffled", metric="accuracy")
         assert len(controls) == 8
         assert all(abs(row["mean"] - chance) < error for row in controls)
 
@@ -137,10 +129,8 @@ def test_the_summary_repeats_the_table(result: LensResult) -> None:
     assert (summary["train"], summary["test"], summary["subsets"]) == (3000, 2000, 5)
     for control in ("none", "untrained", "shuffled"):
         for position in ("last", "any"):
-            rows = pick(
-                result, target="parity", position=position, length=5, control=control,
-                metric="probability",
-            )  # fmt: skip
+            read = {"position": position, "length": 5, "control": control}
+            rows = result.rows(target="parity", metric="probability", **read)
             found = summary["curves"][control]["parity"]["probability"][position]
             assert found == [row["mean"] for row in rows]
     grid = result.arrays["state/none/accuracy"]
@@ -187,7 +177,7 @@ def test_a_shorter_length_is_the_shorter_task(model: Any, task: WordProblem) -> 
     spec = dataclasses.replace(SMALL, lengths=(3,))
     shorter = probing(model, task, dataclasses.replace(spec, length=4))
     assert shorter.columns == probing(model, task.at_length(4), spec).columns
-    assert {row["length"] for row in pick(shorter, position="any")} == {4}
+    assert {row["length"] for row in shorter.rows(position="any")} == {4}
 
 
 def test_by_length_equals_shorter_sequences(model: Any, task: WordProblem) -> None:
@@ -262,7 +252,7 @@ def test_quotients_by_request() -> None:
     found = probing(small_model(task), task, spec)
     assert list(dict.fromkeys(found.columns["target"])) == ["parity", "S3"]
     assert set(found.columns["control"]) == {"none"}
-    assert {row["chance"] for row in pick(found, target="S3")} == {1 / 6}
+    assert {row["chance"] for row in found.rows(target="S3")} == {1 / 6}
 
 
 def test_an_unlearned_model_says_so(task: WordProblem) -> None:
@@ -296,10 +286,8 @@ def test_one_subset_has_no_deviation(task: WordProblem, tmp_path: Path) -> None:
 def test_actions_that_fix_the_parity_are_noticed() -> None:
     task = word_problem("S3", 6, actions="transpositions")
     found = probing(small_model(task), task, SMALL)
-    (row,) = pick(
-        found, target="parity", position="last", length=6, control="none", metric="accuracy",
-        layer=0,
-    )  # fmt: skip
+    place = {"position": "last", "length": 6, "layer": 0}
+    (row,) = found.rows(target="parity", control="none", metric="accuracy", **place)
     assert (row["chance"], row["mean"]) == (1.0, 1.0)
     assert any("the same parity" in note for note in found.notes)
 
@@ -367,7 +355,7 @@ def test_probes_of_every_position_agree_with_scikit_learn(model: Any, task: Word
     scale = x[:2000].mean(0), x[:2000].std(0)
     x, new = ((rows - scale[0]) / scale[1] for rows in (x[:2000], new[:1000]))
     peer = LogisticRegression(tol=1e-6, max_iter=20_000).fit(x, known[:2000])
-    (row,) = pick(result, target="state", layer=1, metric="accuracy")
+    (row,) = result.rows(target="state", layer=1, metric="accuracy")
     assert row["mean"] == pytest.approx(peer.score(new, true[:1000]), abs=0.006)
 
 
@@ -375,4 +363,4 @@ def test_positions_do_not_disturb_each_other(model: Any, task: WordProblem) -> N
     both = probing(model, task, SMALL)
     for position in ("last", "any"):
         alone = probing(model, task, dataclasses.replace(SMALL, positions=(position,)))
-        assert pick(alone) == pick(both, position=position)
+        assert alone.rows() == both.rows(position=position)

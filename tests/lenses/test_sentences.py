@@ -55,8 +55,7 @@ def model(request: pytest.FixtureRequest, task: WordProblem) -> Any:
 
 
 def columns_of(result: Any, where: str, kind: str = "resid") -> set[int]:
-    rows = [row for row in result.rows() if (row["where"], row["kind"]) == (where, kind)]
-    return {row["position"] for row in rows}
+    return {row["position"] for row in result.rows(where=where, kind=kind)}
 
 
 def test_columns_of_a_patching_grid_are_sentences(model, task):
@@ -64,13 +63,9 @@ def test_columns_of_a_patching_grid_are_sentences(model, task):
     assert columns_of(result, "prefix") == columns_of(result, "prefix", "head") == set(range(6))
     assert columns_of(result, "suffix") == columns_of(result, "window") == set(range(5))
     assert result.summary["tokens_per_action"] == task.vocabulary.stride == STRIDE
-    everything = [
-        row["mean"]
-        for row in result.rows()
-        if (row["where"], row["layer"], row["position"]) == ("prefix", 0, 5)
-        and (row["metric"], row["kind"], row["split"]) == ("nld", "resid", "all")
-    ]
-    assert everything == pytest.approx([1.0], abs=1e-4)  # all of the clean input
+    cell = {"where": "prefix", "layer": 0, "position": 5, "kind": "resid"}
+    (everything,) = result.rows(metric="nld", split="all", **cell)
+    assert everything["mean"] == pytest.approx(1.0, abs=1e-4)  # all of the clean input
 
 
 def test_patching_by_token_has_the_sentences_among_its_columns(model, task):

@@ -24,7 +24,7 @@ QUICK = SubspaceSpec(sequences=1500, pairs=100, train=96, steps=25, draws=2)
 def shares(result, outcome="interchange", method="means", control="none", pairs="different"):
     """By layer."""
     wanted = {"outcome": outcome, "method": method, "control": control, "pairs": pairs}
-    return [row["share"] for row in result.rows() if wanted.items() <= row.items()]
+    return [row["share"] for row in result.rows(**wanted)]
 
 
 def known_direction(name, model):

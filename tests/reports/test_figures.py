@@ -62,12 +62,8 @@ def test_patching_shows_the_table(split, run):
     results = newest(run)
     heat = patching(results, pairs=split).panels[0].heat
     assert heat is not None
-    rows = [
-        row
-        for row in results.need("patching").rows()
-        if (row["where"], row["what"], row["split"], row["metric"])
-        == ("prefix", "substitution", split, "nld")
-    ]
+    cells = {"where": "prefix", "what": "substitution", "split": split, "metric": "nld"}
+    rows = results.need("patching").rows(**cells)
     assert len(rows) == len(heat.x) * len(heat.y)
     for row in rows:
         shown = heat.z[row["layer"]][row["position"]]

@@ -90,13 +90,9 @@ def test_shares_of_each_object_are_drawn_by_layer(s4):
     panel = measures(s4).panels[-1]
     assert panel.title == "by the position of one object"
     lines = {line.name: line for line in panel.marks}
-    rows = s4.need("geometry").rows()
     for k in range(1, 5):
-        wanted = [
-            row["value"]
-            for row in rows
-            if (row["measure"], row["name"]) == ("arrangement_share", f"object {k}")
-        ]
+        rows = s4.need("geometry").rows(measure="arrangement_share", name=f"object {k}")
+        wanted = [row["value"] for row in rows]
         assert lines[f"object {k}"].y == pytest.approx(wanted, rel=1e-3)
 
 

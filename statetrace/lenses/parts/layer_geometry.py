@@ -75,18 +75,19 @@ class Setting:
 
 @dataclass(frozen=True)
 class LayerGeometry:
-    """The results of a layer besides its rows; see geometry.py for the names."""
+    """The results of a layer besides its rows; see geometry.py for the names.
+
+    Attributes:
+        means, within: [S, D] and [S], as in `StateMeans`.
+        between_p: of the share between the states, under permuted labels.
+        summary: the shares by measure and name; those of arrangements, if there are any, last.
+    """
 
     layer: int
-    means: Array  # [S, D]
-    within: Array  # [S]
-    between_share: float
+    means: Array
+    within: Array
     between_p: float | None
-    explained: list[float]
-    quotient_share: dict[str, float]
-    quotient_accuracy: dict[str, float]
-    irrep_share: dict[str, float]
-    arrangement_share: dict[str, float]
+    summary: dict[str, Any]
     prism: dict[str, Any] | None
     arrays: dict[str, Array]
 
@@ -105,7 +106,9 @@ def measure_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> La
     share = averages.between_share
     total = averages.between / share if share > 0 else np.inf
     p = rows.add("between_share", layer, "state", share, n, permuted=between / total)
-    quotient_share, quotient_accuracy = {}, {}
+    quotient_share: dict[str, float] = {}
+    quotient_accuracy: dict[str, float] = {}
+    summary: dict[str, Any] = {"last_layer": layer, "between_share": share}
     for quotient in setting.quotients:
         cosets, order = quotient.map.astype(np.int64), quotient.image.order
         dimensions = len(np.unique(cosets[visited])) - 1
@@ -126,16 +129,18 @@ def measure_layer(points: Array, layer: int, setting: Setting, rows: Rows) -> La
     for number, value in enumerate(explained, start=1):
         rows.add("explained_variance", layer, str(number), value, n)
     arrays = _coordinates(points, averages, axes, setting)
-    arrangement_share = _add_arrangements(averages, layer, setting, rows, arrays)
+    summary |= {"explained_variance": explained.tolist(), "quotient_share": quotient_share}
+    summary |= {"quotient_accuracy": quotient_accuracy}
+    summary |= {"irrep_share": irrep_share} if irrep_share else {}
+    if setting.arrangements:
+        arrangement_share = _add_arrangements(averages, layer, setting, rows, arrays)
+        summary["arrangement_share"] = arrangement_share
     shape = None
     if setting.among is not None:
         null = {"score": scores, "pairing": pairing}
         shape = add_prism(averages.means, layer, setting.among, setting.group, null, rows)
         arrays["prism_null"] = scores
-    return LayerGeometry(
-        layer, averages.means, averages.within, share, p, explained.tolist(), quotient_share,
-        quotient_accuracy, irrep_share, arrangement_share, shape, arrays,
-    )  # fmt: skip
+    return LayerGeometry(layer, averages.means, averages.within, p, summary, shape, arrays)
 
 
 def _permuted(points: Array, setting: Setting) -> tuple[Array, Array, Array]:
@@ -207,8 +212,6 @@ def _add_arrangements(
     averages: StateMeans, layer: int, setting: Setting, rows: Rows, arrays: dict[str, Array]
 ) -> dict[str, float]:
     """The share of each arrangement, and the cluster distances of the one that explains most."""
-    if not setting.arrangements:
-        return {}
     visited = averages.visited
     means = averages.means[visited]
     count = len(setting.arrangements) // 2

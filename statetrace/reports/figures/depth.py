@@ -56,7 +56,7 @@ def depth(results: RunResults, pairs: str = "all") -> Chart:
     """Layers needed for all splits, and the vote for the clean run by layer for one."""
     result = results.need("depth")
     lengths = [int(n) for n in result.summary["lengths"]]
-    rows = [row for row in result.rows() if row["split"] == pairs]
+    rows = result.rows(split=pairs)
     layers = 1 + max((row["layer"] for row in rows), default=0)
     values: dict[str, Any] = {
         key: np.full((layers, len(lengths)), np.nan) for key in ("mean", "std", "n")

@@ -66,11 +66,8 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
 
 def learned_by_length(results: RunResults, threshold: float = 0.9) -> Chart:
     """The step at which each length was learned, from the table of the lens."""
-    rows = [
-        row
-        for row in results.need("dynamics").rows()
-        if (row["measure"], row["threshold"]) == ("reached", threshold) and row["step"] is not None
-    ]
+    reached = results.need("dynamics").rows(measure="reached", threshold=threshold)
+    rows = [row for row in reached if row["step"] is not None]
     lines = []
     for what, (colour, mark) in target_styles(dict.fromkeys(row["what"] for row in rows)).items():
         x, y = ([row[key] for row in rows if row["what"] == what] for key in ("length", "step"))

@@ -218,12 +218,11 @@ def _edges(results: RunResults, means: np.ndarray, odd: np.ndarray) -> list[Path
 
 def measures(results: RunResults) -> Chart:
     """The geometry measures at every layer."""
-    rows = results.need("geometry").rows()
+    result = results.need("geometry")
 
     def series(measure: str, name: str, key: str = "value") -> tuple[list[int], list[float | None]]:
-        values = [r for r in rows if r["measure"] == measure and r["name"] == name]
-        values.sort(key=lambda row: row["layer"])
-        return [r["layer"] for r in values], numbers(r[key] for r in values)
+        rows = sorted(result.rows(measure=measure, name=name), key=lambda row: row["layer"])
+        return [row["layer"] for row in rows], numbers(row[key] for row in rows)
 
     shape: list[Line] = []
     x, y = series("between_share", "state")
@@ -235,7 +234,7 @@ def measures(results: RunResults) -> Chart:
         shape.append(Line("prism score, permuted", x, null, "grey", "dash", mark=None))
     panels = [share_panel("layer", "share or score", shape, "shape", whole="x")]
     colours = iter(TURNS * 99)
-    irreps = list(dict.fromkeys(r["name"] for r in rows if r["measure"] == "irrep_share"))
+    irreps = dict.fromkeys(row["name"] for row in result.rows(measure="irrep_share"))
     lines = []
     for number, name in enumerate(irreps):
         x, y = series("irrep_share", name)
@@ -245,9 +244,9 @@ def measures(results: RunResults) -> Chart:
     if lines:
         title = "irreducible representations"
         panels.append(share_panel("layer", "share of variance", lines, title, whole="x"))
-    if not rows:
+    if not result.columns["name"]:
         raise StatetraceError("the geometry table is empty")
-    objects = places.objects(results.need("geometry"))
+    objects = places.objects(result)
     if objects:
         panels.append(places.shares(objects, series))
     return Chart("geometry-measures", "Geometry measures by layer", tuple(panels))

@@ -82,9 +82,8 @@ def probes(
 
 def _rows(result: LensResult, position: str, metric: str) -> list[dict[str, Any]]:
     """At the longest length."""
-    chosen = (position, metric, result.summary["lengths"][-1])
-    keys = ("position", "metric", "length")
-    return [row for row in result.rows() if tuple(row[key] for key in keys) == chosen]
+    longest = result.summary["lengths"][-1]
+    return result.rows(position=position, metric=metric, length=longest)
 
 
 def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, np.ndarray]:
@@ -116,12 +115,11 @@ def _prediction(results: RunResults, algorithm: str, layers: int, sequences_of: 
 
 
 def length_choices(results: RunResults) -> dict[str, list[str]]:
-    result = results.need("probing")
-    controls = {row["control"] for row in result.rows()}
+    columns = results.need("probing").columns
     return {
-        "probe of": list(dict.fromkeys(row["target"] for row in result.rows())),
+        "probe of": list(dict.fromkeys(columns["target"])),
         "measure": ["probability", "accuracy"],
-        "in": [name for name, control in CONTROLS.items() if control in controls],
+        "in": [name for name, control in CONTROLS.items() if control in columns["control"]],
     }
 
 

@@ -26,15 +26,10 @@ def choices(results: RunResults) -> dict[str, list[str]]:
 def subspace(results: RunResults, quotient: str = "", share_of: str = "interchange") -> Chart:
     """One line per method and control, for pairs with different values of the quotient."""
     quotient = quotient or choices(results)["quotient"][0]
+    result, lines = results.need("subspace"), []
     wanted = {"quotient": quotient, "pairs": "different", "outcome": share_of}
-    rows = [
-        row
-        for row in results.need("subspace").rows()
-        if all(row[name] == value for name, value in wanted.items())
-    ]
-    lines = []
-    for key, (label, colour, dash, mark) in STYLES.items():
-        own = [row for row in rows if (row["method"], row["control"]) == key]
+    for (method, control), (label, colour, dash, mark) in STYLES.items():
+        own = result.rows(method=method, control=control, **wanted)
         x, y, low, high = ([row[name] for row in own] for name in ("layer", "share", "low", "high"))
         if own:
             lines.append(Line(label, x, y, colour, dash, mark, low, high))
