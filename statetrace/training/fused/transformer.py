@@ -165,24 +165,13 @@ class FusedTransformer:
         return self.ops.gelu(h, self.w[f"{layer}.fc.b"], self.shape.gelu, slot)
 
     def _mlp_back(
-        self,
-        layer: int,
-        dy: Tensor,
-        a: Tensor,
-        h: Tensor,
-        normed: Tensor,
+        self, layer: int, dy: Tensor, a: Tensor, h: Tensor, normed: Tensor,
         slot: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         da = self._product_back(dy, a, f"{layer}.proj.w")
-        dh = self.ops.gelu_back(
-            da,
-            h,
-            self.w[f"{layer}.fc.b"],
-            self.shape.gelu,
-            self.g[f"{layer}.fc.b"],
-            slot,
-            self._defer("gelu", layer),
-        )
+        bias, dbias = self.w[f"{layer}.fc.b"], self.g[f"{layer}.fc.b"]
+        deferred = self._defer("gelu", layer)
+        dh = self.ops.gelu_back(da, h, bias, self.shape.gelu, dbias, slot, deferred)
         return self._product_back(dh, normed, f"{layer}.fc.w")
 
     # -- the first block, where it depends on tokens alone --------------------------------------
@@ -191,9 +180,8 @@ class FusedTransformer:
         """Whether the first block reads token embeddings alone (no positions, no dropout, parallel
         sublayers) and the vocabulary is small."""
         few = 4 * self.vocab <= tokens[0].numel()
-        return (
-            self.shape.parallel and "positions" not in self.w and not self.shape.drop_embed and few
-        )
+        alone = "positions" not in self.w and not self.shape.drop_embed
+        return self.shape.parallel and alone and few
 
     def _first_block(self, tokens: Tensor, heads: HeadLayout) -> list[Residual]:
         """As `_block`, once per token of the vocabulary up to the attention."""
@@ -256,16 +244,9 @@ class FusedTransformer:
         added = [add.role for add in adds]
         if names[0] == self.shape.classified:
             g = self._classifier_back(g)
+        dbiases, slots = [self.g[role] for role in added], self._slots(added)
         result: tuple[Tensor, list[Tensor]] = self.ops.add_norm_back(
-            saved,
-            g,
-            douts,
-            norms,
-            grads,
-            adds,
-            [self.g[role] for role in added],
-            self._slots(added),
-            self._sums(names, added),
+            saved, g, douts, norms, grads, adds, dbiases, slots, self._sums(names, added)
         )
         return result
 
