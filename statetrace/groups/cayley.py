@@ -11,10 +11,9 @@ Caveat: tables and maps have the smallest unsigned dtype that fits, so widen bef
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
-from math import factorial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,10 @@ from statetrace.groups.axioms import (
     table_entries,
 )
 from statetrace.groups.construct import MAX_ORDER, Generators
+from statetrace.groups.elements import Element, Elements, chosen_actions, indices
 from statetrace.groups.notation import check_notation
 from statetrace.groups.recognise import abelian_invariants, recognise
 
-Element = int | str
-Elements = str | Iterable[Element]
 Subset = tuple[int, ...]  # sorted
 
 _NAMES_SHOWN = 40  # in error messages
@@ -221,7 +219,7 @@ class Group:
     def product(self, sequence: Elements) -> int:
         """The product of the elements, the first one applied first; the identity for none."""
         result = self.identity
-        for element in self._elements(sequence):
+        for element in indices(self, sequence):
             result = int(self.table[result, element])
         return result
 
@@ -230,22 +228,7 @@ class Group:
 
         They need not generate the group; `generates` tests that.
         """
-        if isinstance(kind, str) and kind == "all":
-            return tuple(range(self.order))
-        if isinstance(kind, str) and kind == "transpositions":
-            return self._transpositions()
-        try:
-            chosen = self._elements(kind)
-        except StatetraceError as error:
-            raise StatetraceError(
-                f"{error}; 'all' and 'transpositions' (Sn only) are accepted as well"
-            ) from None
-        if not chosen or len(set(chosen)) < len(chosen):
-            raise StatetraceError(
-                f"{kind!r} is not a choice of actions from {self.name}; use 'all', "
-                "'transpositions' (Sn only) or different labels separated by commas, at least one"
-            )
-        return tuple(chosen)
+        return chosen_actions(self, kind)
 
     def generates(self, elements: Elements) -> bool:
         """Whether every element is a product of these."""
@@ -255,7 +238,7 @@ class Group:
 
     def subgroup(self, elements: Elements) -> Subset:
         """The subgroup that these elements generate."""
-        chosen = np.array(self._elements(elements), dtype=np.int64)
+        chosen = np.array(indices(self, elements), dtype=np.int64)
         return _members(structure.generate(self.table, chosen)[0])
 
     def conjugacy_classes(self) -> tuple[Subset, ...]:
@@ -307,9 +290,7 @@ class Group:
 
     def quotient(self, name: str) -> "Quotient":
         """One of `quotients()` by its name."""
-        if (
-            name == "parity" and self._parity is not None
-        ):  # works even where the others are too many
+        if name == "parity" and self._parity is not None:  # even if the others are too many
             return self._parity
         for quotient in self.quotients():
             if quotient.name == name:
@@ -321,7 +302,7 @@ class Group:
     def quotient_by(self, kernel: Elements, name: str | None = None) -> "Quotient":
         """The quotient by a normal subgroup, named after its image by default."""
         mask = np.zeros(self.order, dtype=np.bool_)
-        mask[self._elements(kernel)] = True
+        mask[indices(self, kernel)] = True
         if not structure.is_normal_subgroup(self.table, self.inverse, mask):
             members = listed([self.labels[i] for i in _members(mask)])
             raise StatetraceError(
@@ -388,39 +369,6 @@ class Group:
         parity = structure.unique_parity(table)
         image = Group(family, self.notation, labels, table, parity, trusted=True)
         return Quotient(name or family, kernel, image, coset_of)
-
-    def _elements(self, elements: Elements) -> list[int]:
-        """Indices of elements given as indices, labels or labels separated by commas."""
-        if isinstance(elements, str):
-            elements = elements.split(",") if elements else []
-        if not isinstance(elements, Iterable):
-            raise StatetraceError(
-                f"{elements!r} is not a sequence of elements of {self.name}; use a list of numbers "
-                f"or labels, such as [{self.labels[-1]!r}]"
-            )
-        return [self._element(element) for element in elements]
-
-    def _element(self, element: Element) -> int:
-        if isinstance(element, str):
-            return self.index(element)
-        # checked here, because numpy reads -1 as the last element
-        if not isinstance(element, int | np.integer) or not 0 <= element < self.order:
-            raise StatetraceError(
-                f"{self.name} has no element number {element!r}; use 0 to {self.order - 1}, "
-                f"or a label such as {self.labels[-1]!r}"
-            )
-        return int(element)
-
-    def _transpositions(self) -> Subset:
-        rest = self.labels[self.identity]
-        # by label, not by name: the elements of an image called S3 are cosets
-        if not "1234567".startswith(rest) or self.order != factorial(len(rest)) or self.order < 2:
-            raise StatetraceError(
-                f"{self.name} has no 'transpositions'; use Sn with n from 2 to 7, or 'all', "
-                "or labels separated by commas"
-            )
-        moved = [sum(a != b for a, b in zip(rest, label, strict=True)) for label in self.labels]
-        return tuple(i for i, number in enumerate(moved) if number == 2)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, arrange
+from statetrace.groups.elements import permuted_objects
 
 STAY = (
     "leave every item in place",
@@ -79,14 +80,11 @@ def wordings(group: Group, count: int) -> dict[str, list[str]]:
 
 def check_permutations(group: Group) -> None:
     """Refuse a group whose elements are not permutations of objects in a row."""
-    identity = group.labels[group.identity]
-    digits = list(identity)
-    if "1234567".startswith(identity) and all(sorted(label) == digits for label in group.labels):
-        return
-    raise StatetraceError(
-        f"{group.name} cannot be written as text: its elements, such as '{group.labels[-1]}', are "
-        "not permutations of objects in a row; use a group such as S3 or A5"
-    )
+    if not permuted_objects(group):
+        raise StatetraceError(
+            f"{group.name} cannot be written as text: its elements, such as '{group.labels[-1]}', "
+            "are not permutations of objects in a row; use a group such as S3 or A5"
+        )
 
 
 def _describe(move: Movement, wording: int) -> str:

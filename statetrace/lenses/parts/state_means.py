@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import embedding_bag
 
 from statetrace.groups import Group, arrange
+from statetrace.groups.elements import permuted_objects
 
 Array = NDArray[Any]  # of floats
 Labels = NDArray[np.int64]
@@ -143,12 +144,10 @@ def arrangements(group: Group) -> dict[str, Labels]:
     """For a group of permutations (S_n from S3, A_n from A4 on) "object k", the position of object
     k, and "position k", the object at position k; each [order] with values 0..n-1. Empty for other
     groups."""
-    rest = group.labels[group.identity]
-    digits = sorted(rest)
-    permutations = all(sorted(label) == digits for label in group.labels)
-    if not permutations or not "1234567".startswith(rest) or not 3 <= len(rest) < group.order:
+    count = permuted_objects(group)
+    if not 3 <= count < group.order:
         return {}
-    objects = list(range(len(rest)))
+    objects = list(range(count))
     held = np.array([arrange(label, objects, group.notation) for label in group.labels])
     where = np.argsort(held, axis=1)  # [order, object] -> position
     by_object = {f"object {k + 1}": where[:, k] for k in objects}

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
+from statetrace.groups.elements import permuted_objects
 
 Array = NDArray[np.float64]
 
@@ -87,10 +88,8 @@ def permutation_code(group: Group) -> Code:
 
 def _matrices(group: Group) -> Array | None:
     """[order, n, n] with M[a] @ M[b] = M[a then b], or None."""
-    n = len(group.labels[0])
-    if n > LARGEST_PERMUTED or any(
-        sorted(label) != sorted("123456789"[:n]) for label in group.labels
-    ):
+    n = permuted_objects(group)
+    if not 1 <= n <= LARGEST_PERMUTED:
         return None
     places = np.array([[int(digit) - 1 for digit in label] for label in group.labels])
     matrices = np.eye(n)[places]
