@@ -149,19 +149,10 @@ def patch(
             "of their sequences the same answer"
         )
     return PatchTable(
-        spec,
-        grid.sites,
-        task.group.labels,
-        first.actions,
-        second.actions,
-        patched.answers[0],
-        patched.answers[1],
-        np.moveaxis(patched.nld(grid), 2, 0),
-        probabilities[..., 0],
-        probabilities[..., 1],
-        values[..., 2].astype(np.int64),
-        tuple(notes),
-    )
+        spec, grid.sites, task.group.labels, first.actions, second.actions,
+        patched.answers[0], patched.answers[1], np.moveaxis(patched.nld(grid), 2, 0),
+        probabilities[..., 0], probabilities[..., 1], values[..., 2].astype(np.int64), tuple(notes),
+    )  # fmt: skip
 
 
 def grid_spec(sites: str | GridSpec | Sequence[Site]) -> GridSpec:

@@ -62,15 +62,9 @@ def attention(
             return LensResult("attention", settings, table.columns, notes=(example,))
         quotient = _quotient(task, spec, last, notes)
         labels = _labels(task, spec, quotient)
-        read = read_maps(
-            model,
-            task,
-            spec,
-            sequences.actions[: spec.examples],
-            labels,
-            example,
-            progress=part_of(progress, 0.0, 0.5),
-        )
+        actions, chosen = sequences.actions[: spec.examples], sequences[: spec.ablation_examples]
+        reading, ablating = part_of(progress, 0.0, 0.5), part_of(progress, 0.5, 1.0)
+        read = read_maps(model, task, spec, actions, labels, example, reading)
         summary: dict[str, Any] = {"length": last, "quotient": quotient and quotient.name}
         summary["attended"] = table.add_attended(read.attended)
         arrays = read.drawings
@@ -80,18 +74,8 @@ def attention(
             summary["score_ceiling"] = score_ceiling(spec.first, last)
             summary |= _scores(quotient.name, top, read.scores, table, notes)
             arrays |= {"scores": read.scores[0].astype(np.float32)}
-            arrays |= _top_maps(top, example, sequences.actions[0], labels[0])
-            summary |= _ablate(
-                model,
-                task,
-                spec,
-                sequences[: spec.ablation_examples],
-                quotient,
-                ranked,
-                table,
-                notes,
-                progress=part_of(progress, 0.5, 1.0),
-            )
+            arrays |= _top_maps(top, example, actions[0], labels[0])
+            summary |= _ablate(model, task, spec, chosen, quotient, ranked, table, notes, ablating)
         if read.trees is not None:
             summary |= table.add_trees(read.trees)
     progress(1.0)

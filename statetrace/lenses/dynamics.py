@@ -11,6 +11,7 @@ p + (1 - p) / image order; the lead is the quotient accuracy beyond that.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from statetrace.runs import Run
 from statetrace.tasks.word_problem import WordProblem
 
 COLUMNS = ("measure", "what", "length", "threshold", "step", "value")
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -60,54 +62,56 @@ def dynamics(
     if spec.until is not None:
         records = [record for record in records if record["step"] <= spec.until]
     settings = dataclasses.asdict(spec) | {"thresholds": list(spec.thresholds)}
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     if len(records) < 2:
         note = (
             f"the log of the run has {len(records)} evaluation(s), and dynamics needs two or more; "
             "train with --evaluate-every"
         )
         summary = {"evaluations": len(records)}
-        return LensResult("dynamics", settings, columns, summary=summary, notes=(note,))
+        return LensResult("dynamics", settings, _columns([]), summary=summary, notes=(note,))
     steps = np.array([record["step"] for record in records])
-    names = list(records[0]["accuracy_by_length"])
-    curves = {  # what -> [evaluations, lengths]
-        what: np.array([record["accuracy_by_length"][what] for record in records]) for what in names
-    }
     loss = np.array([record["loss"] for record in records])
-    orders = {name: task.group.quotient(name).image.order for name in names if name != "state"}
-
-    def row(*values: Any) -> None:
-        for name, value in zip(columns, values, strict=True):
-            columns[name].append(value)
-
-    for what, curve in curves.items():
-        for threshold in spec.thresholds:
-            for length in range(curve.shape[1]):
-                step = first_reached(steps, curve[:, length], threshold)
-                row("reached", what, length + 1, threshold, step, None)
-    leads = {}
-    for what, order in orders.items():
-        lead = surplus(curves["state"], curves[what], task.group.order, order)
-        for i, step in enumerate(steps):
-            row("lead", what, None, None, int(step), float(lead[i].mean()))
-        leads[what] = _lead(lead, task.group.order, order)
-    progress(0.5)
+    curves = {  # what -> [evaluations, lengths]
+        what: np.array([record["accuracy_by_length"][what] for record in records])
+        for what in records[0]["accuracy_by_length"]
+    }
+    rows = list(_reached(steps, curves, spec.thresholds))
+    leads, group = {}, task.group
+    for what in (name for name in curves if name != "state"):
+        order = group.quotient(what).image.order
+        lead = surplus(curves["state"], curves[what], group.order, order)
+        means = [float(at_step.mean()) for at_step in lead]
+        rows += [
+            ("lead", what, None, None, int(step), mean)
+            for step, mean in zip(steps, means, strict=True)
+        ]
+        leads[what] = _lead(lead, group.order, order)
     phases = _phases(steps, loss, curves, spec.most_phases)
-    for number, start in enumerate(phases, start=1):
-        row("phase", "start", None, None, start, float(number))
+    numbered = enumerate(phases, start=1)
+    rows += [("phase", "start", None, None, start, float(number)) for number, start in numbered]
     progress(1.0)
+    summary = {"evaluations": len(records), "last_step": int(steps[-1])}
     return LensResult(
         lens="dynamics",
         spec=settings,
-        columns=columns,
+        columns=_columns(rows),
         arrays={"steps": steps, "loss": loss, **{f"accuracy_{w}": c for w, c in curves.items()}},
-        summary={
-            "evaluations": len(records),
-            "last_step": int(steps[-1]),
-            "lead": leads,
-            "phases": phases,
-        },
+        summary=summary | {"lead": leads, "phases": phases},
     )
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    return {name: [row[i] for row in rows] for i, name in enumerate(COLUMNS)}
+
+
+def _reached(
+    steps: np.ndarray, curves: dict[str, np.ndarray], thresholds: Sequence[float]
+) -> Iterator[Row]:
+    for what, curve in curves.items():
+        for threshold in thresholds:
+            for length, accuracy in enumerate(curve.T, start=1):
+                step = first_reached(steps, accuracy, threshold)
+                yield "reached", what, length, threshold, step, None
 
 
 def first_reached(steps: np.ndarray, curve: np.ndarray, threshold: float) -> int | None:

@@ -137,15 +137,10 @@ def patching(
                     columns.setdefault(column, []).extend(entries)
 
     correct = answers == np.stack((pairs.clean_state, pairs.corrupted_state))  # [2, P]
-    summary = {
-        "length": length,
-        "pairs": int(valid.sum()),
-        "pairs_asked": spec.pairs,
-        "pairs_left_out": int((~valid).sum()),
-        "pairs_by_split": {name: int(members.sum()) for name, members in splits.items()},
-        "accuracy": float(correct.mean()),
-        "chance": 1 / task.group.order,
-    }
+    summary: dict[str, Any] = {"length": length, "pairs": int(valid.sum())}
+    summary |= {"pairs_asked": spec.pairs, "pairs_left_out": int((~valid).sum())}
+    summary["pairs_by_split"] = {name: int(members.sum()) for name, members in splits.items()}
+    summary |= {"accuracy": float(correct.mean()), "chance": 1 / task.group.order}
     if task.vocabulary.stride > 1:
         summary["tokens_per_action"] = task.vocabulary.stride
     return LensResult(

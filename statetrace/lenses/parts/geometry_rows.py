@@ -81,44 +81,53 @@ def add_prism(
     label = group.labels
     pairs = [(label[a], label[b]) for a, b in zip(among.even, partners, strict=True)]
     measured = prism.shape(grams, among, chosen)
-    names = ["+".join(pair) for pair in pairs]
-    joined = [(i, j, f"{names[i]} {names[j]}") for i, j in combinations(range(len(pairs)), 2)]
-    few = len(pairs) <= FEW_PAIRS
-    for measure, each in (
-        ("within_distance", measured.within),
-        ("within_complement", measured.within_complement),
-    ):
-        rows.add(measure, layer, "all", float(each.mean()), states)
-        for name, distance in zip(names, each, strict=True) if few else ():
-            rows.add(measure, layer, name, float(distance), states)
-    for measure, matrix in (
-        ("between_distance", measured.between),
-        ("angle", measured.angles),
-        ("line_angle", measured.line_angles),
-    ):
-        if not few or measure == "between_distance":  # the mean of three angles in a plane is fixed
-            mean = float(np.mean([matrix[i, j] for i, j, _ in joined]))
-            rows.add(measure, layer, "all", mean, states)
-        for i, j, name in joined if few else ():
-            rows.add(measure, layer, name, float(matrix[i, j]), states)
+    shape = _add_shape(measured, ["+".join(pair) for pair in pairs], layer, states, rows)
     if len(pairs) <= _MATCHED_PAIRS:
         best = among.odd[prism.assignment(prism.pair_costs(grams, among))]
         same = float((best == partners).mean())
         rows.add("pair_agreement", layer, "all", same, states)
     null = permuted["score"]
-    summary: dict[str, Any] = {
+    return {
+        "layer": layer,
         **values,
         "p": p["score"],
         "p_pairing": p["pairing"],
         "null": float(null.mean()) if len(null) else None,
         "by": among.by[chosen],
+        **({"pairs": [list(pair) for pair in pairs], **shape} if shape else {}),
     }
-    if few:
-        summary |= {
-            "pairs": [list(pair) for pair in pairs],
-            "angles": [float(measured.angles[i, j]) for i, j, _ in joined],
-            "line_angles": [float(measured.line_angles[i, j]) for i, j, _ in joined],
-            "within_distance": measured.within.tolist(),
-            "between_distance": [float(measured.between[i, j]) for i, j, _ in joined],
-        }
-    return {"layer": layer} | summary
+
+
+def _add_shape(
+    measured: prism.ShapeStatistics, names: list[str], layer: int, states: int, rows: Rows
+) -> dict[str, list[float]]:
+    """Add distances and angles: their means and, for few pairs, each of them; returns the latter
+    for the summary."""
+    few = len(names) <= FEW_PAIRS
+    for measure, distances in (
+        ("within_distance", measured.within),
+        ("within_complement", measured.within_complement),
+    ):
+        rows.add(measure, layer, "all", float(distances.mean()), states)
+        for name, distance in zip(names, distances, strict=True) if few else ():
+            rows.add(measure, layer, name, float(distance), states)
+    summary = {}
+    i, j = np.array(list(combinations(range(len(names)), 2))).T
+    for measure, matrix in (
+        ("between_distance", measured.between),
+        ("angle", measured.angles),
+        ("line_angle", measured.line_angles),
+    ):
+        each = summary[measure] = matrix[i, j].tolist()
+        if not few or measure == "between_distance":  # the mean of three angles in a plane is fixed
+            rows.add(measure, layer, "all", float(np.mean(each)), states)
+        for a, b, value in zip(i, j, each, strict=True) if few else ():
+            rows.add(measure, layer, f"{names[a]} {names[b]}", value, states)
+    if not few:
+        return {}
+    return {
+        "angles": summary["angle"],
+        "line_angles": summary["line_angle"],
+        "within_distance": measured.within.tolist(),
+        "between_distance": summary["between_distance"],
+    }
