@@ -19,7 +19,7 @@ from statetrace.inspection.probes import targets_of
 from statetrace.inspection.query import HEAD, check_instead, names_of, parse_places
 from statetrace.inspection.sequences import ManyActions, parse_sequences
 from statetrace.inspection.session import head_means
-from statetrace.interventions import Site, evaluating
+from statetrace.interventions import Site
 from statetrace.interventions.sites import check_sites
 from statetrace.lenses.parts.answers import answers, check_fits
 from statetrace.lenses.parts.attention_ablation import ablated
@@ -123,10 +123,9 @@ def ablate(
         if means is None or len(means[sites[0]]) < tokens:
             means = head_means(model, task, sites, sequences.length)
         cut = {site: means[site][:tokens] for site in sites}
-    with evaluating(model):
-        intact = answers(model, task, sequences)
-        with ablated(model, sites, cut):
-            changed = answers(model, task, sequences)
+    intact = answers(model, task, sequences)
+    with ablated(model, sites, cut):
+        changed = answers(model, task, sequences)
 
     def accuracy(predicted: np.ndarray) -> dict[str, np.ndarray]:
         maps, true = {t.name: t.map.numpy() for t in targets_of(task)}, sequences.states

@@ -49,7 +49,6 @@ from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.groups.characters import Component, characters
-from statetrace.interventions import evaluating
 from statetrace.lenses.parts.activations import chosen_layers, residuals
 from statetrace.lenses.parts.answers import answers, check_fits, device_of, low_accuracy, too_few
 from statetrace.lenses.parts.geometry_rows import Rows
@@ -180,8 +179,7 @@ def _shared(
 def _accuracy(model: Any, task: WordProblem, drawn: Sequences) -> float:
     """Accuracy after the last action, on the first sequences."""
     sample = drawn[:_ANSWERED]
-    with evaluating(model):
-        predicted = answers(model, task, sample)[:, -1]
+    predicted = answers(model, task, sample)[:, -1]
     return float((predicted == sample.states[:, -1]).mean())
 
 

@@ -57,7 +57,6 @@ from statetrace.lenses.parts.probing_data import (
 from statetrace.lenses.parts.probing_summary import by_length, summary
 from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
 from statetrace.models import anatomy
-from statetrace.models.predict import evaluating
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
@@ -235,8 +234,7 @@ def _model_accuracy(
     """The accuracy of the model on the held-out sequences: target -> at the last token, and over
     all lengths."""
     actions, states = (x[data.train :].cpu().numpy() for x in (data.actions, data.states))
-    with evaluating(model):
-        elements = answers(model, task, Sequences(actions, states)).astype(np.int64)
+    elements = answers(model, task, Sequences(actions, states)).astype(np.int64)
     predicted, true = torch.from_numpy(elements), torch.from_numpy(states)
     accuracy = {}
     for target in [Target("state", task.group.order, torch.arange(task.group.order)), *targets]:

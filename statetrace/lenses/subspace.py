@@ -125,10 +125,7 @@ def subspace(
     models = {"none": model}
     if "untrained" in spec.controls:
         models["untrained"] = untrained_twin(model, spec.seed)
-    clean = {}
-    for control, subject in models.items():
-        with evaluating(subject):
-            clean[control] = answers(subject, task, drawn)[:, -1]
+    clean = {name: answers(each, task, drawn)[:, -1] for name, each in models.items()}
     usable = np.flatnonzero(clean["none"] == drawn.states[:, -1])
     columns: dict[str, list[Any]] = {}
     arrays: dict[str, np.ndarray] = {}

@@ -114,17 +114,3 @@ def test_fewer_sequences_than_asked_for():
 def test_a_vocabulary_that_does_not_hold_the_actions():
     with pytest.raises(StatetraceError, match=r"has 7 tokens, but S4 has 24 elements"):
         generalization(tiny(word_problem("S3", 4)), word_problem("S4", 4))
-
-
-def test_saved_and_loaded(tmp_path):
-    task = word_problem("S3", 4)
-    result = generalization(tiny(task), task, GeneralizationSpec(sequences=50, bootstrap=5))
-    result.save(tmp_path / "lenses")
-    again = lens.LensResult.load(tmp_path / "lenses", "generalization")
-    assert dict(again.columns) == dict(result.columns)
-    assert again.summary == result.summary
-    assert np.array_equal(
-        again.arrays["cutoff_bootstrap_state"], result.arrays["cutoff_bootstrap_state"]
-    )
-    with pytest.raises(StatetraceError, match="has no result of the lens 'patching'"):
-        lens.LensResult.load(tmp_path / "lenses", "patching")

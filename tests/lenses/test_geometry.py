@@ -288,16 +288,6 @@ def test_large_means_are_saved_for_two_layers_only(monkeypatch: pytest.MonkeyPat
     assert len(result.arrays["within"]) == len(result.arrays["layers"]) == 3
 
 
-def test_progress_rises_to_one_and_the_model_is_left_alone() -> None:
-    task = word_problem("S3", 4)
-    model = small(task).train()
-    heard: list[float] = []
-    geometry(model, task, QUICK, heard.append)
-    assert heard == sorted(heard)
-    assert heard[-1] == 1
-    assert model.training
-
-
 def test_a_layer_where_nothing_differs(tmp_path: Path) -> None:
     """Embeddings that are all alike have no shares, and say so without NaN."""
     task = word_problem("S3", 4)

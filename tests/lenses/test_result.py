@@ -22,6 +22,8 @@ def test_it_comes_back(lenses):
     assert (found.spec, found.summary, found.notes) == ({"pairs": 3}, {"x": 1}, ("ho",))
     assert found.rows() == [{"n": 1}, {"n": 2}]
     assert found.arrays["a"].tolist() == [0, 1, 2]
+    with pytest.raises(StatetraceError, match="has no result of the lens 'patching'"):
+        LensResult.load(lenses, "patching")
 
 
 @pytest.mark.parametrize(

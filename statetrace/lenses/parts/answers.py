@@ -10,7 +10,7 @@ import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.models import anatomy
-from statetrace.models.predict import predict
+from statetrace.models.predict import evaluating, predict
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
@@ -69,7 +69,7 @@ def too_few(drawn: int, requested: int, length: int) -> list[str]:
 def answers(model: Any, task: WordProblem, sequences: Sequences, batch: int = 512) -> np.ndarray:
     """Predicted states [n, length]."""
     check_fits(model, task, sequences.length)
-    with torch.no_grad():
+    with evaluating(model):
         states = [
             task.read_out(predict(model, tokens)).argmax(-1).cpu().numpy()
             for tokens in token_batches(model, task, sequences, batch)

@@ -90,8 +90,7 @@ def correct(
     model: Any, task: WordProblem, sequences: Sequences, quotient: Quotient, batch: int = 512
 ) -> dict[str, np.ndarray]:
     """ "state" and the name of the quotient -> whether each answer is correct, [n, T]."""
-    with evaluating(model):
-        predicted = answers(model, task, sequences, batch)
+    predicted = answers(model, task, sequences, batch)
     true, image = sequences.states, quotient.map
     return {"state": predicted == true, quotient.name: image[predicted] == image[true]}
 
