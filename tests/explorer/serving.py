@@ -28,13 +28,13 @@ class Served:
         raw = answer.read()
         line.close()
         kind = answer.getheader("content-type", "")
-        found = json.loads(raw) if kind == "application/json" else raw
-        return answer.status, dict(answer.getheaders()), found
+        content = json.loads(raw) if kind == "application/json" else raw
+        return answer.status, dict(answer.getheaders()), content
 
     def look(self, **asked):
-        status, _, found = self.ask("/api/look", asked)
-        assert status == 200, found
-        return found
+        status, _, content = self.ask("/api/look", asked)
+        assert status == 200, content
+        return content
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from statetrace.models.compiled import compile_model
 from tests.inspection.cases import ZOO
 
 
-def refused(*words):
+def refused(*arguments):
     """The sentence it ends with."""
-    done = CliRunner().invoke(app, ["explore", *map(str, words), "--no-open"])
+    done = CliRunner().invoke(app, ["explore", *map(str, arguments), "--no-open"])
     assert done.exit_code == 1
     assert isinstance(done.exception, StatetraceError), done.exception
     return str(done.exception)
@@ -51,10 +51,10 @@ def test_it_serves_a_compiled_model_until_it_is_interrupted(compiled, tmp_path):
         with urllib.request.urlopen(where + "api/about", timeout=300) as answer:
             assert b'"group":"S4"' in answer.read()
         running.send_signal(signal.SIGINT)
-        rest, said = running.communicate(timeout=300)
+        rest, output = running.communicate(timeout=300)
     assert running.returncode == 0
     assert rest == ""
-    assert said.strip().endswith("stopped")
+    assert output.strip().endswith("stopped")
     assert list(tmp_path.iterdir()) == [], "it wrote something"
 
 

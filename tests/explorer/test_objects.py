@@ -10,12 +10,12 @@ from statetrace.groups import arrange, group
 @pytest.mark.parametrize("name", ["S2", "S3", "S4", "A4", "Z5", "D4", "D7", "S5"])
 def test_one_movement_after_the_other_is_the_movement_of_the_product(name, notation):
     of = group(name, notation)
-    found = movements(of)
-    assert len(set(found)) == of.order
+    moves = movements(of)
+    assert len(set(moves)) == of.order
     for a in range(of.order):
         for b in range(0, of.order, 7 if of.order > 50 else 1):
-            then = tuple(found[b][place] for place in found[a])
-            assert then == found[of.table[a, b]]
+            then = tuple(moves[b][place] for place in moves[a])
+            assert then == moves[of.table[a, b]]
 
 
 def test_rows_are_those_of_the_paper():

@@ -30,7 +30,7 @@ def run(tmp_path_factory):
 def test_a_run_is_opened_at_any_checkpoint(run):
     steps = [step for step, _ in run.checkpoints()]
     assert len(steps) > 1
-    said = {}
+    answers_at = {}
     for step in (None, steps[0], steps[-1]):
         model = open_model(run.path, device="cpu", step=step)
         subject = load_run(run, step, "cpu")
@@ -39,9 +39,9 @@ def test_a_run_is_opened_at_any_checkpoint(run):
             drawn.actions.tolist(), answers(subject.model, subject.task, drawn), strict=True
         ):
             assert look(model, actions).answers.argmax(-1).tolist() == expected.tolist()
-        said[step] = look(model, drawn.actions[0].tolist()).answers
-    np.testing.assert_array_equal(said[None], said[steps[-1]])
-    assert np.abs(said[None] - said[steps[0]]).max() > 1e-3
+        answers_at[step] = look(model, drawn.actions[0].tolist()).answers
+    np.testing.assert_array_equal(answers_at[None], answers_at[steps[-1]])
+    assert np.abs(answers_at[None] - answers_at[steps[0]]).max() > 1e-3
     assert model.options == {"device": "cpu", "step": steps[-1]}
     with pytest.raises(StatetraceError, match="no checkpoint at step 12345"):
         open_model(run.path, step=12345)
@@ -94,8 +94,8 @@ def test_plain_text_from_elsewhere(tmp_path):
     layers = model.anatomy.layers
     patched = look(model, here, source=there, patches=[Patch(layers, 0, LENGTH - 1)])
     np.testing.assert_allclose(patched.answers, look(model, there).answers, atol=1e-5)
-    told = describe_model(model)["sentences"]
-    assert [told[i] for i, label in enumerate(model.task.group.labels)] == [
+    sentences = describe_model(model)["sentences"]
+    assert [sentences[i] for i, label in enumerate(model.task.group.labels)] == [
         TEXTS[label][0] for label in model.task.group.labels
     ]
 

@@ -25,8 +25,8 @@ HERE, THERE = ACTIONS.split(","), SOURCE.split(",")
 
 @pytest.fixture(scope="module")
 def server():
-    with serving(zoo()) as found:
-        yield found
+    with serving(zoo()) as running:
+        yield running
 
 
 # Who may ask
@@ -36,23 +36,23 @@ def server():
 @pytest.mark.parametrize("token", ["", "wrong", TOKEN[:-1], TOKEN + "x", "%00", "é".encode().hex()])
 def test_without_the_token_nothing_is_told(server, path, token):
     body = {"actions": HERE} if path == "/api/look" else None
-    status, _, found = server.ask(path, body, token=token)
+    status, _, answer = server.ask(path, body, token=token)
     assert status == 403
-    assert found["error"].startswith("the address lacks the token")
+    assert answer["error"].startswith("the address lacks the token")
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "192.168.0.7:80", ""])
 def test_another_name_is_refused(server, host):
-    status, _, found = server.ask("/api/about", Host=host)
+    status, _, answer = server.ask("/api/about", Host=host)
     assert status == 403
-    assert f"'{host}'" in found["error"]
+    assert f"'{host}'" in answer["error"]
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
 def test_another_page_is_refused(server, origin):
-    status, _, found = server.ask("/api/look", {"actions": HERE}, Origin=origin)
+    status, _, answer = server.ask("/api/look", {"actions": HERE}, Origin=origin)
     assert status == 403
-    assert origin in found["error"]
+    assert origin in answer["error"]
     own = f"http://127.0.0.1:{server.port}"
     assert server.ask("/api/look", {"actions": HERE}, Origin=own)[0] == 200
 
@@ -79,11 +79,11 @@ def test_names_that_are_trusted(bound, header, allowed):
 @pytest.mark.parametrize("path", [*PATHS, "/nothing", "/assets/nothing.js"])
 def test_every_answer_has_the_safe_headers(server, path):
     _, headers, _ = server.ask(path)
-    found = {name.lower(): value for name, value in headers.items()}
+    sent = {name.lower(): value for name, value in headers.items()}
     for name, value in HEADERS.items():
-        assert found[name] == value
-    assert not any(name.startswith("access-control") for name in found)
-    assert "server" not in found
+        assert sent[name] == value
+    assert not any(name.startswith("access-control") for name in sent)
+    assert "server" not in sent
 
 
 OUTSIDE = [
@@ -105,9 +105,9 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_nothing_but_the_page_can_be_read(server, path):
-    status, _, found = server.ask(path)
+    status, _, answer = server.ask(path)
     assert status == 404
-    assert found == {"error": "there is nothing at this address"}
+    assert answer == {"error": "there is nothing at this address"}
 
 
 # What it answers
@@ -119,15 +119,15 @@ def test_the_page_and_all_it_is_made_of(server):
     assert headers["content-type"] == "text/html; charset=utf-8"
     assert b"//" not in page.replace(b"<!doctype html>", b""), "it asks another host"
     for name in ("main.js", "score.js", "page.css", "explorer.css", "icon.svg"):
-        status, headers, found = server.ask(f"/assets/{name}")
+        status, headers, answer = server.ask(f"/assets/{name}")
         assert status == 200
-        assert len(found) > 100
+        assert len(answer) > 100
     assert server.ask("/api/look")[0] == 405
 
 
 def test_numbers_are_those_of_the_library(server):
     asked = {"patches": [[4, 0, 5], [2, 1, 1]], "without": [[5, 1]], "instead": "zero"}
-    found = server.look(actions=HERE, source=THERE, at=6, head=[4, 2], maps=True, **asked)
+    answer = server.look(actions=HERE, source=THERE, at=6, head=[4, 2], maps=True, **asked)
     base = look(zoo(), HERE)
     changed = look(
         zoo(),
@@ -139,14 +139,14 @@ def test_numbers_are_those_of_the_library(server):
     )
     parity = zoo().task.group.parity
     for name, view in (("base", base), ("changed", changed)):
-        told = found[name]
-        np.testing.assert_allclose(told["distribution"], view.answers[6], atol=1e-6)
-        np.testing.assert_allclose(told["attention"], view.attention[3, 2], atol=1e-6)
-        small = np.frombuffer(base64.b64decode(told["maps"]), np.uint8)
+        described = answer[name]
+        np.testing.assert_allclose(described["distribution"], view.answers[6], atol=1e-6)
+        np.testing.assert_allclose(described["attention"], view.attention[3, 2], atol=1e-6)
+        small = np.frombuffer(base64.b64decode(described["maps"]), np.uint8)
         np.testing.assert_allclose(small / 255, view.attention.ravel(), atol=0.002)
         for reader, arrays in (("probe", view.probes), ("unembedding", None)):
             for target in ("state", "parity"):
-                cells = told[reader][target]
+                cells = described[reader][target]
                 if arrays is not None:
                     given = arrays[target]
                 elif target == "state":
@@ -156,10 +156,10 @@ def test_numbers_are_those_of_the_library(server):
                     given = np.stack([1 - odd, odd], -1)
                 assert cells["predicted"] == given.argmax(-1).tolist()
                 np.testing.assert_allclose(cells["probability"], given.max(-1), atol=1e-5)
-        assert told["answers"]["state"]["predicted"] == view.answers.argmax(-1).tolist()
-    assert found["states"] == base.states.tolist()
-    assert found["source_states"] == look(zoo(), THERE).states.tolist()
-    assert found["base"]["distribution"] != found["changed"]["distribution"]
+        assert described["answers"]["state"]["predicted"] == view.answers.argmax(-1).tolist()
+    assert answer["states"] == base.states.tolist()
+    assert answer["source_states"] == look(zoo(), THERE).states.tolist()
+    assert answer["base"]["distribution"] != answer["changed"]["distribution"]
     assert server.look(actions=HERE)["changed"] is None
 
 
@@ -174,12 +174,12 @@ ASKED = {
 
 @pytest.mark.parametrize("case", sorted(ASKED))
 def test_copied_python_runs_and_gives_the_same_numbers(server, case, capsys):
-    found = server.look(**({"actions": HERE} | ASKED[case]))
-    assert max(map(len, found["python"].splitlines())) <= 88
+    answer = server.look(**({"actions": HERE} | ASKED[case]))
+    assert max(map(len, answer["python"].splitlines())) <= 88
     names = {}
-    exec(compile(found["python"], "copied", "exec"), names)
-    shown = found["changed"] or found["base"]
-    at = found["at"]
+    exec(compile(answer["python"], "copied", "exec"), names)
+    shown = answer["changed"] or answer["base"]
+    at = answer["at"]
     np.testing.assert_allclose(names["view"].answers[at], shown["distribution"], atol=1e-5)
     for target, cells in shown["probe"].items():
         assert names["view"].probes[target].argmax(-1).tolist() == cells["predicted"]
@@ -239,12 +239,12 @@ BAD = {
 
 @pytest.mark.parametrize("case", sorted(BAD))
 def test_bad_requests_get_one_sentence(server, case):
-    body, words = BAD[case]
-    status, _, found = server.ask("/api/look", body)
+    body, message = BAD[case]
+    status, _, answer = server.ask("/api/look", body)
     assert status == 400
-    assert re.search(words, found["error"]), found["error"]
-    assert "\n" not in found["error"]
-    assert len(found["error"]) < 300
+    assert re.search(message, answer["error"]), answer["error"]
+    assert "\n" not in answer["error"]
+    assert len(answer["error"]) < 300
 
 
 def test_a_failure_is_one_sentence_too(server, monkeypatch):
@@ -252,17 +252,17 @@ def test_a_failure_is_one_sentence_too(server, monkeypatch):
         raise RuntimeError("a secret of the inside")
 
     monkeypatch.setattr("statetrace.explorer.requests.view_of", fails)
-    status, headers, found = server.ask("/api/look", {"actions": HERE})
+    status, headers, answer = server.ask("/api/look", {"actions": HERE})
     assert status == 500
-    assert found == {"error": "the explorer failed (RuntimeError)"}
-    found = {name.lower(): value for name, value in headers.items()}
-    assert {name: found[name] for name in HEADERS} == HEADERS
+    assert answer == {"error": "the explorer failed (RuntimeError)"}
+    sent = {name.lower(): value for name, value in headers.items()}
+    assert {name: sent[name] for name in HEADERS} == HEADERS
 
 
 def test_a_large_body_is_not_read(server):
-    status, _, found = server.ask("/api/look", b" " * (MOST_BYTES + 1))
+    status, _, answer = server.ask("/api/look", b" " * (MOST_BYTES + 1))
     assert status == 413
-    assert str(MOST_BYTES) in found["error"]
+    assert str(MOST_BYTES) in answer["error"]
     assert server.ask("/api/look", b" " * MOST_BYTES)[0] == 400
 
 
@@ -271,16 +271,16 @@ def test_two_users_get_what_each_would_get_alone(server):
         {"actions": HERE, "source": THERE, "patches": [[4, 0, 6]]},
         {"actions": THERE, "without": [[4, head] for head in range(4)]},
     ]
-    alone = [server.look(**one) for one in asked]
-    for one in alone:
-        one.pop("ms")
+    alone = [server.look(**each) for each in asked]
+    for each in alone:
+        each.pop("ms")
     mixed = []
 
     def user(number):
         for _ in range(12):
-            found = server.look(**asked[number])
-            found.pop("ms")
-            if found != alone[number]:
+            answer = server.look(**asked[number])
+            answer.pop("ms")
+            if answer != alone[number]:
                 mixed.append(number)
 
     threads = [threading.Thread(target=user, args=(i % 2,)) for i in range(4)]
@@ -300,17 +300,17 @@ def test_every_kind_of_model_is_described_and_answers(kind):
     model = random_model(kind)
     with serving(model) as server:
         about = server.ask("/api/about")[2]["models"][0]
-        found = server.look(actions=about["start"]["actions"], head=[1, 0], maps=True)
+        answer = server.look(actions=about["start"]["actions"], head=[1, 0], maps=True)
     assert len(about["start"]["actions"]) == len(about["start"]["source"]) == 8
     assert about["start"]["actions"][1:] == about["start"]["source"][1:]
     assert about["start"]["actions"] != about["start"]["source"]
-    assert len(found["base"]["distribution"]) == model.task.group.order
+    assert len(answer["base"]["distribution"]) == model.task.group.order
     recurrent = kind == "recurrent"
     assert ("no attention" in (about["no_attention"] or "")) is recurrent
-    assert (found["base"]["attention"] is None) is recurrent
+    assert (answer["base"]["attention"] is None) is recurrent
     assert (about["moves"] is None) is (kind == "clock")
     assert ("Z60" in (about["no_moves"] or "")) is (kind == "clock")
-    assert ("state" in found["base"]["probe"]) is (kind != "too many")
+    assert ("state" in answer["base"]["probe"]) is (kind != "too many")
     if kind == "sentences":
         assert about["sentences"][about["labels"].index("132")] == "Swap positions 2 and 3."
 
@@ -319,15 +319,15 @@ def test_two_models_answer_side_by_side():
     first, second = zoo(), random_model("rotary")
     with serving(first, second) as server:
         both = [server.look(actions=HERE, model=i) for i in (0, 1)]
-    for found, model in zip(both, (first, second), strict=True):
+    for answer, model in zip(both, (first, second), strict=True):
         expected = look(model, HERE).answers[-1]
-        np.testing.assert_allclose(found["base"]["distribution"], expected, atol=1e-6)
+        np.testing.assert_allclose(answer["base"]["distribution"], expected, atol=1e-6)
     assert "view2 = model2.look(" in both[1]["python"]
 
 
 def test_models_of_different_groups_are_not_compared():
-    words = "'zoo:s3-parity-associative' and 'many' cannot be compared.*S3.*S5"
-    with pytest.raises(StatetraceError, match=words):
+    message = "'zoo:s3-parity-associative' and 'many' cannot be compared.*S3.*S5"
+    with pytest.raises(StatetraceError, match=message):
         check_comparable([zoo(), random_model("many")])
 
 
@@ -347,13 +347,13 @@ def test_assets_are_in_the_package():
     root = Path(__file__).parents[2]
     settings = tomllib.loads((root / "pyproject.toml").read_text())
     patterns = settings["tool"]["setuptools"]["package-data"]["statetrace"]
-    found = [
+    assets = [
         file.relative_to(root / "statetrace").as_posix()
         for folder in ("explorer", "reports")
         for file in (root / "statetrace" / folder / "assets").iterdir()
     ]
-    assert len(found) > 8
-    for name in found:
+    assert len(assets) > 8
+    for name in assets:
         assert any(fnmatch.fnmatch(name, pattern) for pattern in patterns), name
 
 

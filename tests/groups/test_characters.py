@@ -13,33 +13,33 @@ SMALL = ["Z2", "S3", "Z7", "A4", "D4", "Q8", "S4", "S3xZ5"]  # with complex ones
 
 def project(g: Group, row: int, f: np.ndarray, side: str) -> np.ndarray:
     """The isotypic projection by its definition, h acting from one side."""
-    found = characters(g)
-    values = found.table[row][found.class_of].conj()
+    table = characters(g)
+    values = table.table[row][table.class_of].conj()
     result = np.zeros(f.shape, dtype=np.complex128)
     for h in range(g.order):
         back = g.inverse[h]
         moved = g.table[back] if side == "left" else g.table[:, back]  # h^-1 g or g h^-1
         result += values[h] * f[moved]
-    return found.degrees[row] / g.order * result
+    return table.degrees[row] / g.order * result
 
 
 @each_case
 def test_orthogonality(case: Case) -> None:
-    g, found = case.group, characters(case.group)
-    sizes = np.array([len(members) for members in found.classes])
-    assert found.classes == g.conjugacy_classes()
-    assert found.table.shape == (case.classes, case.classes)
+    g, table = case.group, characters(case.group)
+    sizes = np.array([len(members) for members in table.classes])
+    assert table.classes == g.conjugacy_classes()
+    assert table.table.shape == (case.classes, case.classes)
     eye = np.eye(case.classes)
     np.testing.assert_allclose(
-        (found.table * sizes) @ found.table.conj().T / g.order, eye, atol=1e-9
+        (table.table * sizes) @ table.table.conj().T / g.order, eye, atol=1e-9
     )
-    columns = found.table.conj().T @ found.table * sizes / g.order
+    columns = table.table.conj().T @ table.table * sizes / g.order
     np.testing.assert_allclose(columns, eye, atol=1e-9)
-    assert sum(d * d for d in found.degrees) == g.order
-    assert all(g.order % d == 0 for d in found.degrees)
-    assert found.degrees.count(1) == np.prod(case.abelian)
-    assert list(found.degrees) == sorted(found.degrees)
-    assert len(set(found.names)) == len(found.names)
+    assert sum(d * d for d in table.degrees) == g.order
+    assert all(g.order % d == 0 for d in table.degrees)
+    assert table.degrees.count(1) == np.prod(case.abelian)
+    assert list(table.degrees) == sorted(table.degrees)
+    assert len(set(table.names)) == len(table.names)
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_product_has_the_products(left: str, right: str) -> None:
 
 @pytest.mark.parametrize("name", ["S3", "S4", "S5", "S6", "D5", "D4", "Z6", "S3xZ5"])
 def test_sign_is_parity(name: str) -> None:
-    g, found = group(name), characters(group(name))
-    assert found.names[:2] == ("trivial", "sign")
+    g, table = group(name), characters(group(name))
+    assert table.names[:2] == ("trivial", "sign")
     assert g.parity is not None
-    np.testing.assert_array_equal(found.table[1][found.class_of], 1 - 2.0 * g.parity)
-    np.testing.assert_array_equal(found.table[0], 1)
+    np.testing.assert_array_equal(table.table[1][table.class_of], 1 - 2.0 * g.parity)
+    np.testing.assert_array_equal(table.table[0], 1)
 
 
 @pytest.mark.parametrize("name", ["A4", "A5", "Z7", "Q8", "S3xZ2"])
@@ -105,11 +105,11 @@ def test_no_sign_without_parity(name: str) -> None:
 def test_where_an_object_is_comes_first_of_its_degree(n: int, notation: str) -> None:
     """The character of "4a" of S5 is the number of fixed objects less one."""
     g = group(f"S{n}", notation)
-    found = characters(g)
-    row = found.names.index(f"{n - 1}a")
+    table = characters(g)
+    row = table.names.index(f"{n - 1}a")
     rest = g.labels[g.identity]
     fixed = [sum(a == b for a, b in zip(label, rest, strict=True)) - 1 for label in g.labels]
-    np.testing.assert_allclose(found.table[row][found.class_of], fixed)
+    np.testing.assert_allclose(table.table[row][table.class_of], fixed)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_where_an_object_is_comes_first_of_its_degree(n: int, notation: str) -> 
     ],
 )
 def test_components_of_real_functions(name: str, components: list[str]) -> None:
-    found = characters(group(name)).components()
-    assert [part.name for part in found] == components
-    assert sum(part.dimension for part in found) == group(name).order - 1
+    parts = characters(group(name)).components()
+    assert [part.name for part in parts] == components
+    assert sum(part.dimension for part in parts) == group(name).order - 1
 
 
 @pytest.mark.parametrize("name", ["S5", "Z60", "A4xZ5", "D6"])

@@ -13,10 +13,10 @@ from tests.groups.cases import Case, cases, each_case, small_names
 
 def closure(g: Group, elements: set[int]) -> set[int]:
     """The generated subgroup the slow way: multiply until nothing new appears."""
-    found = {g.identity}
-    while (more := found | {int(g.table[a][b]) for a in found for b in elements}) != found:
-        found = more
-    return found
+    reached = {g.identity}
+    while (more := reached | {int(g.table[a][b]) for a in reached for b in elements}) != reached:
+        reached = more
+    return reached
 
 
 @each_case

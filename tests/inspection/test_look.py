@@ -39,14 +39,14 @@ def test_answers_attention_and_unembedding_are_those_of_transformers(stock):
     view = look(zoo(), ACTIONS)
     tokens = torch.tensor([[6, *(zoo().task.group.index(a) for a in ACTIONS.split(","))]])
     with torch.no_grad():
-        found = stock(tokens, output_attentions=True, output_hidden_states=True)
-        layers = [stock.transformer.ln_f(h) for h in found.hidden_states[:-1]]
-        layers.append(found.hidden_states[-1])  # transformers has normed it already
+        output = stock(tokens, output_attentions=True, output_hidden_states=True)
+        layers = [stock.transformer.ln_f(h) for h in output.hidden_states[:-1]]
+        layers.append(output.hidden_states[-1])  # transformers has normed it already
         lens = torch.stack([stock.lm_head(h)[0, 1:, :6].softmax(-1) for h in layers])
-    expected = found.logits[0, 1:, :6].softmax(-1)
+    expected = output.logits[0, 1:, :6].softmax(-1)
     np.testing.assert_allclose(view.answers, expected, atol=2e-5)
     np.testing.assert_allclose(view.unembedding, lens, atol=2e-5)
-    maps = torch.stack(found.attentions)[:, 0, :, 1:]
+    maps = torch.stack(output.attentions)[:, 0, :, 1:]
     np.testing.assert_allclose(view.attention, maps, atol=2e-5)
     assert [view.labels[s] for s in view.states[:3]] == ["132", "231", "312"]
 
@@ -58,8 +58,8 @@ def test_probes_are_as_good_as_they_say_they_are():
     for actions in model.task.sample(60, seed=77).actions.tolist():
         view = look(model, actions)
         for target in targets_of(model.task):
-            said = view.probes[target.name].argmax(-1)
-            right[target.name].append(said == target.map.numpy()[view.states])
+            read = view.probes[target.name].argmax(-1)
+            right[target.name].append(read == target.map.numpy()[view.states])
     for name, found in right.items():
         np.testing.assert_allclose(
             np.mean(found, axis=(0, 2)), model.probes.accuracy[name], atol=0.06
@@ -163,10 +163,10 @@ def test_a_mean_head_gives_the_mean_of_its_outputs():
     model = zoo()
     site = Site("head", 4, 2)
     drawn = torch.from_numpy(model.task.draw(256, 1, model.longest).actions.astype("int64"))
-    found = capture(model.model, model.task.encode(drawn), [site])[site].mean(0)
+    mean = capture(model.model, model.task.encode(drawn), [site])[site].mean(0)
     with (
         torch.no_grad(),
-        overwrite(model.model, {site: lambda z: found[: z.shape[1]].expand_as(z)}),
+        overwrite(model.model, {site: lambda z: mean[: z.shape[1]].expand_as(z)}),
     ):
         logits = model.model(tokens_of(model, ACTIONS), use_cache=False).logits
     view = look(model, ACTIONS, without=[(4, 2)])
@@ -199,9 +199,9 @@ def test_the_source_need_not_be_as_long_as_the_sequence():
     model = zoo()
     short = ",".join(SOURCE.split(",")[:3])
     patch = [Patch(4, 0, 2)]
-    one = look(model, ACTIONS, source=short, patches=patch)
+    first = look(model, ACTIONS, source=short, patches=patch)
     other = look(model, ACTIONS, source=SOURCE, patches=patch)
-    np.testing.assert_allclose(one.answers, other.answers, atol=1e-5)
+    np.testing.assert_allclose(first.answers, other.answers, atol=1e-5)
 
 
 def test_the_model_is_left_as_it_was():
@@ -229,14 +229,14 @@ def test_threads_see_what_each_would_see_alone():
         {"actions": SOURCE, "without": [(4, 0), (4, 1), (4, 2), (4, 3)]},
         {"actions": SOURCE, "source": ACTIONS, "patches": [Patch(2, 1, 1)], "instead": "zero"},
     ]
-    alone = [look(model, **one).answers for one in asked]
+    alone = [look(model, **request).answers for request in asked]
     assert len({a.tobytes() for a in alone}) == len(alone)
     wrong = []
 
     def ask(number):
         for _ in range(15):
-            found = look(model, **asked[number]).answers
-            if np.abs(found - alone[number]).max() > 1e-5:
+            answers = look(model, **asked[number]).answers
+            if np.abs(answers - alone[number]).max() > 1e-5:
                 wrong.append(number)
 
     threads = [threading.Thread(target=ask, args=(i % len(asked),)) for i in range(8)]
@@ -278,8 +278,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", sorted(REFUSED))
 def test_what_makes_no_sense_is_refused_in_one_sentence(case):
-    asked, words = REFUSED[case]
-    with pytest.raises(StatetraceError, match=words) as caught:
+    asked, message = REFUSED[case]
+    with pytest.raises(StatetraceError, match=message) as caught:
         look(zoo(), **({"actions": ACTIONS} | asked))
     assert "\n" not in str(caught.value)
 
@@ -309,7 +309,7 @@ def test_large_groups_are_not_probed_for_their_states():
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "words"),
+    ("name", "options", "message"),
     [
         ("zoo:no-such", {}, "'no-such'"),
         ("no/such/folder", {}, "there is no folder 'no/such/folder'"),
@@ -317,6 +317,6 @@ def test_large_groups_are_not_probed_for_their_states():
         (ZOO, {"device": "tpu"}, "tpu"),
     ],
 )
-def test_what_cannot_be_opened_says_why(name, options, words):
-    with pytest.raises(StatetraceError, match=words):
+def test_what_cannot_be_opened_says_why(name, options, message):
+    with pytest.raises(StatetraceError, match=message):
         open_model(name, **options)

@@ -163,8 +163,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", sorted(REFUSED))
 def test_bad_input_is_refused_in_one_sentence(case):
-    arguments, words = REFUSED[case]
-    with pytest.raises(StatetraceError, match=words) as caught:
+    arguments, message = REFUSED[case]
+    with pytest.raises(StatetraceError, match=message) as caught:
         patch(zoo().model, zoo().task, *arguments)
     assert "\n" not in str(caught.value)
     with pytest.raises(StatetraceError, match="'loss'"):

@@ -105,7 +105,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", sorted(REFUSED))
 def test_bad_ablations_are_refused_in_one_sentence(case):
-    arguments, words = REFUSED[case]
-    with pytest.raises(StatetraceError, match=words) as caught:
+    arguments, message = REFUSED[case]
+    with pytest.raises(StatetraceError, match=message) as caught:
         ablate(zoo().model, zoo().task, *arguments)
     assert "\n" not in str(caught.value)

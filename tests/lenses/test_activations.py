@@ -19,17 +19,17 @@ MODELS = {
 def test_equals_hidden_states(name: str) -> None:
     model = toy(*MODELS[name])
     given = tokens(5, 9)
-    found = residuals(model, given, [0, 4, 8])
+    stream = residuals(model, given, [0, 4, 8])
     reader = anatomy(model)
-    assert found.shape == (reader.layers + 1, 5, 3, reader.width)
+    assert stream.shape == (reader.layers + 1, 5, 3, reader.width)
     with torch.no_grad():
         hidden = model(given, output_hidden_states=True, use_cache=False).hidden_states
     for layer in range(reader.layers):
-        torch.testing.assert_close(found[layer], hidden[layer][:, [0, 4, 8]])
+        torch.testing.assert_close(stream[layer], hidden[layer][:, [0, 4, 8]])
     # the last of Hugging Face's hidden states has the final norm behind it already
     assert reader.final_norm is not None
     with torch.no_grad():
-        normed = reader.final_norm(found[-1])
+        normed = reader.final_norm(stream[-1])
     torch.testing.assert_close(normed, hidden[-1][:, [0, 4, 8]])
 
 
@@ -38,18 +38,18 @@ def test_a_position_of_each_sequence_and_any_batch() -> None:
     everywhere = residuals(model, given, range(9))  # [L + 1, 7, 9, D]
     own = torch.tensor([[3, 0], [8, 8], [1, 2], [0, 5], [4, 4], [7, 6], [2, 1]])
     for batch in (None, 1, 3, 100):
-        found = residuals(model, given, own, batch=batch)
+        stream = residuals(model, given, own, batch=batch)
         for row, (first, second) in enumerate(own.tolist()):
-            torch.testing.assert_close(found[:, row, 0], everywhere[:, row, first])
-            torch.testing.assert_close(found[:, row, 1], everywhere[:, row, second])
+            torch.testing.assert_close(stream[:, row, 0], everywhere[:, row, first])
+            torch.testing.assert_close(stream[:, row, 1], everywhere[:, row, second])
 
 
 def test_positions_of_long_sequences_are_the_ends_of_short_ones() -> None:
     model, given = toy(*MODELS["pythia"]), tokens(6, 12)
-    found = residuals(model, given, [2, 5, 11])
+    stream = residuals(model, given, [2, 5, 11])
     for i, last in enumerate((2, 5, 11)):
         alone = residuals(model, given[:, : last + 1], [last])
-        torch.testing.assert_close(found[:, :, i], alone[:, :, 0])
+        torch.testing.assert_close(stream[:, :, i], alone[:, :, 0])
 
 
 def test_runs_no_more_tokens_than_needed_and_tells_how_far_it_is() -> None:
@@ -63,9 +63,9 @@ def test_runs_no_more_tokens_than_needed_and_tells_how_far_it_is() -> None:
 
 def test_each_position_is_contiguous_and_counted() -> None:
     model = toy(*MODELS["gpt2"])
-    found = residuals(model, tokens(6, 9), [1, 5, 8])
-    assert all(found[:, :, i].is_contiguous() for i in range(3))
-    assert bytes_needed(model, 6, 3) == found.numel() * found.element_size()
+    stream = residuals(model, tokens(6, 9), [1, 5, 8])
+    assert all(stream[:, :, i].is_contiguous() for i in range(3))
+    assert bytes_needed(model, 6, 3) == stream.numel() * stream.element_size()
 
 
 def test_a_model_in_training_is_read_without_dropout() -> None:
@@ -97,7 +97,7 @@ def test_nothing_is_left_behind_after_an_exception() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "positions", "words"),
+    ("given", "positions", "message"),
     [
         (tokens(2, 5), [5], "no position 5 in 5 tokens; use 0 to 4"),
         (tokens(2, 5), [-1], "no position -1"),
@@ -107,6 +107,6 @@ def test_nothing_is_left_behind_after_an_exception() -> None:
         (tokens(2, 5) + 7, [0], "is not among the 7 tokens"),
     ],
 )
-def test_bad_input_is_quoted(given: torch.Tensor, positions: Any, words: str) -> None:
-    with pytest.raises(StatetraceError, match=words):
+def test_bad_input_is_quoted(given: torch.Tensor, positions: Any, message: str) -> None:
+    with pytest.raises(StatetraceError, match=message):
         residuals(toy(*MODELS["gpt2"]), given, positions)

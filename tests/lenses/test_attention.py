@@ -72,9 +72,9 @@ def test_every_ablation_is_reported_by_length_and_as_a_drop(gpt2):
         for heads in ("top 1", "top 2", "top 3", "control 1", "control 2", "control 3"):
             for method in ("zero", "mean"):
                 which = {"name": what, "heads": heads, "method": method}
-                found = gpt2.rows(measure="ablation", **which)
-                (overall,) = [row for row in found if row["length"] is None]
-                by_length = [row for row in found if row["length"] is not None]
+                accuracies = gpt2.rows(measure="ablation", **which)
+                (overall,) = [row for row in accuracies if row["length"] is None]
+                by_length = [row for row in accuracies if row["length"] is not None]
                 assert [row["length"] for row in by_length] == list(range(1, 10))
                 mean = np.mean([row["mean"] for row in by_length])
                 assert overall["mean"] == pytest.approx(mean)
@@ -82,12 +82,12 @@ def test_every_ablation_is_reported_by_length_and_as_a_drop(gpt2):
                 (drop,) = gpt2.rows(measure="ablation drop", **which)
                 assert drop["mean"] == pytest.approx(intact["mean"] - mean)
                 assert drop["n"] == 20
-                (said,) = [
-                    one["drop"][what]
-                    for one in gpt2.summary["ablation"]
-                    if (one["heads"], one["method"]) == (heads, method)
+                (in_summary,) = [
+                    ablation["drop"][what]
+                    for ablation in gpt2.summary["ablation"]
+                    if (ablation["heads"], ablation["method"]) == (heads, method)
                 ]
-                assert said == pytest.approx(drop["mean"])
+                assert in_summary == pytest.approx(drop["mean"])
 
 
 def test_maps_and_trees_are_there_for_drawing(gpt2):
@@ -95,10 +95,10 @@ def test_maps_and_trees_are_there_for_drawing(gpt2):
     actions = TASK.draw(20, seed=0).actions
     maps = anatomy(model).attention_weights(TASK.encode(actions[:1]))
     assert gpt2.arrays["top_maps"].shape == (3, 9, 9)
-    for (layer, head), found in zip(
+    for (layer, head), attended in zip(
         gpt2.arrays["top_maps_heads"], gpt2.arrays["top_maps"], strict=True
     ):
-        assert np.allclose(found, maps[layer - 1, 0, head, 1:, 1:], atol=1e-6)
+        assert np.allclose(attended, maps[layer - 1, 0, head, 1:, 1:], atol=1e-6)
     odd = TASK.group.parity[actions[0]] == 1
     assert gpt2.arrays["top_maps_odd"].tolist() == odd.tolist()
     strongest = maps[:, 0].amax(1)[:, 1:, 1:]
@@ -145,8 +145,8 @@ def test_pieces_make_no_difference(name, monkeypatch):
     together = attention(model_named(name), TASK, SMALL)
     monkeypatch.setattr(attention_maps, "PIECE_BYTES", 1)
     alone = attention(model_named(name), TASK, SMALL)
-    for one, other in zip(together.rows(), alone.rows(), strict=True):
-        assert one["mean"] == pytest.approx(other["mean"], abs=0.01), one
+    for row, expected in zip(together.rows(), alone.rows(), strict=True):
+        assert row["mean"] == pytest.approx(expected["mean"], abs=0.01), row
     assert np.allclose(together.arrays["scores"], alone.arrays["scores"])
     assert np.array_equal(together.arrays["tree1_edges"], alone.arrays["tree1_edges"])
 
@@ -176,7 +176,7 @@ def test_without_parity_the_tree_still_runs(group, spec, quotient, note):
     model = toy("gpt2", shape | {"bos_token_id": None, "eos_token_id": None})
     result = attention(model, task, dataclasses.replace(SMALL, **spec))
     assert result.summary["quotient"] == quotient
-    assert any(note in said for said in result.notes)
+    assert any(note in each for each in result.notes)
     assert {row["name"] for row in result.rows(measure="head score")} == {quotient} - {None}
     assert bool(result.rows(measure="ablation")) == (quotient is not None)
     assert result.rows(measure="tree", name="distance")[0]["mean"] is not None
@@ -199,10 +199,10 @@ def test_an_untrained_model_and_too_few_other_heads_are_noted():
     shape = {"vocab_size": 7, "n_embd": 18, "n_layer": 1, "n_head": 3}
     model = toy("gpt2", shape | {"bos_token_id": None, "eos_token_id": None})
     result = attention(model, TASK, dataclasses.replace(SMALL, ablation_sizes=(1, 2, 4)))
-    said = " / ".join(result.notes)
-    assert "low accuracy" in said
-    assert "at most 3 heads" in said
-    assert "no control for ablations of size 2" in said
+    notes = " / ".join(result.notes)
+    assert "low accuracy" in notes
+    assert "at most 3 heads" in notes
+    assert "no control for ablations of size 2" in notes
     assert {row["heads"] for row in result.rows(measure="ablation drop")} == {
         "top 1", "top 2", "control 1",
     }  # fmt: skip
@@ -234,9 +234,9 @@ def test_layers_whose_attention_is_sparse_are_told(monkeypatch):
         attention_maps, "maps_of", lambda *given: maps.expand(2, len(given[2]), 2, 9, 9)
     )
     spec = dataclasses.replace(SMALL, ablation_sizes=(), tree_examples=0)
-    found = attention(model, TASK, spec).summary["attended"]
-    assert found["mean"] == pytest.approx([5, 1])
-    assert found["error"] == pytest.approx([0, 0])
+    attended = attention(model, TASK, spec).summary["attended"]
+    assert attended["mean"] == pytest.approx([5, 1])
+    assert attended["error"] == pytest.approx([0, 0])
 
 
 @pytest.mark.parametrize(
@@ -278,5 +278,5 @@ def test_ranking_goes_by_the_mean_then_by_place():
     ],
 )
 def test_spread_leaves_out_what_is_missing(values, expected):
-    for found, wanted in zip(spread(np.array(values)), expected, strict=True):
-        assert found == (wanted if wanted is None else pytest.approx(wanted, abs=1e-3))
+    for value, wanted in zip(spread(np.array(values)), expected, strict=True):
+        assert value == (wanted if wanted is None else pytest.approx(wanted, abs=1e-3))

@@ -82,17 +82,17 @@ def test_without_any_head_attention_is_its_bias():
 def test_means_are_those_over_sequences_position_by_position(batch):
     model = model_named("pythia")
     site = Site("head", 2, 1)
-    found = mean_outputs(model, TASK, SEQUENCES, [site], batch)[site]
-    assert found.shape == (9, 12)  # the start marker counts
-    assert torch.allclose(found, capture(model, TOKENS, [site])[site].mean(0), atol=1e-6)
+    means = mean_outputs(model, TASK, SEQUENCES, [site], batch)[site]
+    assert means.shape == (9, 12)  # the start marker counts
+    assert torch.allclose(means, capture(model, TOKENS, [site])[site].mean(0), atol=1e-6)
 
 
 @torch.no_grad()
 def test_the_mean_over_one_sequence_changes_nothing():
     model = model_named("gpt2")
-    one = SEQUENCES[:1]
+    single = SEQUENCES[:1]
     heads = sites_of("head", anatomy(model))
-    with ablated(model, heads, mean_outputs(model, TASK, one, heads)):
+    with ablated(model, heads, mean_outputs(model, TASK, single, heads)):
         again = model(TOKENS[:1]).logits
         others = model(TOKENS[1:]).logits
     assert torch.allclose(again, logits(model)[:1], atol=1e-5)
@@ -101,11 +101,11 @@ def test_the_mean_over_one_sequence_changes_nothing():
 
 def test_right_answers_are_counted_for_state_and_quotient():
     model = model_named("gpt2")
-    said = TASK.read_out(logits(model)).argmax(-1).numpy()
+    predicted = TASK.read_out(logits(model)).argmax(-1).numpy()
     parity = TASK.group.parity
-    found = correct(model, TASK, SEQUENCES, PARITY, batch=7)
-    assert found["state"].tolist() == (said == SEQUENCES.states).tolist()
-    assert found["parity"].tolist() == (parity[said] == parity[SEQUENCES.states]).tolist()
+    counted = correct(model, TASK, SEQUENCES, PARITY, batch=7)
+    assert counted["state"].tolist() == (predicted == SEQUENCES.states).tolist()
+    assert counted["parity"].tolist() == (parity[predicted] == parity[SEQUENCES.states]).tolist()
 
 
 class Stop(Exception):
@@ -144,11 +144,11 @@ def sites(names: list[str]) -> list[Site]:
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_controls_are_other_heads_of_the_same_layers(size):
     ranked = sites(RANKED["same layer"])
-    found = control_sets(ranked, size, spared=3, number=20, rng=np.random.default_rng(0))
+    sets = control_sets(ranked, size, spared=3, number=20, rng=np.random.default_rng(0))
     layers = Counter(site.layer for site in ranked[:size])
-    assert len(found) == 20
-    assert len(set(found)) > 1
-    for heads in found:
+    assert len(sets) == 20
+    assert len(set(sets)) > 1
+    for heads in sets:
         assert len(set(heads)) == size
         assert not set(heads) & set(ranked[:3])
         assert Counter(site.layer for site in heads) == layers
@@ -156,8 +156,8 @@ def test_controls_are_other_heads_of_the_same_layers(size):
 
 def test_controls_come_from_elsewhere_only_where_they_must():
     ranked = sites(RANKED["own layer empty"])
-    found = control_sets(ranked, 2, spared=2, number=20, rng=np.random.default_rng(0))
-    assert all(len(set(heads)) == 2 and not set(heads) & set(ranked[:2]) for heads in found)
+    sets = control_sets(ranked, 2, spared=2, number=20, rng=np.random.default_rng(0))
+    assert all(len(set(heads)) == 2 and not set(heads) & set(ranked[:2]) for heads in sets)
     assert control_sets(sites(RANKED["too few"]), 2, 2, 5, np.random.default_rng(0)) == ()
 
 
@@ -165,28 +165,28 @@ def test_ablations_are_what_taking_out_the_heads_by_hand_gives():
     model = model_named("gpt2")
     ranked = list(sites_of("head", anatomy(model)))[::-1]
     shares: list[float] = []
-    found = ablations(
+    results = ablations(
         model, TASK, SEQUENCES, PARITY, ranked, (1, 3), 2, np.random.default_rng(0), 7,
         progress=shares.append,
     )  # fmt: skip
-    assert [(one.kind, one.size, one.method) for one in found] == [
+    assert [(ablation.kind, ablation.size, ablation.method) for ablation in results] == [
         (kind, size, method)
         for size in (1, 3)
         for kind in ("top", "control")
         for method in ("zero", "mean")
     ]
     assert shares == [0.25, 0.5, 0.75, 1.0]
-    touched = {site for one in found for heads in one.sets for site in heads}
+    touched = {site for ablation in results for heads in ablation.sets for site in heads}
     means = mean_outputs(model, TASK, SEQUENCES, touched)
-    for one in found:
-        assert len(one.sets) == (1 if one.kind == "top" else 2)
+    for ablation in results:
+        assert len(ablation.sets) == (1 if ablation.kind == "top" else 2)
         runs = []
-        for heads in one.sets:
-            assert len(heads) == one.size
-            with ablated(model, heads, means if one.method == "mean" else None):
+        for heads in ablation.sets:
+            assert len(heads) == ablation.size
+            with ablated(model, heads, means if ablation.method == "mean" else None):
                 runs.append(correct(model, TASK, SEQUENCES, PARITY))
         for what in ("state", "parity"):
             expected = np.mean([run[what] for run in runs], axis=0)
-            assert (one.correct[what] != expected).mean() < 0.01  # batches differ in rounding
-    assert set(found[0].sets[0]) == {ranked[0]}
+            assert (ablation.correct[what] != expected).mean() < 0.01  # batches differ in rounding
+    assert set(results[0].sets[0]) == {ranked[0]}
     assert hooks_in(model) == 0

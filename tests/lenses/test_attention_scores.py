@@ -60,14 +60,14 @@ def test_scores_follow_the_definition(first, margin, share):
     maps = random_maps(6, 3, 12, seed=first)
     odd = torch.rand(6, 12, generator=torch.Generator().manual_seed(1)) < share
     maps = maps * (1 + odd[:, None, None, :])  # some heads should pass, some not
-    found = head_scores(maps, odd, first, margin)
+    scores = head_scores(maps, odd, first, margin)
     expected = [
         [literal_score(maps[b, h].numpy(), odd[b].numpy(), first, margin) for h in range(3)]
         for b in range(6)
     ]
-    assert found.tolist() == pytest.approx(np.array(expected))
+    assert scores.tolist() == pytest.approx(np.array(expected))
     if share == 0.5:
-        assert len(found.unique()) > 1
+        assert len(scores.unique()) > 1
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_ceiling_is_that_of_the_definition(last, ceiling):
 
 
 @pytest.mark.parametrize(
-    ("name", "actions", "asked", "found", "note"),
+    ("name", "actions", "asked", "chosen", "note"),
     [
         ("S3", "all", "parity", "parity", None),
         ("S4", "all", "S3", "S3", None),
@@ -128,10 +128,10 @@ def test_the_ceiling_is_that_of_the_definition(last, ceiling):
         ("S3", "132,213,321", "parity", None, "every action is outside"),
     ],
 )
-def test_the_quotient_that_splits_the_actions(name, actions, asked, found, note):
-    quotient, said = contrast(word_problem(name, 8, actions), asked)
-    assert (quotient and quotient.name) == found
-    assert (said is None) if note is None else (note in said)
+def test_the_quotient_that_splits_the_actions(name, actions, asked, chosen, note):
+    quotient, reason = contrast(word_problem(name, 8, actions), asked)
+    assert (quotient and quotient.name) == chosen
+    assert (reason is None) if note is None else (note in reason)
 
 
 def test_an_unknown_quotient_is_refused():
@@ -158,10 +158,10 @@ def test_odd_means_outside_the_kernel():
 )
 def test_relabelings_are_other_sets_of_as_many_actions(odd, actions, asked, number):
     odd = np.array(odd, dtype=bool)
-    found = relabelings(odd, actions, asked, np.random.default_rng(0))
+    others = relabelings(odd, actions, asked, np.random.default_rng(0))
     among = np.arange(6) if actions is None else np.array(actions)
     elsewhere = np.setdiff1d(np.arange(6), among)
-    assert found.shape == (number, 6)
-    assert len({row.tobytes() for row in [odd, *found]}) == number + 1
-    assert (found[:, among].sum(1) == odd[among].sum()).all()
-    assert (found[:, elsewhere] == odd[elsewhere]).all()
+    assert others.shape == (number, 6)
+    assert len({row.tobytes() for row in [odd, *others]}) == number + 1
+    assert (others[:, among].sum(1) == odd[among].sum()).all()
+    assert (others[:, elsewhere] == odd[elsewhere]).all()

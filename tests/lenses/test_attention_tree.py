@@ -30,41 +30,41 @@ def test_the_scan_is_a_perfect_tree(length, idle):
     layers = scan(length)
     for at in IDLE[idle]:
         layers.insert(at if at >= 0 else len(layers), list(range(length)))
-    found = attention_trees(pointing(layers)).measures()
+    tree = attention_trees(pointing(layers)).measures()
     depth = ceil(log2(length))
-    assert found.depth.tolist() == [depth]
-    assert found.coverage.tolist() == [1.0]
-    assert found.distance.tolist() == [0.0]
-    spans = found.span[0]
+    assert tree.depth.tolist() == [depth]
+    assert tree.coverage.tolist() == [1.0]
+    assert tree.distance.tolist() == [0.0]
+    spans = tree.span[0]
     assert spans[~np.isnan(spans)].tolist() == [2**k for k in range(depth)]
     reached = [ceil(length / 2**k) for k in range(depth + 1)]
-    assert sorted(set(found.reached[0].tolist())) == sorted(set(reached))
+    assert sorted(set(tree.reached[0].tolist())) == sorted(set(reached))
 
 
 def test_no_sharp_attention_is_no_tree():
-    found = attention_trees(random_maps(4, 2, 3, 8, sharpness=0.1)).measures()
-    assert found.depth.tolist() == [0, 0]
-    assert found.coverage.tolist() == [1 / 8, 1 / 8]
-    assert found.distance.tolist() == [1.0, 1.0]
-    assert np.isnan(found.span).all()
+    tree = attention_trees(random_maps(4, 2, 3, 8, sharpness=0.1)).measures()
+    assert tree.depth.tolist() == [0, 0]
+    assert tree.coverage.tolist() == [1 / 8, 1 / 8]
+    assert tree.distance.tolist() == [1.0, 1.0]
+    assert np.isnan(tree.span).all()
 
 
 def test_everything_in_one_layer_is_far_from_a_tree():
     everywhere = torch.stack([pointing([[h] * 4])[0, 0, 0].tril() for h in range(4)])
-    found = attention_trees(everywhere[None, None], top_target=4).measures()
-    assert found.depth.tolist() == [1]
-    assert found.coverage.tolist() == [1.0]
-    assert found.distance.tolist() == pytest.approx([1 / 3])
+    tree = attention_trees(everywhere[None, None], top_target=4).measures()
+    assert tree.depth.tolist() == [1]
+    assert tree.coverage.tolist() == [1.0]
+    assert tree.distance.tolist() == pytest.approx([1 / 3])
 
 
 @pytest.mark.parametrize(("length", "distance"), [(4, 0.138), (8, 0.236), (64, 0.414)])
 def test_a_chain_lies_between(length, distance):
     """One position further in each layer: as deep as it is long."""
     layers = [[t - (t == layer) for t in range(length)] for layer in range(1, length)]
-    found = attention_trees(pointing(layers)).measures()
-    assert found.depth.tolist() == [length - 1]
-    assert found.reached[0].tolist() == list(range(length, 0, -1))
-    assert found.distance.tolist() == pytest.approx([distance], abs=0.001)
+    tree = attention_trees(pointing(layers)).measures()
+    assert tree.depth.tolist() == [length - 1]
+    assert tree.reached[0].tolist() == list(range(length, 0, -1))
+    assert tree.distance.tolist() == pytest.approx([distance], abs=0.001)
 
 
 def test_the_residual_stream_carries_a_node_to_itself():

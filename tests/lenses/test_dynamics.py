@@ -80,9 +80,9 @@ def test_change_points_of_broken_lines(breaks):
     for start, slope in zip([0, *breaks], slopes, strict=False):
         pace[start:] = slope
     series = np.stack([pace.cumsum(), -pace.cumsum()], axis=1) + rng.normal(0, 0.1, (60, 2))
-    found = segments(series, most=6)
-    assert len(found) == len(breaks) + 1
-    assert found == pytest.approx([0, *breaks], abs=2)
+    starts = segments(series, most=6)
+    assert len(starts) == len(breaks) + 1
+    assert starts == pytest.approx([0, *breaks], abs=2)
 
 
 def test_too_little_to_see(tmp_path):

@@ -62,8 +62,10 @@ def test_nothing_to_tell(folder, tmp_path):
     (folder / "model.safetensors").unlink()
     assert fingerprint(folder) is None
     assert fingerprint(tmp_path / "nowhere") is None
-    told = {pair: differ(*pair) for pair in ((None, "a"), ("a", None), ("a", "a"), ("a", "b"))}
-    assert [pair for pair, apart in told.items() if apart] == [("a", "b")]
+    differences = {
+        pair: differ(*pair) for pair in ((None, "a"), ("a", None), ("a", "a"), ("a", "b"))
+    }
+    assert [pair for pair, apart in differences.items() if apart] == [("a", "b")]
 
 
 def test_a_model_from_elsewhere_says_which_weights_it_has(tmp_path):

@@ -41,9 +41,9 @@ OWN = {
 
 def checkpoint(folder, texts, family="gpt2", states="<{}>", start=None, prefix=False, seed=0):
     """As a stranger might make it: untrained, since only how it is read is tested."""
-    words = Tokenizer(models.BPE())
-    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-    words.decoder = decoders.ByteLevel()
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=600,
         show_progress=False,
@@ -53,9 +53,11 @@ def checkpoint(folder, texts, family="gpt2", states="<{}>", start=None, prefix=F
             *([start] if start else []),
         ],
     )
-    words.train_from_iterator([" ".join(one for ways in texts.values() for one in ways)], trainer)
-    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(folder)
-    size = words.get_vocab_size()
+    tokenizer.train_from_iterator(
+        [" ".join(phrase for ways in texts.values() for phrase in ways)], trainer
+    )
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+    size = tokenizer.get_vocab_size()
     torch.manual_seed(seed)
     if family == "gpt2":
         config = GPT2Config(vocab_size=size, n_embd=32, n_layer=2, n_head=2, n_positions=128)
@@ -81,12 +83,14 @@ def checkpoint(folder, texts, family="gpt2", states="<{}>", start=None, prefix=F
 def as_transformers_reads_it(folder, texts, labels, states="<{}>", start=""):
     """The states said at every period of a plain text, no padding anywhere."""
     model = AutoModelForCausalLM.from_pretrained(folder)
-    words = AutoTokenizer.from_pretrained(folder)
-    ids = words(start + " ".join(texts), add_special_tokens=False, return_tensors="pt")["input_ids"]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(start + " ".join(texts), add_special_tokens=False, return_tensors="pt")[
+        "input_ids"
+    ]
     with torch.no_grad():
         logits = model(ids).logits[0]
-    periods = ids[0] == words.convert_tokens_to_ids(".")
-    answer = words.convert_tokens_to_ids([states.format(label) for label in labels])
+    periods = ids[0] == tokenizer.convert_tokens_to_ids(".")
+    answer = tokenizer.convert_tokens_to_ids([states.format(label) for label in labels])
     return logits[periods][:, answer].argmax(-1).tolist()
 
 
@@ -105,11 +109,11 @@ def test_it_is_asked_at_the_periods_of_the_plain_text(tmp_path, about):
     reading = ExternalCheckpoint("S3", LENGTH, "receives", form="text")
     subject = load_external(folder, reading, "cpu")
     drawn = subject.task.sample(40, seed=1)
-    said = answers(subject.model, subject.task, drawn)
-    told = [[TEXTS[S3.labels[action]][0] for action in row] for row in drawn.actions]
+    predicted = answers(subject.model, subject.task, drawn)
+    sentences = [[TEXTS[S3.labels[action]][0] for action in row] for row in drawn.actions]
     states, start = about.get("states", "<{}>"), about.get("start", "")
-    expected = [as_transformers_reads_it(folder, t, S3.labels, states, start) for t in told]
-    assert said.tolist() == expected
+    expected = [as_transformers_reads_it(folder, t, S3.labels, states, start) for t in sentences]
+    assert predicted.tolist() == expected
     assert len({tuple(row) for row in expected}) > 5  # or it would prove nothing
 
 
@@ -118,16 +122,18 @@ def test_other_sentences_in_several_wordings(tmp_path):
     reading = ExternalCheckpoint("S3", LENGTH, "receives", form="text", phrases=OWN)
     subject = load_external(folder, reading, "cpu")
     drawn = subject.task.sample(40, seed=1)
-    said = answers(subject.model, subject.task, drawn)
-    words = AutoTokenizer.from_pretrained(folder)
+    predicted = answers(subject.model, subject.task, drawn)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     tokens = subject.task.encode(drawn.actions)
     used = set()
-    for row, mine, actions in zip(tokens, said, drawn.actions, strict=True):
-        text = words.decode(subject.task.vocabulary.unpadded(row))
-        told = [f"{one.strip()}." for one in text.split(".")[:-1]]
-        used |= set(told)
-        assert all(one in OWN[S3.labels[a]] for one, a in zip(told, actions, strict=True))
-        assert mine.tolist() == as_transformers_reads_it(folder, told, S3.labels)
+    for row, mine, actions in zip(tokens, predicted, drawn.actions, strict=True):
+        text = tokenizer.decode(subject.task.vocabulary.unpadded(row))
+        sentences = [f"{phrase.strip()}." for phrase in text.split(".")[:-1]]
+        used |= set(sentences)
+        assert all(
+            phrase in OWN[S3.labels[a]] for phrase, a in zip(sentences, actions, strict=True)
+        )
+        assert mine.tolist() == as_transformers_reads_it(folder, sentences, S3.labels)
     assert len(used) == 12
 
 
@@ -135,8 +141,8 @@ def test_all_lenses_by_command(tmp_path):
     folder = checkpoint(tmp_path / "theirs", OWN)
     file = tmp_path / "phrases.json"
     file.write_text(json.dumps(OWN))
-    words = ["--group", "S3", "--length", LENGTH, "--out", tmp_path / "run", "--form", "text"]
-    done = analyze("--model", folder, *words, "--phrases", file)
+    options = ["--group", "S3", "--length", LENGTH, "--out", tmp_path / "run", "--form", "text"]
+    done = analyze("--model", folder, *options, "--phrases", file)
     assert done.exit_code == 0, done.exception
     run = Run(tmp_path / "run")
     assert lens_files(run) == {
@@ -168,17 +174,17 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("words", "about"), REFUSED.items())
-def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, words, about):
-    made, read = about
+@pytest.mark.parametrize(("message", "options"), REFUSED.items())
+def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, message, options):
+    made, read = options
     folder = checkpoint(tmp_path, OWN, **made)
     how = {"group": "S3", "length": LENGTH, "form": "text"} | read
-    with pytest.raises(StatetraceError, match=words):
+    with pytest.raises(StatetraceError, match=message):
         load_external(folder, ExternalCheckpoint(**how), "cpu")
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("options", "complaint"),
     [
         (["--paraphrases", 2], "paraphrases 2 has no effect with form 'tokens'"),
         (["--form", "speech"], "form 'speech' is unknown; use one of tokens, text"),
@@ -190,10 +196,10 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path, words, about):
         (["--form", "text"], "has no tokenizer.json"),
     ],
 )
-def test_options_that_make_no_sense(tmp_path, words, complaint):
+def test_options_that_make_no_sense(tmp_path, options, complaint):
     folder = checkpoint(tmp_path / "theirs", TEXTS)
     (folder / "tokenizer.json").unlink()
     places = ["--group", "S3", "--length", LENGTH, "--out", tmp_path / "run"]
-    done = analyze("--model", folder, *places, *words)
+    done = analyze("--model", folder, *places, *options)
     assert complaint in str(done.exception)
     assert not (tmp_path / "run").exists()

@@ -23,12 +23,12 @@ def oracle(task, state_until, parity_until, seed=0):
     parity = task.group.parity
 
     def say(model, asked, sequences, batch=512):
-        said = rng.integers(0, task.group.order, size=sequences.states.shape)
+        predicted = rng.integers(0, task.group.order, size=sequences.states.shape)
         same = np.array([np.flatnonzero(parity == p) for p in (0, 1)])  # [2, order / 2]
-        of_parity = same[parity[sequences.states], rng.integers(0, same.shape[1], said.shape)]
-        said[:, :parity_until] = of_parity[:, :parity_until]
-        said[:, :state_until] = sequences.states[:, :state_until]
-        return said
+        of_parity = same[parity[sequences.states], rng.integers(0, same.shape[1], predicted.shape)]
+        predicted[:, :parity_until] = of_parity[:, :parity_until]
+        predicted[:, :state_until] = sequences.states[:, :state_until]
+        return predicted
 
     return say
 
@@ -70,9 +70,9 @@ def test_the_bootstrap_interval_holds_an_uncertain_cutoff(monkeypatch):
 
     monkeypatch.setattr(lens, "answers", sinking)
     spec = GeneralizationSpec(longest=30, sequences=300, bootstrap=300)
-    found = generalization(tiny(task), task, spec).summary["cutoff"]["state"]
-    assert found["low"] <= found["first_below"] <= found["high"]
-    assert found["low"] < found["high"]
+    cutoff = generalization(tiny(task), task, spec).summary["cutoff"]["state"]
+    assert cutoff["low"] <= cutoff["first_below"] <= cutoff["high"]
+    assert cutoff["low"] < cutoff["high"]
 
 
 def test_wilson_against_known_values():

@@ -39,12 +39,12 @@ def look(
         **settings,
     )
     rows = Rows()
-    found = measure_layer(points, 3, setting, rows)
+    measured = measure_layer(points, 3, setting, rows)
     table = [dict(zip(rows.columns, row, strict=True)) for row in zip(*rows.columns.values())]  # noqa: B905
     assert all(row["layer"] == 3 for row in table)
     by_name = {(row["measure"], row["name"]): row for row in table}
     assert len(by_name) == len(table)
-    return found, by_name
+    return measured, by_name
 
 
 def scatter(means: np.ndarray, each: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,18 +60,18 @@ def test_planted_prism(pairing: int) -> None:
     means = moved(prism(pairing, height=1.5, width=12), pairing)
     size = np.linalg.norm(means - means.mean(axis=0), axis=1).mean()
     points, states = scatter(means, 40, 0.02 * size, pairing)
-    found, rows = look(points, states, g)
-    assert found.prism is not None
+    layer, rows = look(points, states, g)
+    assert layer.prism is not None
     expected = {
         frozenset((g.labels[a], g.labels[b]))
         for a, b in zip(S3.even, S3.partners[pairing], strict=True)
     }
-    assert {frozenset(pair) for pair in found.prism["pairs"]} == expected
-    assert found.prism["by"] == S3.by[pairing]
-    assert found.prism["score"] == rows["prism", "score"]["value"] > 0.98
-    assert found.prism["angles"] == pytest.approx([120] * 3, abs=3)
-    assert found.prism["line_angles"] == pytest.approx([60] * 3, abs=3)
-    within = found.prism["within_distance"]
+    assert {frozenset(pair) for pair in layer.prism["pairs"]} == expected
+    assert layer.prism["by"] == S3.by[pairing]
+    assert layer.prism["score"] == rows["prism", "score"]["value"] > 0.98
+    assert layer.prism["angles"] == pytest.approx([120] * 3, abs=3)
+    assert layer.prism["line_angles"] == pytest.approx([60] * 3, abs=3)
+    within = layer.prism["within_distance"]
     assert max(within) < 1.05 * min(within)
     assert rows["prism", "score"]["p"] == 1 / (PERMUTATIONS + 1)
     assert rows["prism", "pairing"]["p"] == 1 / (PERMUTATIONS + 1)
@@ -85,13 +85,13 @@ def test_planted_prism(pairing: int) -> None:
     # Squared heights against squared spokes: 6 (1.5 / 2)² and 6.
     share = 6 * 0.75**2 / (6 * 0.75**2 + 6)
     assert rows["quotient_share", "parity"]["value"] == pytest.approx(share, abs=0.02)
-    assert found.summary["irrep_share"]["sign"] == pytest.approx(share, abs=0.02)
-    assert sum(found.summary["explained_variance"]) > 0.98
+    assert layer.summary["irrep_share"]["sign"] == pytest.approx(share, abs=0.02)
+    assert sum(layer.summary["explained_variance"]) > 0.98
     # The paper's view of the prism: parity along the first axis, nothing of it along the others.
-    view = found.arrays["decomposition_means"]
+    view = layer.arrays["decomposition_means"]
     height = np.diff([view[S3.even].mean(axis=0), view[S3.odd].mean(axis=0)], axis=0)[0]
     assert height == pytest.approx([np.mean(within), 0, 0], abs=0.02 * size)
-    errors = found.arrays["decomposition_errors"]
+    errors = layer.arrays["decomposition_errors"]
     assert errors == pytest.approx(np.full((6, 3), 0.02 * size / 40**0.5), rel=0.5)
 
 
@@ -137,10 +137,10 @@ def test_random_means_are_no_prism() -> None:
     p = []
     for seed in range(40):
         means = np.random.default_rng(seed).standard_normal((6, 16))
-        found, rows = look(*scatter(means, 20, 0.01, seed), group("S3"), seed=seed)
+        layer, rows = look(*scatter(means, 20, 0.01, seed), group("S3"), seed=seed)
         assert rows["between_share", "state"]["p"] == 1 / (PERMUTATIONS + 1)
-        assert found.prism is not None
-        assert found.prism["score"] < 0.6
+        assert layer.prism is not None
+        assert layer.prism["score"] < 0.6
         p.append(rows["prism", "score"]["p"])
     assert np.mean(np.array(p) <= 0.05) <= 0.15
 
@@ -153,14 +153,14 @@ def test_clusters_by_what_is_where(thing: str, notation: str) -> None:
     spots = np.random.default_rng(0).standard_normal((5, 20))
     spots[4] = spots[3]
     means = spots[sm.arrangements(g)[thing]]
-    found, rows = look(*scatter(means, 2, 0.0, 0), g)
-    shares = found.summary["arrangement_share"]
+    layer, rows = look(*scatter(means, 2, 0.0, 0), g)
+    shares = layer.summary["arrangement_share"]
     assert shares[thing] == pytest.approx(1)
     others = [share for name, share in shares.items() if name.split()[0] == thing.split()[0]]
     # Where object 2 is tells a little about where object 1 is: 1 / 4² of the variance.
     assert sorted(others) == pytest.approx([1 / 16] * 4 + [1])
     assert rows["arrangement_share", thing]["null"] == pytest.approx(4 / 119)
-    assert found.summary["irrep_share"]["4a"] == pytest.approx(1)
+    assert layer.summary["irrep_share"]["4a"] == pytest.approx(1)
     near = {
         name: row["value"] for (measure, name), row in rows.items() if measure == "cluster_distance"
     }

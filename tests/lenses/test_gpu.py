@@ -36,8 +36,8 @@ def test_the_same_numbers_on_a_gpu(lens):
     there = LENSES[lens].look(copy.deepcopy(model).to("cuda"), task, spec)
     mine, theirs = here.rows(), there.rows()
     assert len(mine) == len(theirs) > 0
-    for one, other in zip(mine, theirs, strict=True):
-        assert one.keys() == other.keys()
-        for name, value in one.items():
+    for row, expected in zip(mine, theirs, strict=True):
+        assert row.keys() == expected.keys()
+        for name, value in row.items():
             if isinstance(value, float) and not math.isnan(value):
-                assert other[name] == pytest.approx(value, abs=0.02, rel=0.02), (name, one)
+                assert expected[name] == pytest.approx(value, abs=0.02, rel=0.02), (name, row)

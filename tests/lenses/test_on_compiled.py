@@ -51,16 +51,16 @@ def patched(spec, pairs=60, seed=0):
     """(where, metric) -> [rows, columns, pairs], and the prediction at the model's own rows."""
     grids = tuple(GridSpec(where, "substitution") for where in WHERE.values())
     asked = PatchingSpec(pairs=pairs, grids=grids, seed=seed)
-    found = patching(compile_model(spec), task_of(spec), asked)
-    assert (found.summary["accuracy"], found.summary["pairs_left_out"]) == (1.0, 0)
+    result = patching(compile_model(spec), task_of(spec), asked)
+    assert (result.summary["accuracy"], result.summary["pairs_left_out"]) == (1.0, 0)
     values = {
-        (where, metric): found.arrays[f"{where}-substitution-resid.{metric}"]
+        (where, metric): result.arrays[f"{where}-substitution-resid.{metric}"]
         for where in WHERE
         for metric in ("nld", "probability")
     }
     expected = signature(program(spec), task_of(spec).group, spec.length, pairs=pairs, seed=seed)
     parity = task_of(spec).group.parity
-    ends = [found.arrays[f"{which}_state"] for which in ("clean", "corrupted")]
+    ends = [result.arrays[f"{which}_state"] for which in ("clean", "corrupted")]
     splits = {"all": np.ones(len(ends[0]), dtype=bool)}
     if parity is not None:
         splits["same"] = parity[ends[0]] == parity[ends[1]]
@@ -78,13 +78,13 @@ def predicted(expected, spec, where, split, columns):
 def test_patching_a_scan_cell_by_cell(spec, where):
     """Patched or not, an answer is the clean one or the corrupted one, for every pair."""
     values, expected, splits = patched(spec)
-    found, log_odds = values[where, "probability"], values[where, "nld"]
-    assert ((found > 0.9) | (found < 0.1)).all()
+    probability, log_odds = values[where, "probability"], values[where, "nld"]
+    assert ((probability > 0.9) | (probability < 0.1)).all()
     for split, chosen in splits.items():
-        grid = predicted(expected, spec, where, split, found.shape[1])
+        grid = predicted(expected, spec, where, split, probability.shape[1])
         assert set(np.unique(grid)) == {0.0, 1.0}
-        wanted = np.broadcast_to(grid[..., None], found[:, :, chosen].shape)
-        np.testing.assert_array_equal(found[:, :, chosen] > 0.9, wanted == 1)
+        wanted = np.broadcast_to(grid[..., None], probability[:, :, chosen].shape)
+        np.testing.assert_array_equal(probability[:, :, chosen] > 0.9, wanted == 1)
         np.testing.assert_allclose(log_odds[:, :, chosen], wanted, atol=0.01)
 
 
@@ -93,12 +93,12 @@ def test_patching_a_scan_cell_by_cell(spec, where):
 def test_patching_what_counts_parity_cell_by_cell(spec, where):
     """Parity and the rest have equal weight in the answer, as the signature supposes."""
     values, expected, splits = patched(spec)
-    found = values[where, "nld"]
+    cells = values[where, "nld"]
     for split, chosen in splits.items():
-        grid = predicted(expected, spec, where, split, found.shape[1])
-        np.testing.assert_allclose(found[:, :, chosen].mean(-1), grid, atol=0.01)
-    found = values[where, "probability"]
-    assert ((found > 0.9) | (found < 0.1)).all()
+        grid = predicted(expected, spec, where, split, cells.shape[1])
+        np.testing.assert_allclose(cells[:, :, chosen].mean(-1), grid, atol=0.01)
+    cells = values[where, "probability"]
+    assert ((cells > 0.9) | (cells < 0.1)).all()
 
 
 @pytest.mark.parametrize("spec", COUNTS, ids=name)
@@ -166,9 +166,9 @@ def test_the_selective_parallel_model_counts_its_turns_one_after_the_other():
     like = CompileSpec(algorithm="parallel", length=8, counter="average")
     values, _, splits = patched(like)
     grids = tuple(GridSpec(where, "substitution") for where in WHERE.values())
-    found = patching(compile_model(spec), task_of(spec), PatchingSpec(pairs=60, grids=grids))
+    result = patching(compile_model(spec), task_of(spec), PatchingSpec(pairs=60, grids=grids))
     for where in WHERE:
-        got = found.arrays[f"{where}-substitution-resid.nld"]
+        got = result.arrays[f"{where}-substitution-resid.nld"]
         for split in ("same", "opposite"):
             here, there = (
                 grid[:, :, splits[split]].mean(-1) for grid in (got, values[where, "nld"])
@@ -189,31 +189,31 @@ PROBED = [
 @cache
 def probed(spec, lengths):
     asked = ProbingSpec(subsets=1, train=1500, test=1500, controls=(), lengths=lengths)
-    found = probing(compile_model(spec), task_of(spec), asked)
+    result = probing(compile_model(spec), task_of(spec), asked)
     expected = signature(program(spec), task_of(spec).group, spec.length, pairs=1)
-    return found, expected
+    return result, expected
 
 
 @pytest.mark.parametrize("spec", PROBED, ids=name)
 def test_probes_read_what_the_table_holds(spec):
     lengths = tuple(sorted({6, 9, spec.length}))
-    found, expected = probed(spec, lengths)
+    result, expected = probed(spec, lengths)
     here = np.ix_(program_rows(spec), [length - 1 for length in lengths])
-    state = found.arrays["state/none/accuracy"]
+    state = result.arrays["state/none/accuracy"]
     np.testing.assert_allclose(state, expected.state_probe[here], atol=0.06)
     shown = expected.parity_probe["hidden" if spec.parity == "hidden" else "linear"][here]
-    parity = found.arrays["parity/none/probability"]
+    parity = result.arrays["parity/none/probability"]
     np.testing.assert_allclose(parity, shown, atol=0.06)
     if spec.parity != "hidden":
-        np.testing.assert_allclose(found.arrays["parity/none/accuracy"], shown, atol=0.06)
+        np.testing.assert_allclose(result.arrays["parity/none/accuracy"], shown, atol=0.06)
 
 
 def test_accuracy_of_a_probe_of_hidden_parity_is_a_coin_per_state():
     """The probe's own probability is one half, whichever state: the label it prefers for a state
     depends on which states its training sequences had a few more of."""
-    found, _ = probed(PROBED[1], (6, 9, 16))
-    accuracy = found.arrays["parity/none/accuracy"][-1] * 6
-    np.testing.assert_allclose(found.arrays["parity/none/probability"][-1], 0.5, atol=0.01)
+    result, _ = probed(PROBED[1], (6, 9, 16))
+    accuracy = result.arrays["parity/none/accuracy"][-1] * 6
+    np.testing.assert_allclose(result.arrays["parity/none/probability"][-1], 0.5, atol=0.01)
     np.testing.assert_allclose(accuracy, accuracy.round(), atol=0.25)  # whole states
 
 
@@ -239,17 +239,17 @@ CUTOFFS = [
 def test_cutoffs(spec, state, parity):
     """A scan whose length is a power of two, and a chain, know nothing beyond; a count goes on."""
     asked = GeneralizationSpec(sequences=400, bootstrap=10)
-    found = generalization(compile_model(spec), task_of(spec), asked).summary
-    assert found["longest"] == 2 * spec.length
-    cutoff = found["cutoff"]
+    summary = generalization(compile_model(spec), task_of(spec), asked).summary
+    assert summary["longest"] == 2 * spec.length
+    cutoff = summary["cutoff"]
     assert (cutoff["state"]["first_below"], cutoff["parity"]["first_below"]) == (state, parity)
 
 
 def test_a_scan_reaches_the_next_power_of_two():
     spec = CompileSpec(algorithm="associative", length=5)
     asked = GeneralizationSpec(sequences=400, bootstrap=10)
-    found = generalization(compile_model(spec), task_of(spec), asked).summary["cutoff"]
-    assert found["state"]["first_below"] == 9
+    cutoff = generalization(compile_model(spec), task_of(spec), asked).summary["cutoff"]
+    assert cutoff["state"]["first_below"] == 9
 
 
 LOOK = AttentionSpec(examples=20, ablation_sizes=(1,), ablation_examples=64, controls=2)
@@ -259,12 +259,12 @@ LOOK = AttentionSpec(examples=20, ablation_sizes=(1,), ablation_examples=64, con
 @pytest.mark.parametrize("seed", range(3))
 def test_the_head_that_counts_parity_is_found_and_needed(algorithm, seed):
     spec = CompileSpec(algorithm=algorithm, length=16, seed=seed, heads=3, before=1)
-    found = attention(compile_model(spec), task_of(spec), LOOK).summary
-    assert found["top_heads"][0]["layer"] == 2  # the first block that is not spare
-    assert found["top_heads"][0]["score"] > 90
+    summary = attention(compile_model(spec), task_of(spec), LOOK).summary
+    assert summary["top_heads"][0]["layer"] == 2  # the first block that is not spare
+    assert summary["top_heads"][0]["score"] > 90
     left = {
-        (lost["heads"], lost["method"]): found["accuracy"]["parity"] - lost["drop"]["parity"]
-        for lost in found["ablation"]
+        (lost["heads"], lost["method"]): summary["accuracy"]["parity"] - lost["drop"]["parity"]
+        for lost in summary["ablation"]
     }
     for method in ("zero", "mean"):
         assert left["top 1", method] == pytest.approx(0.5, abs=0.06)
@@ -282,10 +282,10 @@ def test_the_average_counter_has_no_parity_head():
 @pytest.mark.parametrize("algorithm", ["associative", "parity-associative"])
 def test_the_attention_tree_of_a_scan_is_binary(algorithm, between):
     spec = CompileSpec(algorithm=algorithm, length=16, heads=1, between=between)
-    found = attention(compile_model(spec), task_of(spec), LOOK).summary
-    edges = [number for number in found["tree_edges"] if number]
-    spans = [span for span in found["tree_span"] if span is not None]
-    assert (found["tree_distance"], found["tree_coverage"], found["tree_depth"]) == (0, 1, 4)
+    summary = attention(compile_model(spec), task_of(spec), LOOK).summary
+    edges = [number for number in summary["tree_edges"] if number]
+    spans = [span for span in summary["tree_span"] if span is not None]
+    assert (summary["tree_distance"], summary["tree_coverage"], summary["tree_depth"]) == (0, 1, 4)
     assert (edges, spans) == ([8, 4, 2, 1], [1, 2, 4, 8])
 
 
@@ -311,10 +311,10 @@ def test_parity_beside_the_rest_is_a_prism(start_marker, seed):
     spec = CompileSpec(
         algorithm="parity-associative", length=16, start_marker=start_marker, seed=seed
     )
-    found = shape(spec)
-    assert found.summary["prism_last"]["score"] > 0.98
-    assert found.summary["prism_last"]["by"] == "then 132"  # the complement times the odd element
-    before = [r["value"] for r in found.rows(measure="quotient_accuracy", name="parity")]
+    result = shape(spec)
+    assert result.summary["prism_last"]["score"] > 0.98
+    assert result.summary["prism_last"]["by"] == "then 132"  # the complement times the odd element
+    before = [r["value"] for r in result.rows(measure="quotient_accuracy", name="parity")]
     assert before[0] < 0.6
     assert before[1:] == [1.0] * 6
 
@@ -325,7 +325,7 @@ def test_parity_beside_the_rest_is_a_prism(start_marker, seed):
 )
 def test_a_state_register_is_no_prism(parity, share, factor):
     """Six states equally far from one another, or the corners of two triangles with one centre."""
-    found = shape(CompileSpec(algorithm="associative", length=16, parity=parity)).summary
-    assert found["quotient_share"]["parity"] == pytest.approx(share, abs=0.01)
-    assert found["prism_last"]["parity"] == pytest.approx(factor, abs=0.01)
-    assert found["prism_last"]["score"] < 0.2
+    summary = shape(CompileSpec(algorithm="associative", length=16, parity=parity)).summary
+    assert summary["quotient_share"]["parity"] == pytest.approx(share, abs=0.01)
+    assert summary["prism_last"]["parity"] == pytest.approx(factor, abs=0.01)
+    assert summary["prism_last"]["score"] < 0.2

@@ -63,9 +63,9 @@ def test_nld_by_hand():
 
 @pytest.mark.parametrize("grid", [*PAPER, GridSpec("window", "substitution", "mlp_out", 2)])
 def test_numbers_are_the_definitions_applied_to_plain_forward_passes(model, task, grid):
-    found = patching(model, task, PatchingSpec(pairs=40, grids=(grid,), corrupt_at=1))
+    result = patching(model, task, PatchingSpec(pairs=40, grids=(grid,), corrupt_at=1))
     clean, corrupted = (
-        task.encode(found.arrays[name]) for name in ("clean_actions", "corrupted_actions")
+        task.encode(result.arrays[name]) for name in ("clean_actions", "corrupted_actions")
     )
     logits = one_cell_at_a_time(model, clean, corrupted, grid, offset=1).double()
     p = logits.softmax(-1)  # over the whole vocabulary, which is larger than the group
@@ -76,8 +76,8 @@ def test_numbers_are_the_definitions_applied_to_plain_forward_passes(model, task
     yes, no = p_clean[:, :6].argmax(-1), p_corrupted[:, :6].argmax(-1)
     pair = torch.arange(len(clean))
     assert len(clean) > 5
-    assert found.arrays["clean_answer"].tolist() == yes.tolist()
-    assert found.arrays["corrupted_answer"].tolist() == no.tolist()
+    assert result.arrays["clean_answer"].tolist() == yes.tolist()
+    assert result.arrays["corrupted_answer"].tolist() == no.tolist()
 
     def ld(p: torch.Tensor) -> torch.Tensor:
         return (p[..., pair, yes] / p[..., pair, no]).log()
@@ -87,8 +87,8 @@ def test_numbers_are_the_definitions_applied_to_plain_forward_passes(model, task
     else:
         expected = (ld(p_clean) - ld(p)) / ld(p_clean)
     close = {"rtol": 1e-3, "atol": 1e-3}
-    np.testing.assert_allclose(found.arrays[f"{grid.name}.nld"], expected, **close)
-    probability = found.arrays[f"{grid.name}.probability"]
+    np.testing.assert_allclose(result.arrays[f"{grid.name}.nld"], expected, **close)
+    probability = result.arrays[f"{grid.name}.probability"]
     np.testing.assert_allclose(probability, p[..., pair, yes], **close)
 
 
@@ -103,9 +103,9 @@ def test_the_whole_prefix_restores_the_clean_answer(result):
 
 def test_nothing_happens_before_the_corrupted_action(model, task):
     spec = PatchingSpec(pairs=40, corrupt_at=3, grids=(PAPER[0], GridSpec("window")))
-    found = patching(model, task, spec)
-    assert found.summary["pairs"] > 5
-    prefix, window = (found.arrays[f"{grid.name}.nld"] for grid in spec.grids)
+    result = patching(model, task, spec)
+    assert result.summary["pairs"] > 5
+    prefix, window = (result.arrays[f"{grid.name}.nld"] for grid in spec.grids)
     for values in (prefix, window):
         np.testing.assert_allclose(values[:, :3], 0, atol=1e-6)
     np.testing.assert_allclose(prefix[0, 3:], 1, atol=1e-5)
@@ -157,20 +157,20 @@ def test_the_table_is_the_arrays_pair_by_pair(result):
 
 def test_heads_have_their_own_rows(model, task):
     grid = GridSpec("prefix", "deletion", "head")
-    found = patching(model, task, PatchingSpec(pairs=30, grids=(grid,)))
-    rows = found.arrays[f"{grid.name}.rows"].tolist()
+    result = patching(model, task, PatchingSpec(pairs=30, grids=(grid,)))
+    rows = result.arrays[f"{grid.name}.rows"].tolist()
     assert rows == [[layer, head] for layer in (1, 2, 3) for head in range(4)]
-    row = found.rows(layer=2, head=3, position=1, metric="nld", split="all")
+    row = result.rows(layer=2, head=3, position=1, metric="nld", split="all")
     assert len(row) == 1
-    expected = found.arrays[f"{grid.name}.nld"][7, 1].mean()
+    expected = result.arrays[f"{grid.name}.nld"][7, 1].mean()
     assert row[0]["mean"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_quotients_of_choice():
     task = word_problem("S4", 4)
     spec = PatchingSpec(pairs=8, quotients=("S3",), grids=PAPER[:1])
-    found = patching(noisy(task), task, spec)
-    assert set(found.columns["split"]) == {"all", "same S3", "different S3"}
+    result = patching(noisy(task), task, spec)
+    assert set(result.columns["split"]) == {"all", "same S3", "different S3"}
 
 
 # What people should be told
@@ -195,19 +195,19 @@ def test_pairs_with_equal_answers_are_left_out_and_counted():
     task = word_problem("S3", 3)
     model = rigged(task, constant=False)
     spec = PatchingSpec(pairs=50, grids=(PAPER[0],), corrupt_at=2)
-    found = patching(model, task, spec)
-    assert (found.summary["pairs"], found.summary["pairs_left_out"]) == (50, 0)
-    assert not any("left out" in note for note in found.notes)
-    found = patching(model, task, PatchingSpec(pairs=50, grids=(PAPER[0],), corrupt_at=1))
-    assert (found.summary["pairs"], found.summary["pairs_left_out"]) == (0, 50)
-    assert any("50 of 50 pairs were excluded" in note for note in found.notes)
+    result = patching(model, task, spec)
+    assert (result.summary["pairs"], result.summary["pairs_left_out"]) == (50, 0)
+    assert not any("left out" in note for note in result.notes)
+    result = patching(model, task, PatchingSpec(pairs=50, grids=(PAPER[0],), corrupt_at=1))
+    assert (result.summary["pairs"], result.summary["pairs_left_out"]) == (0, 50)
+    assert any("50 of 50 pairs were excluded" in note for note in result.notes)
 
 
 def test_some_pairs_left_out_leave_the_others_alone(task):
     """Of a model that often repeats itself: every mean is a number, over the pairs that count."""
     model = noisy(task, "pythia")
     spec = PatchingSpec(pairs=60, corrupt_at=2)
-    found = patching(model, task, spec)
+    result = patching(model, task, spec)
     pairs = draw_pairs(task, 60, LENGTH, 2, spec.seed)
     with torch.no_grad():
         yes, no = (
@@ -216,44 +216,44 @@ def test_some_pairs_left_out_leave_the_others_alone(task):
         )
     kept = (yes != no).numpy()
     assert 0 < kept.sum() < 60
-    assert found.summary["pairs"] == kept.sum()
-    assert found.summary["pairs_left_out"] == 60 - kept.sum()
-    assert (found.arrays["clean_actions"] == pairs.clean[kept]).all()
-    assert np.isfinite(found.columns["mean"]).all()
-    assert {row["n"] for row in found.rows(split="all")} == {kept.sum()}
+    assert result.summary["pairs"] == kept.sum()
+    assert result.summary["pairs_left_out"] == 60 - kept.sum()
+    assert (result.arrays["clean_actions"] == pairs.clean[kept]).all()
+    assert np.isfinite(result.columns["mean"]).all()
+    assert {row["n"] for row in result.rows(split="all")} == {kept.sum()}
 
 
 def test_a_model_that_always_says_the_same_still_runs():
     task = word_problem("S3", 3)
-    found = patching(rigged(task, constant=True), task, PatchingSpec(pairs=20))
-    assert found.summary["pairs_left_out"] == 20
-    assert set(found.columns["n"]) == {0}
-    assert np.isnan(found.columns["mean"]).all()
-    assert found.arrays[f"{PREFIX}.nld"].shape == (3, 3, 0)
-    assert any("no pairs with all, same parity" in note for note in found.notes)
+    result = patching(rigged(task, constant=True), task, PatchingSpec(pairs=20))
+    assert result.summary["pairs_left_out"] == 20
+    assert set(result.columns["n"]) == {0}
+    assert np.isnan(result.columns["mean"]).all()
+    assert result.arrays[f"{PREFIX}.nld"].shape == (3, 3, 0)
+    assert any("no pairs with all, same parity" in note for note in result.notes)
 
 
 def test_an_unlearned_model_is_noted_and_a_learned_one_is_not(result):
     assert any("low accuracy" in note and "at length 6" in note for note in result.notes)
     task = word_problem("S3", 1)  # where the answer is the action
-    found = patching(rigged(task, constant=False), task, PatchingSpec(pairs=6, grids=PAPER[:1]))
-    assert found.summary["accuracy"] == 1
-    assert not any("low accuracy" in note for note in found.notes)
+    learned = patching(rigged(task, constant=False), task, PatchingSpec(pairs=6, grids=PAPER[:1]))
+    assert learned.summary["accuracy"] == 1
+    assert not any("low accuracy" in note for note in learned.notes)
 
 
 def test_fewer_pairs_than_asked_for():
     task = word_problem("Z3", 2)
-    found = patching(noisy(task), task, PatchingSpec(pairs=200, grids=PAPER[:1]))
-    assert found.summary["pairs"] + found.summary["pairs_left_out"] == 9
-    assert any("9 pairs instead of 200" in note for note in found.notes)
-    assert set(found.columns["split"]) == {"all"}
+    result = patching(noisy(task), task, PatchingSpec(pairs=200, grids=PAPER[:1]))
+    assert result.summary["pairs"] + result.summary["pairs_left_out"] == 9
+    assert any("9 pairs instead of 200" in note for note in result.notes)
+    assert set(result.columns["split"]) == {"all"}
 
 
 def test_families_without_a_fast_road():
     task = WordProblem(word_problem("S3", 4).group, 4, Vocabulary((6, 5, 4, 3, 2, 1), None))
     model = toy(*GENERIC["qwen2"])
-    found = patching(model, task, PatchingSpec(pairs=10))
-    values = found.arrays[f"{PREFIX}.nld"]
+    result = patching(model, task, PatchingSpec(pairs=10))
+    values = result.arrays[f"{PREFIX}.nld"]
     assert values.shape[-1] > 2
     np.testing.assert_allclose(values[:, -1], 1, atol=1e-4)
 

@@ -32,9 +32,9 @@ def test_pairs_differ_in_one_action_and_in_the_final_state(task, corrupt_at):
 
 
 def test_pairs_depend_on_the_seed_alone(task):
-    one, same, other = (draw_pairs(task, 30, LENGTH, 0, seed) for seed in (1, 1, 2))
-    assert (one.corrupted == same.corrupted).all()
-    assert (one.clean != other.clean).any()
+    first, same, other = (draw_pairs(task, 30, LENGTH, 0, seed) for seed in (1, 1, 2))
+    assert (first.corrupted == same.corrupted).all()
+    assert (first.clean != other.clean).any()
 
 
 def test_only_the_tasks_own_actions_corrupt():
@@ -58,10 +58,10 @@ def test_only_the_tasks_own_actions_corrupt():
 def test_splits_are_those_the_group_has(name, splits):
     task = word_problem(name, 4)
     pairs = draw_pairs(task, 100, 4, 0, seed=0)
-    found = pairs.splits(task.quotients())
-    assert list(found) == splits
+    members = pairs.splits(task.quotients())
+    assert list(members) == splits
     for quotient in task.quotients():
-        same = found[f"same {quotient.name}"]
+        same = members[f"same {quotient.name}"]
         ratio = task.group.inverse[pairs.clean_state], pairs.corrupted_state
         kernel = [
             int(task.group.table[a, b]) in quotient.kernel for a, b in zip(*ratio, strict=True)

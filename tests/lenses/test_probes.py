@@ -247,7 +247,7 @@ def test_standardise_equals_scikit_learn_and_silences_constants() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"C": 0.0}, "C 0.0 must be above 0"),
         ({"subsets": 3}, "10 rows cannot be split into 3"),
@@ -258,11 +258,11 @@ def test_standardise_equals_scikit_learn_and_silences_constants() -> None:
         ({"features": torch.full((1, 10, 3), torch.nan)}, "not a number"),
     ],
 )
-def test_bad_input_is_quoted(change: dict[str, object], words: str) -> None:
+def test_bad_input_is_quoted(change: dict[str, object], message: str) -> None:
     given = {
         "features": torch.ones(1, 10, 3),
         "labels": [torch.zeros(10, dtype=torch.long)],
         "classes": [2],
     }
-    with pytest.raises(StatetraceError, match=words):
+    with pytest.raises(StatetraceError, match=message):
         probes.fit(**(given | change))  # type: ignore[arg-type]

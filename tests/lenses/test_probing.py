@@ -131,8 +131,8 @@ def test_the_summary_repeats_the_table(result: LensResult) -> None:
         for position in ("last", "any"):
             read = {"position": position, "length": 5, "control": control}
             rows = result.rows(target="parity", metric="probability", **read)
-            found = summary["curves"][control]["parity"]["probability"][position]
-            assert found == [row["mean"] for row in rows]
+            curve = summary["curves"][control]["parity"]["probability"][position]
+            assert curve == [row["mean"] for row in rows]
     grid = result.arrays["state/none/accuracy"]
     for layer in range(4):
         read = [n for n, value in zip((3, 4, 5), grid[layer], strict=True) if value >= 0.8]
@@ -165,7 +165,7 @@ def test_by_length_equals_shorter_sequences(model: Any, task: WordProblem) -> No
     """Position n of long sequences, and the last of the same sequences cut to n actions."""
     data, _ = choose_sequences(model, task, 200, 100, 2, 3, seed=0)
     places = choose_places(data, (3, 5), seed=0)
-    found = {
+    result = {
         (place.position, place.length): (known.clone(), held_out.clone())
         for place, known, held_out in features(model, task, data, places, no_progress)
     }
@@ -174,8 +174,8 @@ def test_by_length_equals_shorter_sequences(model: Any, task: WordProblem) -> No
         alone = residuals(model, tokens, [length])[:, :, 0]
         known, held_out = alone[:, : data.train].clone(), alone[:, data.train :].clone()
         probes.standardise(known, held_out)
-        torch.testing.assert_close(found["last", length][0], known, atol=1e-3, rtol=1e-3)
-        torch.testing.assert_close(found["last", length][1], held_out, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(result["last", length][0], known, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(result["last", length][1], held_out, atol=1e-3, rtol=1e-3)
 
 
 def test_less_memory_gives_the_same(
@@ -219,10 +219,10 @@ def test_lengths(
 
 def test_a_group_without_parity_has_no_parity_columns() -> None:
     task = word_problem("A4", 6)
-    found = probing(small_model(task), task, SMALL)
-    assert set(found.columns["target"]) == {"state"}
-    assert "parity" not in found.summary["curves"]["none"]
-    assert any("A4 has no parity" in note for note in found.notes)
+    result = probing(small_model(task), task, SMALL)
+    assert set(result.columns["target"]) == {"state"}
+    assert "parity" not in result.summary["curves"]["none"]
+    assert any("A4 has no parity" in note for note in result.notes)
     with pytest.raises(StatetraceError, match="parity"):
         probing(small_model(task), task, dataclasses.replace(SMALL, targets=("parity",)))
 
@@ -230,15 +230,15 @@ def test_a_group_without_parity_has_no_parity_columns() -> None:
 def test_quotients_by_request() -> None:
     task = word_problem("S4", 4)
     spec = dataclasses.replace(SMALL, targets=("quotients",), controls=())
-    found = probing(small_model(task), task, spec)
-    assert list(dict.fromkeys(found.columns["target"])) == ["parity", "S3"]
-    assert set(found.columns["control"]) == {"none"}
-    assert {row["chance"] for row in found.rows(target="S3")} == {1 / 6}
+    result = probing(small_model(task), task, spec)
+    assert list(dict.fromkeys(result.columns["target"])) == ["parity", "S3"]
+    assert set(result.columns["control"]) == {"none"}
+    assert {row["chance"] for row in result.rows(target="S3")} == {1 / 6}
 
 
 def test_an_unlearned_model_says_so(task: WordProblem) -> None:
-    found = probing(small_model(task), task, SMALL)
-    assert any("low accuracy" in note for note in found.notes)
+    result = probing(small_model(task), task, SMALL)
+    assert any("low accuracy" in note for note in result.notes)
 
 
 def test_a_learned_model_needs_no_notes(model: Any, task: WordProblem) -> None:
@@ -248,34 +248,34 @@ def test_a_learned_model_needs_no_notes(model: Any, task: WordProblem) -> None:
 def test_fewer_sequences_than_asked_for(task: WordProblem) -> None:
     short = task.at_length(3)  # 216 sequences
     spec = ProbingSpec(train=2000, test=1000, subsets=10)
-    found = probing(small_model(short), short, spec)
-    assert found.summary["train"] + found.summary["test"] <= 216
-    assert found.summary["subsets"] == found.summary["train"] // 40
-    assert any("instead of 2000 and 1000" in note for note in found.notes)
-    assert any("subsets instead of 10" in note for note in found.notes)
+    result = probing(small_model(short), short, spec)
+    assert result.summary["train"] + result.summary["test"] <= 216
+    assert result.summary["subsets"] == result.summary["train"] // 40
+    assert any("instead of 2000 and 1000" in note for note in result.notes)
+    assert any("subsets instead of 10" in note for note in result.notes)
     with pytest.raises(StatetraceError, match="S3 has only 36 sequences of length 2"):
         probing(small_model(task), task.at_length(2), spec)
 
 
 def test_one_subset_has_no_deviation(task: WordProblem, tmp_path: Path) -> None:
-    found = probing(small_model(task), task, dataclasses.replace(SMALL, subsets=1))
-    assert set(found.columns["std"]) == {None}
-    found.save(tmp_path)
-    assert LensResult.load(tmp_path, "probing").columns == found.columns
+    result = probing(small_model(task), task, dataclasses.replace(SMALL, subsets=1))
+    assert set(result.columns["std"]) == {None}
+    result.save(tmp_path)
+    assert LensResult.load(tmp_path, "probing").columns == result.columns
 
 
 def test_actions_that_fix_the_parity_are_noticed() -> None:
     task = word_problem("S3", 6, actions="transpositions")
-    found = probing(small_model(task), task, SMALL)
+    result = probing(small_model(task), task, SMALL)
     place = {"position": "last", "length": 6, "layer": 0}
-    (row,) = found.rows(target="parity", control="none", metric="accuracy", **place)
+    (row,) = result.rows(target="parity", control="none", metric="accuracy", **place)
     assert (row["chance"], row["mean"]) == (1.0, 1.0)
-    assert any("the same parity" in note for note in found.notes)
+    assert any("the same parity" in note for note in result.notes)
 
 
 def test_probes_that_did_not_converge_are_counted(model: Any, task: WordProblem) -> None:
-    found = probing(model, task, dataclasses.replace(SMALL, max_iterations=1))
-    assert any("probes had not converged after 1 iterations" in note for note in found.notes)
+    result = probing(model, task, dataclasses.replace(SMALL, max_iterations=1))
+    assert any("probes had not converged after 1 iterations" in note for note in result.notes)
 
 
 def test_an_untrained_twin_is_what_build_would_make(task: WordProblem) -> None:
@@ -295,7 +295,7 @@ def test_data_are_the_tasks_own(model: Any, task: WordProblem) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "message"),
     [
         ({"subsets": 0}, "subsets 0"),
         ({"train": 0}, "train 0"),
@@ -308,8 +308,8 @@ def test_data_are_the_tasks_own(model: Any, task: WordProblem) -> None:
         ({"lengths": (9,)}, "length 9 cannot be probed"),
     ],
 )
-def test_bad_settings_are_quoted(task: WordProblem, spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(StatetraceError, match=words):
+def test_bad_settings_are_quoted(task: WordProblem, spec: dict[str, Any], message: str) -> None:
+    with pytest.raises(StatetraceError, match=message):
         probing(small_model(task), task, dataclasses.replace(SMALL, **spec))
 
 

@@ -18,10 +18,10 @@ def lenses(tmp_path):
 
 
 def test_it_comes_back(lenses):
-    found = LensResult.load(lenses, "depth")
-    assert (found.spec, found.summary, found.notes) == ({"pairs": 3}, {"x": 1}, ("ho",))
-    assert found.rows() == [{"n": 1}, {"n": 2}]
-    assert found.arrays["a"].tolist() == [0, 1, 2]
+    result = LensResult.load(lenses, "depth")
+    assert (result.spec, result.summary, result.notes) == ({"pairs": 3}, {"x": 1}, ("ho",))
+    assert result.rows() == [{"n": 1}, {"n": 2}]
+    assert result.arrays["a"].tolist() == [0, 1, 2]
     with pytest.raises(StatetraceError, match="has no result of the lens 'patching'"):
         LensResult.load(lenses, "patching")
 
@@ -46,14 +46,14 @@ def test_damage_is_one_sentence(lenses, file, content, trouble):
         (lenses / file).write_bytes(content)
     with pytest.raises(StatetraceError, match=trouble) as caught:
         LensResult.load(lenses, "depth")
-    said = str(caught.value)
-    assert said.startswith(f"'{lenses / file}' ")
-    assert said.endswith(f"; `statetrace analyze {lenses.parent} --only depth` recomputes it")
-    assert "\n" not in said
+    message = str(caught.value)
+    assert message.startswith(f"'{lenses / file}' ")
+    assert message.endswith(f"; `statetrace analyze {lenses.parent} --only depth` recomputes it")
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
-    ("folder", "words"),
+    ("folder", "expected"),
     [
         ("runs/a/lenses", "statetrace analyze runs/a --only depth"),
         ("runs/a b/lenses", "statetrace analyze 'runs/a b' --only depth"),
@@ -66,8 +66,8 @@ def test_damage_is_one_sentence(lenses, file, content, trouble):
         ("lenses", "statetrace analyze . --only depth"),
     ],
 )
-def test_what_makes_a_result(folder, words):
-    assert command(Path(folder), "depth") == words
+def test_what_makes_a_result(folder, expected):
+    assert command(Path(folder), "depth") == expected
 
 
 def test_a_grid_has_a_row_per_site_and_a_column_per_position():

@@ -141,11 +141,11 @@ def test_the_other_lenses_run_by_sentence(model, task):
 
 def test_answers_are_read_at_the_periods(model, task):
     drawn = task.sample(9, seed=0)
-    found = answers(model, task, drawn, batch=20)
+    predicted = answers(model, task, drawn, batch=20)
     tokens = task.encode(drawn.actions)
     with torch.no_grad():
         logits = model(tokens).logits[:, STRIDE::STRIDE, list(task.vocabulary.elements)]
-    assert np.array_equal(found, logits.argmax(-1).numpy())
+    assert np.array_equal(predicted, logits.argmax(-1).numpy())
 
 
 def test_a_length_is_counted_in_sentences(task):

@@ -12,10 +12,10 @@ from statetrace.lenses.parts import state_means as sm
 )
 def test_where_objects_are(notation: str, label: str, where: list[int]) -> None:
     g = group("S3", notation)
-    found = sm.arrangements(g)
+    at = sm.arrangements(g)
     state = g.index(label)
-    assert [int(found[f"object {k + 1}"][state]) for k in range(3)] == where
-    assert [int(found[f"position {k + 1}"][state]) for k in range(3)] == np.argsort(where).tolist()
+    assert [int(at[f"object {k + 1}"][state]) for k in range(3)] == where
+    assert [int(at[f"position {k + 1}"][state]) for k in range(3)] == np.argsort(where).tolist()
 
 
 @pytest.mark.parametrize(
@@ -29,16 +29,16 @@ def test_means_against_a_loop() -> None:
     rng = np.random.default_rng(0)
     points, states = rng.standard_normal((50, 4)), rng.integers(0, 5, 50)
     states[states == 2] = 3
-    found = sm.state_means(points, states, 5)
+    means = sm.state_means(points, states, 5)
     for state in (0, 1, 3, 4):
         mine = points[states == state]
-        np.testing.assert_allclose(found.means[state], mine.mean(axis=0))
-        assert found.within[state] == pytest.approx(mine.var(axis=0).sum())
-    assert found.visited.tolist() == [0, 1, 3, 4]
-    assert np.isnan(found.means[2]).all()
-    assert np.isnan(found.within[2])
-    between = found.between_share * points.var(axis=0).sum() * len(points)
-    assert between == pytest.approx(found.between)
+        np.testing.assert_allclose(means.means[state], mine.mean(axis=0))
+        assert means.within[state] == pytest.approx(mine.var(axis=0).sum())
+    assert means.visited.tolist() == [0, 1, 3, 4]
+    assert np.isnan(means.means[2]).all()
+    assert np.isnan(means.within[2])
+    between = means.between_share * points.var(axis=0).sum() * len(points)
+    assert between == pytest.approx(means.between)
 
 
 def test_permuted_labels() -> None:
@@ -70,9 +70,9 @@ def test_separation_is_honest() -> None:
     assert abs(noise.accuracy - 0.5) < 0.1
     assert abs(noise.d_prime) < 0.5
     points[:, 7] += 6 * classes
-    told = sm.separation(points, classes, 2)
-    assert told.accuracy > 0.95
-    assert 3 < told.d_prime < 6.5
+    separated = sm.separation(points, classes, 2)
+    assert separated.accuracy > 0.95
+    assert 3 < separated.d_prime < 6.5
     assert np.isnan(sm.separation(points, np.zeros(400, dtype=np.int64), 2).accuracy)
 
 

@@ -12,8 +12,8 @@ from tests.studies.conftest import prepared
 runner = CliRunner()
 
 
-def typed(*words):
-    done = runner.invoke(app, [str(word) for word in words])
+def typed(*arguments):
+    done = runner.invoke(app, [str(argument) for argument in arguments])
     if isinstance(done.exception, StatetraceError):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -43,8 +43,8 @@ def test_a_model_of_the_zoo_gets_a_folder_of_its_own(tmp_path, monkeypatch):
 
 
 def test_figures_go_where_they_should(run, tmp_path):
-    words = typed("figures", run, "--out", tmp_path / "pdf", "--only", "generalization,depth")
-    assert "4 figures" in words
+    output = typed("figures", run, "--out", tmp_path / "pdf", "--only", "generalization,depth")
+    assert "4 figures" in output
     assert (
         sorted(path.suffix for path in (tmp_path / "pdf").iterdir()) == [".csv"] * 4 + [".pdf"] * 4
     )
@@ -65,6 +65,6 @@ def test_what_cannot_be_done_is_one_sentence(run, tmp_path):
     with pytest.raises(StatetraceError, match="nothing to draw yet"):
         typed("figures", bare)
     study = prepared(tmp_path).path
-    words = r"nothing to draw yet; `statetrace study FILE --out .*study` trains"
-    with pytest.raises(StatetraceError, match=words):
+    message = r"nothing to draw yet; `statetrace study FILE --out .*study` trains"
+    with pytest.raises(StatetraceError, match=message):
         typed("figures", study)

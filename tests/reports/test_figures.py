@@ -43,7 +43,7 @@ def test_every_view_is_drawn_and_the_first_is_good_plotly(entry, run):
     results = newest(run)
     charts = {}
     for chosen, draw in entry.views(results):
-        if any(word.startswith("pair ") for word in chosen):
+        if any(option.startswith("pair ") for option in chosen):
             with suppress(StatetraceError):  # a split may have fewer pairs
                 charts[chosen] = draw()
         else:
@@ -131,7 +131,7 @@ def test_the_prism_has_its_edges_and_planes(run):
 
 
 @pytest.mark.parametrize(
-    ("cutoffs", "told"),
+    ("cutoffs", "expected"),
     [
         ((30, None), [("state cutoff 30", "left", 0.02, 30)]),
         ((3, 3), [("state and parity cutoff 3", "right", 0.02, 3)]),
@@ -140,7 +140,7 @@ def test_the_prism_has_its_edges_and_planes(run):
         ((None, None), []),
     ],
 )
-def test_cutoffs_are_told_beside_their_line_and_not_over_each_other(cutoffs, told):
+def test_cutoffs_are_told_beside_their_line_and_not_over_each_other(cutoffs, expected):
     lengths = list(range(1, 41))
     columns = {"what": ["state"] * 40 + ["parity"] * 40, "length": lengths * 2}
     columns |= {key: [1.0] * 80 for key in ("accuracy", "low", "high")}
@@ -150,7 +150,7 @@ def test_cutoffs_are_told_beside_their_line_and_not_over_each_other(cutoffs, tol
     panel = generalization(RunResults([result], group("S3"), 20)).panels[0]
     rules = [mark for mark in panel.marks if isinstance(mark, ReferenceLine) and mark.axis == "x"]
     assert [rule.at for rule in rules] == sorted({end for end in cutoffs if end})
-    assert [(rule.text, *rule.beside) for rule in rules if rule.text] == told
+    assert [(rule.text, *rule.beside) for rule in rules if rule.text] == expected
 
 
 def test_files_are_vector_with_embedded_fonts_and_a_table_beside(run, tmp_path):

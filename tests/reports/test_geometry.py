@@ -37,11 +37,11 @@ def s4(tmp_path_factory):
 
 def states(chart, position, thing="object 1"):
     """Labels of the means with that colour, even and odd."""
-    found = []
+    states_at = []
     for mark in chart.panels[0].marks:
         if isinstance(mark, Cloud) and mark.name == f"{thing} at {position}":
-            found += [t.split()[2].rstrip(",") for t in mark.texts if t.startswith("mean of")]
-    return found
+            states_at += [t.split()[2].rstrip(",") for t in mark.texts if t.startswith("mean of")]
+    return states_at
 
 
 @pytest.mark.parametrize("thing", [1, 3])
@@ -49,9 +49,9 @@ def test_colours_are_positions_of_the_object_that_is_named(s4, thing):
     chart = geometry(s4, coloured_by=f"position of object {thing}")
     assert chart.panels[0].title.endswith(f"by position of object {thing}")
     for position in range(1, 5):
-        found = states(chart, position, f"object {thing}")
+        states_at = states(chart, position, f"object {thing}")
         # "moves": the k-th digit says where object k goes
-        assert sorted(found) == [
+        assert sorted(states_at) == [
             s for s in sorted(s4.group.labels) if s[thing - 1] == str(position)
         ]
 

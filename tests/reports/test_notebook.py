@@ -10,7 +10,7 @@ from statetrace.reports.run_results import newest
 from tests.reports.made_studies import make_study
 
 
-def told(figure):
+def legend(figure):
     return [t.name for t in figure.data if t.showlegend and t.type != "heatmap"]
 
 
@@ -18,7 +18,7 @@ def test_names_stand_in_the_legend_once():
     lines = (Line("state", [1, 2], [0, 1]), Line("parity", [1, 2], [1, 1], "parity"))
     panel = Panel("length", "right answers", lines, "one")
     figure = Chart("x", "x", (panel,) * 5).plotly()
-    assert told(figure) == ["state", "parity"]
+    assert legend(figure) == ["state", "parity"]
     assert len(figure.data) == 10
     assert {trace.legendgroup for trace in figure.data} == {"state", "parity"}
 
@@ -35,7 +35,7 @@ def test_each_scale_has_its_bar(run):
     figure = attention_maps(newest(run)).plotly()
     bars = [t.colorbar.title.text for t in figure.data if t.type == "heatmap" and t.showscale]
     assert bars == ["attention", "score"]
-    assert told(figure) == ["odd actions"]
+    assert legend(figure) == ["odd actions"]
     heat = Heat([0, 1], [0, 1], [[0, 1], [1, 0]], "NLD")
     two = Chart("x", "x", tuple(Panel("x", "y", (h,)) for h in (heat, replace(heat, high=2.0))))
     assert sum(t.showscale for t in two.plotly().data) == 2
@@ -47,4 +47,4 @@ def test_space_and_bars_are_as_on_the_page(run, tmp_path):
     assert max(scene.aspectratio[axis] for axis in "xyz") == 1
     shares = study_proportions(make_study(tmp_path / "study")).plotly()
     assert shares.layout.barmode == "overlay"
-    assert told(shares) == ["associative", "parity-associative"]
+    assert legend(shares) == ["associative", "parity-associative"]

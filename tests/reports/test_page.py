@@ -37,11 +37,11 @@ def test_one_file_small_enough_and_the_same_again(run, tmp_path):
 
 
 def test_the_verdict_comes_first_with_its_evidence(run):
-    words = visible(report([run]))
-    assert "It runs the parity-associative algorithm, at length 6." in words
-    assert "<strong>97%</strong>" in words
-    assert "nearest to parity-associative (0.10 away)" in words
-    assert words.index("It runs the") < words.index("<section class=")
+    text = visible(report([run]))
+    assert "It runs the parity-associative algorithm, at length 6." in text
+    assert "<strong>97%</strong>" in text
+    assert "nearest to parity-associative (0.10 away)" in text
+    assert text.index("It runs the") < text.index("<section class=")
 
 
 def test_the_links_are_a_table(run):
@@ -66,9 +66,9 @@ def test_a_verdict_of_an_older_version_is_shown(run, tmp_path):
     del verdict["links"]
     verdict["evidence"]["patching"]["scores"] = {"associative": -2.0, "parity-associative": -0.5}
     file.write_text(json.dumps(verdict))
-    words = visible(report([tmp_path / "old"]))
-    assert "nearest to parity-associative (0.10 away)" in words
-    assert "How each link is computed" not in words
+    text = visible(report([tmp_path / "old"]))
+    assert "nearest to parity-associative (0.10 away)" in text
+    assert "How each link is computed" not in text
 
 
 def test_each_algorithm_stands_beside_the_model(run):

@@ -40,7 +40,7 @@ def test_a_panel_for_each_stage_and_one_over_all_steps(cells):
 
 
 @pytest.mark.parametrize(
-    ("chain", "told"),
+    ("chain", "expected"),
     [
         ([("state", 10), ("state", 25), ("state", None)], ["10 actions", "25 actions"]),
         ([("topic", None), ("state", None)], ["topic", "state"]),
@@ -49,11 +49,11 @@ def test_a_panel_for_each_stage_and_one_over_all_steps(cells):
         ([("topic", None), ("parity", None), ("topic", None)], ["stage 1: topic"]),
     ],
 )
-def test_stages_are_told_apart(chain, told):
+def test_stages_are_told_apart(chain, expected):
     given = [{"objective": objective, "length": length} for objective, length in chain]
-    said = stage_names(given, 100)
-    assert said[: len(told)] == told
-    assert len(set(said)) == len(chain)
+    names = stage_names(given, 100)
+    assert names[: len(expected)] == expected
+    assert len(set(names)) == len(chain)
 
 
 def test_only_runs_with_stages_have_it(cells, run, tmp_path):

@@ -60,8 +60,8 @@ def test_shares_by_size_keep_families_apart(sizes):
 
 def test_the_length_curriculum_by_mechanism(study):
     chart = study_lengths(study)
-    told = [panel.title for panel in chart.panels]
-    assert told == [f"after {n} actions, 4 runs" for n in (2, 4, LENGTH)]
+    titles = [panel.title for panel in chart.panels]
+    assert titles == [f"after {n} actions, 4 runs" for n in (2, 4, LENGTH)]
     lines = {mark.name: mark for mark in chart.panels[1].marks if hasattr(mark, "name")}
     # by association from 4 to 8, and not otherwise
     assert lines["associative: state"].y == [1] * 8

@@ -59,7 +59,7 @@ def test_every_action_fills_the_same_number_of_tokens():
     tokens = task.encode(torch.arange(6)[None])[0]
     for i, label in enumerate(task.group.labels):
         span = words(task, tokens[1 + i * stride : 1 + (i + 1) * stride].tolist())
-        sentence_tokens = [word for word in span if word != tokenizer.PAD]
+        sentence_tokens = [token for token in span if token != tokenizer.PAD]
         assert span == [tokenizer.PAD] * (stride - len(sentence_tokens)) + sentence_tokens
         assert len(sentence_tokens) == {"S": 6, "R": 8, "L": 6}[sentence(label, "receives")[0]]
 
@@ -108,9 +108,9 @@ def test_a_sequence_of_a_split_always_has_the_same_wording():
 
 
 def test_the_same_sentences_give_the_same_tokenizer():
-    one, other = (sentences(group("S4"), 2) for _ in range(2))
-    assert one == other
-    assert one.fingerprint == other.fingerprint != sentences(group("S3"), 2).fingerprint
+    first, other = (sentences(group("S4"), 2) for _ in range(2))
+    assert first == other
+    assert first.fingerprint == other.fingerprint != sentences(group("S3"), 2).fingerprint
 
 
 def test_auto_tokenizer_reads_it(tmp_path):

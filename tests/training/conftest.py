@@ -41,7 +41,7 @@ def staged(*stages, **changes) -> Recipe:
 
 def flags(settings) -> list[str]:
     """The same settings as command-line options."""
-    return [word for k, v in settings.items() for word in (f"--{k.replace('_', '-')}", str(v))]
+    return [part for k, v in settings.items() for part in (f"--{k.replace('_', '-')}", str(v))]
 
 
 class Recorder(Callback):

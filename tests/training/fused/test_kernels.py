@@ -147,9 +147,9 @@ def test_attention_in_half_precision_differs_by_rounding(shape, length, share):
     dz = random(SEEDS, length, heads * width, seed=1).to(dtype)
     ours = attended(kernels, layout, qkv, dz)
     theirs = attended(plain, layout, qkv.float(), dz.float())
-    assert [one.dtype for one in ours] == [dtype, dtype]
-    for one, other in zip(ours, theirs, strict=True):
-        assert (one.float() - other).norm() < 4 * torch.finfo(dtype).eps * other.norm()
+    assert [mine.dtype for mine in ours] == [dtype, dtype]
+    for mine, expected in zip(ours, theirs, strict=True):
+        assert (mine.float() - expected).norm() < 4 * torch.finfo(dtype).eps * expected.norm()
 
 
 @pytest.mark.parametrize("vocab", [7, 40, 129])  # the last by a general product
@@ -200,23 +200,23 @@ def test_a_step_of_adam(clip, half):
     value, grad = random(SEEDS, size), random(SEEDS, size, seed=1)
     grad[1] *= 1e-3
     first, second = random(SEEDS, size, seed=2), random(SEEDS, size, seed=3).square()
-    ones = [torch.nn.Parameter(one.clone()) for one in value]
-    usual = torch.optim.AdamW(ones, schedule[0], (0.9, 0.95), 1e-8, 0.1)
-    for one, *state, g in zip(ones, first, second, grad, strict=True):
+    parameters = [torch.nn.Parameter(parameter.clone()) for parameter in value]
+    usual = torch.optim.AdamW(parameters, schedule[0], (0.9, 0.95), 1e-8, 0.1)
+    for parameter, *state, g in zip(parameters, first, second, grad, strict=True):
         names = ("exp_avg", "exp_avg_sq")
         moments = {name: moment.clone() for name, moment in zip(names, state, strict=True)}
-        usual.state[one] = moments | {"step": torch.tensor(2.0)}
-        one.grad = g.clone()
+        usual.state[parameter] = moments | {"step": torch.tensor(2.0)}
+        parameter.grad = g.clone()
         if clip:
-            torch.nn.utils.clip_grad_norm_([one], clip)
+            torch.nn.utils.clip_grad_norm_([parameter], clip)
     usual.step()
     work = nothing(SEEDS, size).half() if half else value
     norms, rates = kernels.norms([grad]), torch.tensor(schedule, device=DEVICE)
     kernels.adam(value, work, grad, (first, second), norms, rates, clip, 0.1, (0.9, 0.95), 1e-8)
-    for n, one in enumerate(ones):
-        close(value[n], one.detach())
-        close(first[n], usual.state[one]["exp_avg"])
-        close(second[n], usual.state[one]["exp_avg_sq"])
+    for n, parameter in enumerate(parameters):
+        close(value[n], parameter.detach())
+        close(first[n], usual.state[parameter]["exp_avg"])
+        close(second[n], usual.state[parameter]["exp_avg_sq"])
     assert torch.equal(work, value.to(work.dtype))
 
 

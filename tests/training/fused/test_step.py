@@ -224,7 +224,7 @@ def test_warming_up_changes_nothing():
         step._gradients(tokens, targets, seeds)
         step.adam.warm_up(seeds)
     after = [tensor for group in step.weights.groups for tensor in group.updated]
-    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+    assert all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
     step(0, tokens, targets, 1e-2, [0, 1, 2])
     assert not torch.equal(before[0], after[0])
 
