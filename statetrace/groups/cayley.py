@@ -22,13 +22,7 @@ from numpy.typing import NDArray
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import construct, files, structure
-from statetrace.groups.axioms import (
-    check_group,
-    check_labels,
-    check_parity,
-    listed,
-    table_entries,
-)
+from statetrace.groups.axioms import check_group, check_labels, check_parity, listed, table_entries
 from statetrace.groups.construct import MAX_ORDER, Generators
 from statetrace.groups.elements import Element, Elements, chosen_actions, indices
 from statetrace.groups.notation import check_notation

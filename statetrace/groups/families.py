@@ -72,9 +72,7 @@ def named_group(name: str, notation: str = "moves") -> Group:
 
 def direct_product(left: Group, right: Group) -> Group:
     """Pairs of elements, labelled with a colon between (213:1), the right one fastest."""
-    labelled = _direct_product(
-        Labelled(left.labels, left.table), Labelled(right.labels, right.table)
-    )
+    labelled = _direct_product(left, right)
     parity = structure.unique_parity(labelled.table)
     return Group(f"{left.name}x{right.name}", left.notation, *labelled, parity, trusted=True)
 
@@ -121,7 +119,7 @@ def _dihedral(n: int) -> Labelled:
     return Labelled(labels, table.astype(np.min_scalar_type(2 * n - 1)))
 
 
-def _direct_product(left: Labelled, right: Labelled) -> Labelled:
+def _direct_product(left: Labelled | Group, right: Labelled | Group) -> Labelled:
     size = len(right.labels)
     order = len(left.labels) * size
     dtype = np.min_scalar_type(order - 1)

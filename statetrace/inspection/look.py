@@ -20,15 +20,7 @@ from statetrace.inspection.query import Patch, Query, make_query
 from statetrace.inspection.sequences import Actions
 from statetrace.inspection.session import Session
 from statetrace.inspection.view import View
-from statetrace.interventions import (
-    Edit,
-    Site,
-    capture,
-    capturing,
-    evaluating,
-    overwrite,
-    sites_of,
-)
+from statetrace.interventions import Edit, Site, capture, capturing, evaluating, overwrite, sites_of
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_ablation import ablated
 

@@ -45,18 +45,9 @@ from statetrace.interventions import evaluating
 from statetrace.lenses.partial import part
 from statetrace.lenses.parts.activations import chosen_layers, residuals
 from statetrace.lenses.parts.answers import answers, check_fits, device_of, low_accuracy
-from statetrace.lenses.parts.interchange import (
-    Interchanges,
-    best_section,
-    outcome_rows,
-    pair_up,
-)
+from statetrace.lenses.parts.interchange import Interchanges, best_section, outcome_rows, pair_up
 from statetrace.lenses.parts.probing_data import untrained_twin
-from statetrace.lenses.parts.subspaces import (
-    learned_basis,
-    means_basis,
-    random_basis,
-)
+from statetrace.lenses.parts.subspaces import learned_basis, means_basis, random_basis
 from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences

@@ -89,12 +89,12 @@ class Anatomy:
 
         positions [T] are the absolute positions of the tokens; None for 0, 1, 2, ...
         """
-        self._plain_road_only("embed")
+        self._refuse("embed")
 
     def qkv(self, layer: int, resid: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """resid [B, T, D] at absolute positions [T] -> q [B, H, T, head_width] and
         k, v [B, n_kv_heads, T, head_width], normed, projected and rotated."""
-        self._plain_road_only("qkv")
+        self._refuse("qkv")
 
     def scaling(self, layer: int) -> float:
         """The factor of q·k before the softmax."""
@@ -106,11 +106,11 @@ class Anatomy:
 
     def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
         """The block's input and attn_out -> what the MLP adds to the residual stream [B, T, D]."""
-        self._plain_road_only("mlp_out")
+        self._refuse("mlp_out")
 
     def combine(self, layer: int, resid: Tensor, attn_out: Tensor, mlp_out: Tensor) -> Tensor:
         """The block's output resid + attn_out + mlp_out, added in the order of the original."""
-        self._plain_road_only("combine")
+        self._refuse("combine")
 
     def unembed(self, resid: Tensor) -> Tensor:
         """The residual stream after the last block [B, T, D] -> logits [B, T, V]."""
@@ -190,9 +190,9 @@ class Anatomy:
 
     def _fast(self, name: str) -> Any:
         """Itself, where the model can be evaluated piece by piece."""
-        return self if self.fast else self._plain_road_only(name)
+        return self if self.fast else self._refuse(name)
 
-    def _plain_road_only(self, name: str) -> NoReturn:
+    def _refuse(self, name: str) -> NoReturn:
         raise StatetraceError(
             f"{self.model.config.model_type!r} models have no {name}() (fast = False); "
             "use hooks on their modules, or write a family file in statetrace/models/families"

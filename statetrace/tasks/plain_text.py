@@ -105,7 +105,7 @@ def plain_text(
     check_wordings(group, wordings)
     texts = [list(wordings[label]) for label in group.labels]
     later = [[tokenizer.ids_of(read, text) for text in ways] for ways in texts]
-    first = [[_ids(read, text) for text in ways] for ways in texts]
+    first = [[tokenizer.encode(read, text) for text in ways] for ways in texts]
     elements = tuple(answers) if answers is not None else spelled(read, group.labels)
     spans = [ids for table in (later, first) for ways in table for ids in ways]
     used = {i for ids in spans for i in ids} | {*elements, *([] if start is None else [start])}
@@ -129,7 +129,7 @@ def plain_text(
 def spelled(read: Tokenizer, labels: Sequence[str]) -> tuple[int, ...]:
     """The tokens that spell the states: <132>, 132, or 132 after a space."""
     for form in ("<{}>", "{}", " {}"):
-        ids = [_ids(read, form.format(label)) for label in labels]
+        ids = [tokenizer.encode(read, form.format(label)) for label in labels]
         if all(len(span) == 1 for span in ids) and len(set(ids)) == len(ids):
             return tuple(span[0] for span in ids)
     raise StatetraceError(
@@ -138,17 +138,13 @@ def spelled(read: Tokenizer, labels: Sequence[str]) -> tuple[int, ...]:
     )
 
 
-def _ids(read: Tokenizer, text: str) -> tuple[int, ...]:
-    return tuple(read.encode(text, add_special_tokens=False).ids)
-
-
 def _check_joins(vocabulary: PlainText, read: Tokenizer, texts: list[list[str]]) -> None:
     """Refuse a tokenizer that reads a text differently from its sentences one by one."""
     order = torch.arange(len(texts)).repeat(2)
     whole = " ".join(texts[i][0] for i in order.tolist())
     rows = torch.tensor(vocabulary.actions)[order, 0]
     rows[0] = torch.tensor(vocabulary.first)[order[0], 0]
-    if tuple(vocabulary.unpadded(rows.flatten()).tolist()) != _ids(read, whole):
+    if tuple(vocabulary.unpadded(rows.flatten()).tolist()) != tokenizer.encode(read, whole):
         raise StatetraceError(
             f"the tokenizer reads '{texts[0][0]} {texts[1][0]}' differently from its two sentences "
             "alone; use one that keeps sentences apart"

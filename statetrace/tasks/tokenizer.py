@@ -62,12 +62,16 @@ def with_answers(tokenizer: Tokenizer, labels: Sequence[str]) -> Tokenizer:
     return extended
 
 
+def encode(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
+    """The tokens of a text, and nothing else."""
+    return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
 def ids_of(tokenizer: Tokenizer, sentence: str) -> tuple[int, ...]:
     """The tokens of a sentence that follows another; its period must be a token."""
-    before = tokenizer.encode(".", add_special_tokens=False).ids
-    both = tokenizer.encode(f". {sentence}", add_special_tokens=False).ids
-    ids = tuple(both[len(before) :])
-    if tuple(both[: len(before)]) != tuple(before) or tokenizer.decode(ids[-1:]).strip() != ".":
+    before, both = encode(tokenizer, "."), encode(tokenizer, f". {sentence}")
+    ids = both[len(before) :]
+    if both[: len(before)] != before or tokenizer.decode(ids[-1:]).strip() != ".":
         raise StatetraceError(
             f"the tokenizer merges periods with their neighbours in '. {sentence}'; use one that "
             "keeps them separate, or none to train one on the task's sentences"

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
+SHORTEST = 3
+"""The fewest points of a piece."""
 
-def segments(series: np.ndarray, most: int, shortest: int = 3) -> list[int]:
+
+def segments(series: np.ndarray, most: int) -> list[int]:
     """The starts of the straight pieces that fit a series [n, channels] best.
 
-    Exact dynamic programming over all segmentations with pieces of at least `shortest` points; the
+    Exact dynamic programming over all segmentations with pieces of at least SHORTEST points; the
     number of pieces is chosen by the Bayesian information criterion. Cost: n² line fits.
     """
     n, channels = series.shape
-    if n < 2 * shortest:
+    if n < 2 * SHORTEST:
         return [0]
     cost = _line_costs(series)
-    most = min(most, n // shortest)
+    most = min(most, n // SHORTEST)
     best = np.full((most + 1, n + 1), np.inf)  # best[k, j]: k pieces for the first j points
     cut = np.zeros((most + 1, n + 1), dtype=int)
     best[0, 0] = 0
     for k in range(1, most + 1):
-        for j in range(k * shortest, n + 1):
-            starts = np.arange((k - 1) * shortest, j - shortest + 1)
+        for j in range(k * SHORTEST, n + 1):
+            starts = np.arange((k - 1) * SHORTEST, j - SHORTEST + 1)
             totals = best[k - 1, starts] + cost[starts, j]
             cut[k, j] = starts[totals.argmin()]
             best[k, j] = totals.min()

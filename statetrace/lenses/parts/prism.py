@@ -87,8 +87,6 @@ class ShapeStatistics:
     Attributes:
         within: [K], distance of the two states of a pair.
         within_complement: [K], the same without the parity direction: 0 in a prism.
-        spokes: [K], length of each spoke, from the centroid to the centre of the pair, in the
-            complement.
         between: [K, K], distances of the centres of pairs in the complement.
         angles: [K, K], degrees between spokes as vectors: 120 in a prism of three pairs.
         line_angles: [K, K], the same between undirected lines, at most 90: 60 in a prism.
@@ -96,7 +94,6 @@ class ShapeStatistics:
 
     within: Array
     within_complement: Array
-    spokes: Array
     between: Array
     angles: Array
     line_angles: Array
@@ -194,7 +191,6 @@ def shape(grams: Array, among: Pairings, chosen: int) -> ShapeStatistics:
     return ShapeStatistics(
         within=_distances(grams, among.even, partners),
         within_complement=_distances(rest, among.even, partners),
-        spokes=lengths,
         between=between,
         angles=angles,
         line_angles=np.minimum(angles, 180 - angles),

@@ -19,12 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from statetrace.training.fused.gradient_buffer import GradientBuffer, across_layers
-from statetrace.training.fused.operations import (
-    DeferredSums,
-    Dropout,
-    HeadLayout,
-    Residual,
-)
+from statetrace.training.fused.operations import DeferredSums, Dropout, HeadLayout, Residual
 from statetrace.training.fused.shape import ModelShape, partners, zero_gradient_columns
 from statetrace.training.fused.weights import Tensors
 
