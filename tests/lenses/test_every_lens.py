@@ -1,5 +1,5 @@
 """What holds for every lens: it repeats itself, leaves the model alone, reports progress up to the
-end, and its result survives the disk."""
+end, notes a low accuracy, and its result survives the disk."""
 
 import dataclasses
 import json
@@ -17,8 +17,10 @@ from statetrace.lenses.geometry import GeometrySpec
 from statetrace.lenses.patching import PatchingSpec
 from statetrace.lenses.probing import ProbingSpec
 from statetrace.lenses.registry import BUILTIN
-from statetrace.lenses.result import LensResult
+from statetrace.lenses.result import LensResult, no_progress
 from statetrace.lenses.subspace import SubspaceSpec
+from statetrace.models import ModelSpec, build
+from statetrace.tasks.word_problem import word_problem
 from tests.lenses.test_attention_ablation import hooks_in
 
 QUICK = {
@@ -35,7 +37,7 @@ QUICK = {
 @pytest.fixture(scope="module")
 def loaded():
     """With dropout, which a lens must not leave on."""
-    loaded = st.compile("parity-associative", "S3", length=5, noise=0.05).loaded
+    loaded = st.compile("parity-associative", "S3", length=5, noise=0.01).loaded
     for module in loaded.model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.3
@@ -62,6 +64,14 @@ def test_a_lens_repeats_itself_and_its_result_survives_the_disk(name, loaded, tm
     assert again.arrays.keys() == first.arrays.keys()
     for key, array in first.arrays.items():
         torch.testing.assert_close(again.arrays[key], array, rtol=0, atol=0, equal_nan=True)
+    assert not any("low accuracy" in note for note in first.notes)
+
+
+@pytest.mark.parametrize("name", sorted(QUICK.keys() - {"subspace"}))  # it needs correct answers
+def test_a_model_that_learned_nothing_is_noted(name):
+    model = build(ModelSpec("gpt2", layers=2, width=16, heads=2), 7, 12, seed=0)
+    result = BUILTIN[name].look(model, word_problem("S3", 5), QUICK[name], no_progress)
+    assert any("low accuracy" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("spec", [*(lens.spec for lens in BUILTIN.values()), GridSpec])

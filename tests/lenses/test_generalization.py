@@ -81,13 +81,6 @@ def test_wilson_against_known_values():
     assert high == pytest.approx([0.2775, 0.7634, 1.0], abs=1e-4)
 
 
-def test_an_untrained_model_says_so():
-    task = word_problem("S3", 6)
-    result = generalization(tiny(task), task, GeneralizationSpec(sequences=200, bootstrap=10))
-    assert any("low accuracy" in note for note in result.notes)
-    assert result.summary["longest"] == 12
-
-
 def test_no_parity_no_column():
     task = word_problem("A4", 4)
     result = generalization(tiny(task), task, GeneralizationSpec(sequences=100, bootstrap=10))

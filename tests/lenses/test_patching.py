@@ -233,14 +233,6 @@ def test_a_model_that_always_says_the_same_still_runs():
     assert any("no pairs with all, same parity" in note for note in result.notes)
 
 
-def test_an_unlearned_model_is_noted_and_a_learned_one_is_not(result):
-    assert any("low accuracy" in note and "at length 6" in note for note in result.notes)
-    task = word_problem("S3", 1)  # where the answer is the action
-    learned = patching(rigged(task, constant=False), task, PatchingSpec(pairs=6, grids=PAPER[:1]))
-    assert learned.summary["accuracy"] == 1
-    assert not any("low accuracy" in note for note in learned.notes)
-
-
 def test_fewer_pairs_than_asked_for():
     task = word_problem("Z3", 2)
     result = patching(noisy(task), task, PatchingSpec(pairs=200, grids=PAPER[:1]))

@@ -236,15 +236,6 @@ def test_quotients_by_request() -> None:
     assert {row["chance"] for row in result.rows(target="S3")} == {1 / 6}
 
 
-def test_an_unlearned_model_says_so(task: WordProblem) -> None:
-    result = probing(small_model(task), task, SMALL)
-    assert any("low accuracy" in note for note in result.notes)
-
-
-def test_a_learned_model_needs_no_notes(model: Any, task: WordProblem) -> None:
-    assert probing(model, task, SMALL).notes == ()
-
-
 def test_fewer_sequences_than_asked_for(task: WordProblem) -> None:
     short = task.at_length(3)  # 216 sequences
     spec = ProbingSpec(train=2000, test=1000, subsets=10)

@@ -16,7 +16,6 @@ from statetrace.lenses.geometry import GeometrySpec, geometry
 from statetrace.lenses.parts.activations import residuals
 from statetrace.lenses.parts.answers import answers, check_fits
 from statetrace.lenses.parts.attention_maps import maps_of
-from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.lenses.parts.probing_data import Data, choose_places, features
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.probing import ProbingSpec, probing
@@ -104,12 +103,6 @@ def test_probes_look_at_periods(model, task):
         torch.testing.assert_close(train[1:], (centred / spread)[1:], atol=1e-2, rtol=1e-2)
 
 
-def test_probing_runs_by_sentence(model, task):
-    spec = ProbingSpec(train=120, test=60, subsets=2, lengths=(2, LENGTH), controls=())
-    rows = probing(model, task, spec).rows()
-    assert {row["length"] for row in rows} == {2, LENGTH}
-
-
 def test_attention_is_from_periods_to_whole_sentences(model, task):
     actions = task.sample(3, seed=0).actions
     maps = maps_of(model, task, actions)
@@ -134,6 +127,8 @@ def test_the_other_lenses_run_by_sentence(model, task):
     assert heads.arrays["top_maps"].shape[1:] == (LENGTH, LENGTH)
     shape = geometry(model, task, GeometrySpec(sequences=60, permutations=5))
     assert {row["layer"] for row in shape.rows()} >= {0, 1, 2}
+    spec = ProbingSpec(train=120, test=60, subsets=2, lengths=(2, LENGTH), controls=())
+    assert set(probing(model, task, spec).columns["length"]) == {2, LENGTH}
     layers = depth(model, task, DepthSpec(pairs=10, lengths=(2, 4)))
     assert {row["length"] for row in layers.rows()} == {2, 4}
     assert hooks(model) == 0
@@ -154,10 +149,3 @@ def test_a_length_is_counted_in_sentences(task):
     check_fits(short, task, 113)
     with pytest.raises(StatetraceError, match=r"length 114 needs 1027 positions.*length 113"):
         check_fits(short, task, 114)
-
-
-def test_corrupted_sequences_are_aligned(task):
-    pairs = draw_pairs(task, 30, LENGTH, 0, seed=0)
-    clean, corrupted = pairs.tokens(task, "cpu")
-    assert clean.shape == corrupted.shape
-    assert torch.equal(clean[:, 1 + STRIDE :], corrupted[:, 1 + STRIDE :])

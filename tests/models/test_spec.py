@@ -43,7 +43,7 @@ def test_every_name_is_accepted(name):
     assert spec.size.width % spec.size.heads == 0
 
 
-def test_names_of_the_issue_are_all_there():
+def test_published_sizes_are_all_there():
     pythia = ["14m", "31m", "70m", "160m", "410m", "1b", "1.4b", "2.8b", "6.9b", "12b"]
     expected = {"distilgpt2", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "pythia", "llama"}
     assert expected | {f"pythia-{size}" for size in pythia} <= set(model_names())
