@@ -40,7 +40,6 @@ class RunResults:
         verdict: the content of verdict.json, None without a verdict.
         log: the run with the training log; None for models trained elsewhere.
         trouble: sentences about results that could not be read.
-        cache: values that several views of a figure share.
     """
 
     log: Run | None = None
@@ -61,7 +60,6 @@ class RunResults:
         self.about = f"{group.name}, length {length}"
         self.verdict = verdict
         self.trouble: list[str] = []
-        self.cache: dict[str, Any] = {}
 
     def lens(self, name: str) -> LensResult | None:
         """The result of a lens, None if there is none."""
@@ -106,7 +104,7 @@ class FolderResults(RunResults):
         self.log = None if "foreign" in run.info else run
         self._results = {}
         self._damage: dict[str, str] = {}
-        self.trouble, self.cache = [], {}
+        self.trouble = []
 
     def lens(self, name: str) -> LensResult | None:
         if name not in self._results:

@@ -3,7 +3,6 @@ measures by layer."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -74,14 +73,13 @@ def geometry(
     layer = layers[-1] if layer == "last" else layer
     if layer not in layers:
         raise StatetraceError(f"there is no layer {layer!r}; use one of {', '.join(layers)}")
-    key = f"geometry {along} {layer} {coloured_by}"  # shared by all camera positions
-    if key not in results.cache:
-        results.cache[key] = _panel(results, AXES[along], layers.index(layer), coloured_by)
-    panel = replace(results.cache[key], eye=EYES[view])
+    panel = _panel(results, AXES[along], layers.index(layer), coloured_by, EYES[view])
     return Chart("geometry", f"States at layer {layer}, {along}", (panel,))
 
 
-def _panel(results: RunResults, key: str, at: int, coloured_by: str) -> Panel:
+def _panel(
+    results: RunResults, key: str, at: int, coloured_by: str, eye: tuple[float, float, float]
+) -> Panel:
     """The states at `layers[at]`."""
     result = results.need("geometry")
     layer = int(result.arrays["layers"][at])
@@ -113,6 +111,7 @@ def _panel(results: RunResults, key: str, at: int, coloured_by: str) -> Panel:
         tuple(marks),
         title=f"layer {layer}" + ("" if coloured_by == BY_PARITY else f", by {coloured_by}"),
         z=names[2],
+        eye=eye,
         box=_box(means, points, marks),
         tall=1.6,
     )
@@ -132,28 +131,11 @@ def _by_parity(
         if not len(chosen):
             continue
         single = np.flatnonzero(odd[states] == is_odd)
-        marks.append(
-            Cloud(
-                f"{name} activations",
-                places.rows(points[single]),
-                [label[int(states[i])] for i in single],
-                colour,
-                mark,
-                2.5,
-            )
-        )
-        texts = [label[int(i)] for i in chosen]
-        marks.append(
-            Cloud(
-                name,
-                places.rows(means[chosen]),
-                texts,
-                colour,
-                mark,
-                6.0,
-                strong=len(means) <= LABELLED,
-            )
-        )
+        texts = [label[int(states[i])] for i in single]
+        spots = places.rows(points[single])
+        marks.append(Cloud(f"{name} activations", spots, texts, colour, mark, 2.5))
+        texts, strong = [label[int(i)] for i in chosen], len(means) <= LABELLED
+        marks.append(Cloud(name, places.rows(means[chosen]), texts, colour, mark, 6.0, strong))
     return marks
 
 
