@@ -89,14 +89,8 @@ def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
     if not 0 <= request.model < len(sessions):
         raise StatetraceError(f"there is no model {request.model}; use 0 to {len(sessions) - 1}")
     session = _at_step(sessions[request.model], request.step)
-    query = make_query(
-        session,
-        request.actions,
-        request.source or None,
-        request.patches,
-        request.without,
-        request.instead,
-    )
+    changes = (request.patches, request.without, request.instead)
+    query = make_query(session, request.actions, request.source or None, *changes)
     length = len(query.actions)
     if not -1 <= request.at < length:
         raise StatetraceError(f"there is no action {request.at}; the last one is {length - 1}")
@@ -113,9 +107,7 @@ def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
         "source_states": [product(query.source[: i + 1]) for i in range(len(query.source))],
         "at": at,
         "base": describe_view(session, base, at, head, request.maps),
-        "changed": None
-        if changed is None
-        else describe_view(session, changed, at, head, request.maps),
+        "changed": changed and describe_view(session, changed, at, head, request.maps),
         "python": as_python(session, query, at, head, request.model + 1),
         "notes": _notes(session, query.actions),
         "ms": round(1000 * (time.perf_counter() - began), 1),

@@ -121,20 +121,11 @@ def fit(
     split = stacked.unflatten(-1, (subsets, each)).transpose(1, 2).flatten(0, 1)
     problems = features.unflatten(1, (subsets, each))  # [L, S, n, D], a view
     size = _block(each, width, sum(classes), features)
-    solutions = []
+    solutions, settings = [], (tuple(classes), C, tolerance, max_iterations)
     with _exact_products():
         for start in range(0, layers * subsets, size):
             block = slice(start, min(start + size, layers * subsets))
-            solutions.append(
-                logistic.solve(
-                    _problems(problems, block),
-                    split[block],
-                    tuple(classes),
-                    C,
-                    tolerance,
-                    max_iterations,
-                )
-            )
+            solutions.append(logistic.solve(_problems(problems, block), split[block], *settings))
     theta, iterations, converged = (
         torch.cat([getattr(part, name) for part in solutions]).unflatten(0, (layers, subsets))
         for name in ("theta", "iterations", "converged")
