@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def need(holds: bool, sentence: str) -> None:
         raise StatetraceError(sentence)
 
 
-def one_of(name: str, value: str, accepted: tuple[str, ...]) -> None:
+def one_of(name: str, value: str, accepted: Collection[str]) -> None:
     need(value in accepted, f"{name} '{value}' is unknown; {hint(value, accepted)}")
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.inspection.probes import targets_of
-from statetrace.inspection.query import HEAD, check_instead, names_of, parse_places
+from statetrace.inspection.query import HEAD, INSTEAD, names_of, parse_places
 from statetrace.inspection.sequences import ManyActions, parse_sequences
 from statetrace.inspection.session import head_means
 from statetrace.interventions import Site
@@ -105,7 +106,7 @@ def ablate(
         instead: "mean", a head's mean output at each position, or "zero".
         means: of the heads [tokens, head_width], where the caller has them (`Session.means`).
     """
-    check_instead(instead)
+    one_of("instead", instead, INSTEAD)
     places = parse_places("heads", heads, HEAD)
     sites = tuple(Site("head", layer, head) for layer, head in places)
     if not sites:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.inspection.sequences import ManyActions, parse_sequences
 from statetrace.interventions import WHERE, GridSpec, Site
@@ -65,8 +66,7 @@ class PatchTable:
 
     def mean(self, metric: str = "nld") -> np.ndarray:
         """The heat map [R, C]: the mean over pairs, without those that are NaN."""
-        if metric not in METRICS:
-            raise StatetraceError(f"metric = {metric!r} is unknown; use {', '.join(METRICS)}")
+        one_of("metric", metric, METRICS)
         values = getattr(self, metric)
         defined = ~np.isnan(values).all(axis=0)
         mean = np.full(values.shape[1:], np.nan)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from statetrace.config.checks import is_whole
+from statetrace.config.checks import is_whole, one_of
 from statetrace.errors import StatetraceError
 from statetrace.inspection.sequences import Actions, parse_sequence
 from statetrace.inspection.session import Session
@@ -83,7 +83,7 @@ def make_query(
     for patch in chosen:
         _check_patch(session, patch, len(sequence), len(donor))
     heads = tuple(_head(session, *row) for row in parse_places("without", without, HEAD))
-    check_instead(instead)
+    one_of("instead", instead, INSTEAD)
     return Query(sequence, donor, chosen, heads, instead)
 
 
@@ -99,11 +99,6 @@ def parse_places(name: str, places: Any, example: dict[str, int]) -> list[tuple[
             f"{name} = {places!r:.80} is not a list of ({parts}), such as [{such}]"
         )
     return list(dict.fromkeys(tuple(map(int, row)) for row in rows))
-
-
-def check_instead(instead: str) -> None:
-    if instead not in INSTEAD:
-        raise StatetraceError(f"instead = {instead!r} is unknown; use {' or '.join(INSTEAD)}")
 
 
 def check_head(session: Session, layer: int, head: int) -> None:

@@ -8,12 +8,12 @@ Caveat: weights are drawn on the CPU, so a seed gives the same model on every de
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import torch
 import transformers
 
+from statetrace.config.checks import whole
 from statetrace.errors import StatetraceError
 from statetrace.models.checkpoint import load_config, locate
 from statetrace.models.families import anatomy, anatomy_class, family_of, size_named
@@ -44,7 +44,7 @@ def build(
         seed: the same seed gives the same weights, bit for bit.
         keep_vocabulary: also keep the pretrained embedding (see `load_pretrained`).
     """
-    vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
+    vocab_size, max_length = whole("vocab_size", vocab_size, 1), whole("max_length", max_length, 1)
     if spec.pretrained is not None:
         return load_pretrained(
             spec.pretrained,
@@ -64,7 +64,7 @@ def parameter_count(
 ) -> ParameterCount:
     """The size of the model that `build` would create. Of a pretrained model only the configuration
     is read (and fetched, for a hub id)."""
-    vocab_size, max_length = _whole("vocab_size", vocab_size), _whole("max_length", max_length)
+    vocab_size, max_length = whole("vocab_size", vocab_size, 1), whole("max_length", max_length, 1)
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         model = _from_config(_config(spec, vocab_size, max_length, keep_vocabulary))
     blocks = (parameter for block in anatomy(model).blocks for parameter in block.parameters())
@@ -132,9 +132,3 @@ def _from_config(config: Any) -> Any:
     return transformers.AutoModelForCausalLM.from_config(
         config, dtype=torch.float32, trust_remote_code=False
     )
-
-
-def _whole(name: str, value: int) -> int:
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise StatetraceError(f"{name} = {value!r} must be a whole number, 1 or more")
-    return int(value)  # a numpy integer could not be written to config.json

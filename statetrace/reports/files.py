@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.reports.figures.catalogue import STUDY, Entry, all_figures, predictions
 from statetrace.reports.figures.matplotlib_renderer import FORMATS
@@ -22,16 +23,14 @@ def write_figures(
     run: Path, folder: Path, kind: str = "pdf", only: Sequence[str] | None = None
 ) -> tuple[list[Path], list[str]]:
     """Draw into `folder`; returns the files, and a sentence for each missing figure."""
-    if kind.lower() not in FORMATS:
-        raise StatetraceError(f"there is no format '{kind}'; use one of {', '.join(FORMATS)}")
+    one_of("format", kind.lower(), FORMATS)
     source: RunResults | Path = run if (run / "study.json").is_file() else newest(run)
     entries = STUDY if isinstance(source, Path) else all_figures([source])
     papers = {entry.name: entry.papers for entry in entries}
     if isinstance(source, RunResults):
         papers[PREDICTED] = predictions
     for name in only or ():
-        if name not in papers:
-            raise StatetraceError(f"there is no figure '{name}'; use one of {', '.join(papers)}")
+        one_of("figure", name, papers)
     written: list[Path] = []
     missing: list[str] = []
     for name in _applicable(entries, source) if only is None else only:

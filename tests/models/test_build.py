@@ -222,7 +222,7 @@ def test_dropout_is_the_published_one_unless_given(dropout, expected):
 
 @pytest.mark.parametrize(
     ("vocab_size", "max_length", "message"),
-    [(0, 16, "vocab_size = 0"), (7, 0, "max_length = 0"), (7.5, 16, r"vocab_size = 7\.5")],
+    [(0, 16, "vocab_size 0"), (7, 0, "max_length 0"), (7.5, 16, r"vocab_size .* not 7\.5")],
 )
 def test_impossible_shapes_are_refused(vocab_size, max_length, message):
     for function in (parameter_count, lambda *args: build(*args, seed=0)):

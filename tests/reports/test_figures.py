@@ -195,7 +195,7 @@ def test_bad_requests_are_quoted(run, tmp_path):
         write_figures(run, tmp_path, "doc")
     with pytest.raises(StatetraceError, match="'heatmap'"):
         write_figures(run, tmp_path, "pdf", ["heatmap"])
-    with pytest.raises(StatetraceError, match="no map 'nothing'"):
+    with pytest.raises(StatetraceError, match="map 'nothing' is unknown"):
         patching(newest(run), map="nothing")
     chart = Chart("x", "x", (Panel("x", "y", (Heat([0, 1], [0], [[1, 2]], "z"),)),))
     with pytest.raises(StatetraceError, match=r"x\.doc"):
@@ -236,5 +236,5 @@ def test_the_fullest_attention_tree_comes_first(run):
     assert trees(LensResult("attention", {}, {}, saved)) == [1, 2, 0]
     first = tree_choices(results)["example"][0]
     assert attention_tree(results).rows() == attention_tree(results, first).rows()
-    with pytest.raises(StatetraceError, match="no attention tree '99'; use one of 1"):
+    with pytest.raises(StatetraceError, match="attention tree '99' is unknown; use one of 1"):
         attention_tree(results, "99")

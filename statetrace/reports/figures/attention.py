@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.lenses.result import LensResult
 from statetrace.reports.figures.chart import Chart, Dots, Edges, Heat, Panel, grid
@@ -142,9 +143,7 @@ def attention_tree(results: RunResults, example: str | None = None) -> Chart:
         reason = result.notes[0] if result.notes else "no tree was saved"
         raise StatetraceError(f"no attention tree to draw: {reason}")
     example = example or next(iter(saved))
-    if example not in saved:
-        known = ", ".join(sorted(saved))
-        raise StatetraceError(f"there is no attention tree '{example}'; use one of {known}")
+    one_of("attention tree", example, sorted(saved))
     name = f"tree{saved[example]}"
     names = [results.group.labels[int(a)] for a in result.arrays[f"{name}_actions"]]
     edges, weights = result.arrays[f"{name}_edges"], result.arrays[f"{name}_weights"].tolist()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.reports.figures import geometry_views as places
 from statetrace.reports.figures.chart import (
@@ -65,14 +66,12 @@ def geometry(
     colours = options.get("coloured by", [BY_PARITY])
     coloured_by = coloured_by or colours[0]
     colours = list(dict.fromkeys(colours + places.objects(result)))
-    if coloured_by not in colours:
-        raise StatetraceError(f"cannot colour by '{coloured_by}'; use one of {', '.join(colours)}")
+    one_of("colour", coloured_by, colours)
     if coloured_by == places.CLEAREST:
         coloured_by = places.clearest(result)
     layers = [str(number) for number in result.arrays["layers"]]
     layer = layers[-1] if layer == "last" else layer
-    if layer not in layers:
-        raise StatetraceError(f"there is no layer {layer!r}; use one of {', '.join(layers)}")
+    one_of("layer", layer, layers)
     panel = _panel(results, AXES[along], layers.index(layer), coloured_by, EYES[view])
     return Chart("geometry", f"States at layer {layer}, {along}", (panel,))
 

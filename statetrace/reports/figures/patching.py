@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.reports.figures.chart import Chart, Heat, Panel, grid
 from statetrace.reports.run_results import RunResults
@@ -54,9 +55,9 @@ def patching(
     """One heat map. `map` is a title from `choices`, by default the first grid."""
     result = results.need("patching")
     names = {_title(name): name for name in result.spec["grid_names"]}
-    name = names.get(map or next(iter(names)))
-    if name is None:
-        raise StatetraceError(f"there is no map '{map}'; use one of {', '.join(names)}")
+    map = map or next(iter(names))
+    one_of("map", map, names)
+    name = names[map]
     sites = result.arrays[f"{name}.rows"]
     heads = bool((sites[:, 1] >= 0).any())
     more: tuple[tuple[str, Any], ...] = ()

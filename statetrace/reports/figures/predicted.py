@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec
 from statetrace.groups import group as named_group
@@ -87,8 +88,7 @@ def signatures(group: GroupSpec = "S3", length: int = 16, pairs: str = "all") ->
 
 def prefix_maps(signatures: Mapping[str, Signature | None], group: Group, pairs: str) -> Chart:
     """A heat map of prefix patching for each signature."""
-    if pairs not in SPLITS:
-        raise StatetraceError(f"there are no pairs '{pairs}'; use one of {', '.join(SPLITS)}")
+    one_of("pairs", pairs, SPLITS)
     panels = [_map(signature, pairs, name) for name, signature in signatures.items()]
     shown = tuple(panel for panel in panels if panel is not None)
     if not shown:
