@@ -80,15 +80,13 @@ def dynamics(
     for what in (name for name in curves if name != "state"):
         order = group.quotient(what).image.order
         lead = surplus(curves["state"], curves[what], group.order, order)
-        means = [float(at_step.mean()) for at_step in lead]
         rows += [
-            ("lead", what, None, None, int(step), mean)
-            for step, mean in zip(steps, means, strict=True)
+            ("lead", what, None, None, int(step), float(at_step.mean()))
+            for step, at_step in zip(steps, lead, strict=True)
         ]
         leads[what] = _lead(lead, group.order, order)
     phases = _phases(steps, loss, curves, spec.most_phases)
-    numbered = enumerate(phases, start=1)
-    rows += [("phase", "start", None, None, start, float(number)) for number, start in numbered]
+    rows += [("phase", "start", None, None, at, float(n)) for n, at in enumerate(phases, start=1)]
     progress(1.0)
     summary = {"evaluations": len(records), "last_step": int(steps[-1])}
     return LensResult(
