@@ -14,7 +14,7 @@ from pathlib import Path
 from calibration import compiled
 from calibration.fitting import fit
 from calibration.report import measured, page
-from statetrace.runs import write_json
+from statetrace.files import write_text
 
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[1]
@@ -38,7 +38,7 @@ def main() -> None:
     if not arguments.keep_weights:
         weights = fit([*rows("compiled"), *rows("others"), *rows("trained")])
     about = measured(rows, weights)
-    write_json(ROOT / "statetrace/mechanisms/weights.json", about)
+    write_text(ROOT / "statetrace/mechanisms/weights.json", json.dumps(about, indent=2) + "\n")
     (ROOT / "docs/calibration.md").write_text(page(rows, about))
 
 

@@ -20,8 +20,9 @@ import shutil
 from pathlib import Path
 
 from statetrace.errors import StatetraceError
+from statetrace.files import SEAL, digest, read_json, write_json, write_text
 from statetrace.lenses.store import UNFINISHED
-from statetrace.runs import CHECKSUMS, LOG, Run, digest, source_commit, write_json
+from statetrace.runs import CHECKSUMS, LOG, Run, source_commit
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.table import write_tables
 
@@ -40,7 +41,7 @@ def export_run(path: Path, out: Path, weights: int = MOST) -> list[Path]:
             f"'{path}' has no lens results; run `statetrace analyze {path}` first"
         )
     written = _copy(path, out, KEPT)
-    info = json.loads((out / "run.json").read_text())
+    info = read_json(out / "run.json")
     if isinstance(info.get("foreign"), dict):
         info["foreign"].pop("folder", None)  # a path of this machine; bundled models are known
     write_json(out / "run.json", {"results_commit": source_commit()} | info)
@@ -87,8 +88,10 @@ def _copy(path: Path, out: Path, patterns: tuple[str, ...]) -> list[Path]:
 
 
 def _without_weights(text: str) -> str:
-    """A result without the checksum of the float32 weights that it describes."""
+    """JSON without the checksum of the float32 weights that it describes, and without its own."""
     content = json.loads(text)
+    if isinstance(content, dict) and content.pop(SEAL, None):
+        text = json.dumps(content, indent=2) + "\n"
     for about in (content, content.get("subject")) if isinstance(content, dict) else ():
         if isinstance(about, dict) and isinstance(about.get("weights"), str):
             del about["weights"]
@@ -109,7 +112,8 @@ def _weights(folder: Path, out: Path, step: int) -> list[Path]:
     weights = load_file(folder / "model.safetensors")
     half = {n: w.to(torch.bfloat16) if w.is_floating_point() else w for n, w in weights.items()}
     save_file(half, target / "model.safetensors", metadata={"format": "pt"})
-    write_json(target / CHECKSUMS, {name: digest(target / name) for name in names})
+    checksums = {name: digest(target / name) for name in names}
+    write_text(target / CHECKSUMS, json.dumps(checksums, indent=2) + "\n")
     return [target / name for name in [*names, CHECKSUMS]]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statetrace.errors import StatetraceError
-from statetrace.files import read_json
+from statetrace.files import read_json, write_json
 from statetrace.lenses.fingerprint import differ, weights_of
 from statetrace.lenses.partial import keeping
 from statetrace.lenses.result import LensResult
@@ -35,7 +35,7 @@ from statetrace.mechanisms.mastery import (
 )
 from statetrace.mechanisms.stored import StoredResults, stored_results
 from statetrace.mechanisms.verdict import Verdict, verdict
-from statetrace.runs import OnMessage, Run, no_message, write_json
+from statetrace.runs import OnMessage, Run, no_message
 
 if TYPE_CHECKING:
     from statetrace.groups import Group
@@ -360,6 +360,8 @@ class Analyzer:
     ) -> tuple[dict[str, LensResult], str | None]:
         """Results by lens, and the fingerprint of the weights that they describe."""
         stored = self._stored(USED_BY_VERDICT, self._newest_step())
+        if stored.damaged and not self.has_weights:
+            raise StatetraceError(next(iter(stored.damaged.values())))
         sufficient = enough(stored.usable) and "dynamics" not in stored.unusable
         if sufficient and has_learned(stored.usable["generalization"]):
             sufficient = {*lenses} <= stored.usable.keys()
@@ -393,7 +395,11 @@ class Analyzer:
 
     def _replaceable(self, lens: str, shorter: int | None) -> bool:
         """Whether there is no result of the checkpoint; one with unusual settings stays."""
-        result, about = self.store.get(lens, shorter), self.loaded.about()
+        about = self.loaded.about()
+        try:
+            result = self.store.get(lens, shorter)
+        except StatetraceError:  # damaged
+            return True
         if result is None or result.subject.get("step") != about["step"]:
             return True
         return differ(result.subject.get("weights"), about.get("weights"))

@@ -8,17 +8,15 @@
     RUN/lenses/                 the results of each lens
     RUN/verdict.json            the last verdict, with its evidence
 
-Needs no torch. Files are replaced whole (written under another name, then renamed), so a killed
-process leaves either the old or the new one.
+Needs no torch. A checkpoint holds the recipe, the log so far and checksums of its files; damaged
+run.json and metrics.jsonl are restored from it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from statetrace import __version__
 from statetrace.errors import StatetraceError
-from statetrace.files import parse_json, read_json
+from statetrace.files import digest, parse_json, read_json, write_json, write_text, writing
 
 if TYPE_CHECKING:
     from statetrace.groups import Group
@@ -64,7 +62,7 @@ class Run:
         return run
 
     def exists(self) -> bool:
-        return (self.path / "run.json").is_file()
+        return (self.path / "run.json").is_file() or self._restored() is not None
 
     def check_new(self) -> None:
         """Refuse to start a run in the folder of a study."""
@@ -73,12 +71,51 @@ class Run:
 
     @property
     def info(self) -> dict[str, Any]:
-        """The contents of run.json."""
+        """The contents of run.json; if that is damaged, what the newest checkpoint says."""
         file = self.path / "run.json"
+        restored = self._restored()
         try:
-            return dict(read_json(file))
+            info = dict(read_json(file))
+            if restored is not None and not isinstance(info.get("recipe"), dict):
+                raise ValueError("it has no recipe")
         except (OSError, ValueError) as error:
-            raise StatetraceError(f"{file} is damaged ({error}); start a new run") from None
+            if restored is None:
+                raise StatetraceError(
+                    f"{file} is damaged ({error}), and there is no checkpoint to restore it from; "
+                    "delete it and give the same command again"
+                ) from None
+            return restored
+        if restored is not None and contradict(info.get("recipe"), restored["recipe"]):
+            raise StatetraceError(
+                f"{file} describes another run than the newest checkpoint; delete the one that "
+                "does not belong here (run.json is then restored from the checkpoint)"
+            )
+        return info
+
+    def info_damage(self) -> str | None:
+        """What is wrong with run.json, if it is restored from a checkpoint."""
+        try:
+            if isinstance(read_json(self.path / "run.json").get("recipe"), dict):
+                return None
+        except (OSError, ValueError) as error:
+            return str(error)
+        return "it has no recipe"
+
+    def _restored(self) -> dict[str, Any] | None:
+        """What run.json must say according to the newest checkpoint of the latest stage."""
+        for folder in self._checkpoints_of_stages():
+            with contextlib.suppress(OSError, ValueError):
+                recipe = read_json(folder / "training.json").get("recipe")
+                if isinstance(recipe, dict):
+                    return {"format": 1, "sessions": [], "recipe": recipe}
+        return None
+
+    def _checkpoints_of_stages(self) -> Iterator[Path]:
+        """The folders of all checkpoints, newest first."""
+        stages = self.path / "stages"
+        earlier = sorted(stages.iterdir(), reverse=True) if stages.is_dir() else []
+        for run in (self, *map(Run, earlier)):
+            yield from (folder for _, folder in reversed(run.checkpoints()))
 
     @property
     def external(self) -> bool:
@@ -149,10 +186,9 @@ class Run:
             file.write(json.dumps(record) + "\n")
 
     def metrics(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """The records of metrics.jsonl, all or of one kind; a half-written line is skipped."""
-        lines = self.log_text().splitlines()
+        """The records of the log, all or of one kind; a half-written line is skipped."""
         records = []
-        for line in lines:
+        for line in self.sound_log().splitlines():
             with contextlib.suppress(ValueError):
                 record = parse_json(line)
                 if isinstance(record.get("kind"), str) and isinstance(record.get("step"), int):
@@ -160,8 +196,21 @@ class Run:
         return [record for record in records if kind is None or record["kind"] == kind]
 
     def log_text(self) -> str:
+        """metrics.jsonl as it is."""
         file = self.path / LOG
         return file.read_text(errors="replace") if file.is_file() else ""
+
+    def sound_log(self) -> str:
+        """metrics.jsonl, or where that was damaged since the newest checkpoint, the checkpoint's
+        copy. Older checkpoints have none."""
+        text = self.log_text()
+        for folder in self._checkpoints_of_stages():
+            with contextlib.suppress(OSError, ValueError):
+                checksum = read_json(folder / CHECKSUMS).get(LOG)
+                if checksum == digest(folder / LOG):
+                    copy = (folder / LOG).read_text()
+                    return text if text.startswith(copy) else copy
+        return text
 
     def evaluations(self) -> list[dict[str, Any]]:
         """Evaluations of the state in the newest stage that has any: in a finished run the last.
@@ -187,6 +236,8 @@ class Run:
     def restore_log(self, checkpoint: Path) -> bool:
         """Continue the log as it was when a checkpoint was written, and say whether it had been
         damaged since. Older checkpoints have no copy of it."""
+        if not (checkpoint / LOG).is_file():
+            return False
         log = (checkpoint / LOG).read_text()
         damaged = not self.log_text().startswith(log)
         write_text(self.path / LOG, log)
@@ -204,6 +255,19 @@ class Run:
             except OSError:
                 raise StatetraceError(f"another process is training in '{self.path}'") from None
             yield
+
+
+def contradict(one: Any, other: Any) -> bool:
+    """Whether two recipes have different values for a setting that both have. Another version may
+    know other settings, and a run may be prolonged, so steps do not count."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return any(contradict(one[key], other[key]) for key in one.keys() & other.keys() - {STEPS})
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return any(map(contradict, one, other))
+    return bool(one != other)
+
+
+STEPS = "steps"
 
 
 @cache
@@ -242,36 +306,3 @@ def checkpoint_damage(folder: Path) -> str | None:
         if digest(folder / name) != checksum:
             return f"{name} does not match its checksum"
     return None
-
-
-def digest(file: Path) -> str:
-    """SHA-256 of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=2) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replace a file atomically."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn an error of the file system into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise StatetraceError(
-            f"cannot write '{path}' ({error.strerror}); choose another folder"
-        ) from error

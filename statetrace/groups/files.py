@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.files import read_json
+from statetrace.files import read_json, write_text
 
 KEYS = ("name", "labels", "table", "generators", "modulus", "notation", "parity")
 
@@ -47,5 +47,4 @@ def write(path: Path, content: dict[str, Any]) -> None:
             lines.append(f'  "table": [\n    {rows}\n  ]')
         else:
             lines.append(f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")

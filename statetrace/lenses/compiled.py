@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from statetrace.config.external import ExternalCheckpoint
+from statetrace.files import writing
 from statetrace.groups import group_name
 from statetrace.lenses.parts.answers import answers
 from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import CompileSpec
-from statetrace.runs import Run, writing
+from statetrace.runs import Run
 from statetrace.tasks.sequences import Sequences, scan
 from statetrace.tasks.word_problem import WordProblem, word_problem
 

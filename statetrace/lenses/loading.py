@@ -11,13 +11,14 @@ import torch
 from statetrace.config.external import VISIBLE, ExternalCheckpoint
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json
 from statetrace.groups import group
 from statetrace.lenses.fingerprint import fingerprint, recorded_checksum
 from statetrace.lenses.parts.answers import check_fits
 from statetrace.lenses.parts.hidden_padding import HiddenPadding, check_hidden
 from statetrace.models import load_checkpoint, locate_tokenizer
 from statetrace.models.device import pick_device
-from statetrace.models.from_recipe import make_analysis_split, make_task
+from statetrace.models.from_recipe import data_fingerprint, make_analysis_split, make_task
 from statetrace.models.predict import predict
 from statetrace.runs import OnMessage, Run, checkpoint_damage, no_message
 from statetrace.tasks import phrases, tokenizer
@@ -69,9 +70,21 @@ def load_run(
     step, folder = _checkpoint(run, step, on_message)
     task = make_task(recipe, folder, run.group)
     model = load_checkpoint(folder).to(pick_device(device))
+    _check_data(recipe, folder)
     task = replace(task, held_out=make_analysis_split(recipe, task))
     weights = recorded_checksum(folder)
     return LoadedModel(model, task, folder, step, recipe.training.threads, weights)
+
+
+def _check_data(recipe: Recipe, folder: Path) -> None:
+    """Refuse a data folder that has changed; exported and older checkpoints do not record it."""
+    file = folder / "training.json"
+    data = read_json(file).get("data") if file.is_file() else None
+    if data is not None and data != data_fingerprint(recipe):
+        raise StatetraceError(
+            f"the data in '{recipe.task.data}' have changed since {folder} was written; "
+            "restore them"
+        )
 
 
 def _checkpoint(run: Run, step: int | None, on_message: OnMessage) -> tuple[int, Path]:

@@ -7,7 +7,6 @@ computes it and keeps it. Nothing is kept outside of `keeping`.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -19,8 +18,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from statetrace.files import read_json
-from statetrace.runs import write_text
+from statetrace.files import digest, read_json, replacing, write_json
 
 WORTH = 0.5
 """Seconds of computation from which a part is kept."""
@@ -40,26 +38,26 @@ class Parts:
         """None for a part that is missing or damaged."""
         if self.folder is None:
             return self._memory.get(name)
-        arrays, plain = self._files(name)
-        with contextlib.suppress(SafetensorError, ValueError):
-            if arrays.is_file():
+        arrays, about = self._files(name)
+        with contextlib.suppress(OSError, SafetensorError, ValueError, KeyError):
+            content = read_json(about)
+            if "value" in content:
+                return content["value"]
+            if content["arrays"] == digest(arrays):
                 return load_file(arrays)
-            if plain.is_file():
-                return read_json(plain, object)
         return None
 
     def put(self, name: str, value: Any) -> None:
         if self.folder is None:
             self._memory[name] = value
             return
-        arrays, plain = self._files(name)
+        arrays, about = self._files(name)
         if not isinstance(value, dict):
-            write_text(plain, json.dumps(value))
+            write_json(about, {"value": value})
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = arrays.with_name(f".{arrays.name}")
-        save_file({key: np.ascontiguousarray(array) for key, array in value.items()}, unfinished)
-        unfinished.replace(arrays)
+        with replacing(arrays) as temporary:
+            save_file({key: np.ascontiguousarray(part) for key, part in value.items()}, temporary)
+        write_json(about, {"arrays": digest(arrays)})
 
     def _files(self, name: str) -> tuple[Path, Path]:
         assert self.folder is not None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save_file
 
 from statetrace.errors import StatetraceError
-from statetrace.files import read_json
-from statetrace.runs import write_json
+from statetrace.files import digest, read_json, replacing, write_json
 
 if TYPE_CHECKING:
     import pandas
@@ -110,20 +109,20 @@ class LensResult:
 
     def save(self, folder: Path) -> None:
         """Write the three files into `folder` (RUN/lenses), replacing an earlier result."""
-        folder.mkdir(parents=True, exist_ok=True)
-        summary = folder / f"{self.lens}.json"
-        summary.unlink(missing_ok=True)  # written last: without it there is no result
-        table, arrays = (folder / f".{self.lens}.{kind}" for kind in ("parquet", "safetensors"))
-        pq.write_table(self.table(), table)
-        save_file({name: np.ascontiguousarray(a) for name, a in self.arrays.items()}, arrays)
-        for file in (table, arrays):
-            file.replace(file.with_name(file.name[1:]))
+        summary = folder / f"{self.lens}.json"  # written last: it has checksums of the others
+        table, arrays = summary.with_suffix(".parquet"), summary.with_suffix(".safetensors")
+        with replacing(table) as temporary:
+            pq.write_table(self.table(), temporary)
+        with replacing(arrays) as temporary:
+            contiguous = {name: np.ascontiguousarray(a) for name, a in self.arrays.items()}
+            save_file(contiguous, temporary)
         about = {
             "lens": self.lens,
             "subject": dict(self.subject),
             "spec": dict(self.spec),
             "summary": dict(self.summary),
             "notes": list(self.notes),
+            "files": {file.suffix: digest(file) for file in (table, arrays)},
         }
         write_json(summary, about)
 
@@ -136,12 +135,15 @@ class LensResult:
                 f"`{command(folder, lens)}` computes it"
             )
         about = _read(file, _about)
-        table = _read(file.with_suffix(".parquet"), pq.read_table)
+        table, arrays = (
+            _read(file.with_suffix(suffix), read, about.get("files", {}).get(suffix))
+            for suffix, read in ((".parquet", pq.read_table), (".safetensors", load_file))
+        )
         return LensResult(
             lens=lens,
             spec=about["spec"],
             columns=table.to_pydict(),
-            arrays=_read(file.with_suffix(".safetensors"), load_file),
+            arrays=arrays,
             summary=about["summary"],
             notes=tuple(about["notes"]),
             subject=about["subject"],
@@ -189,20 +191,23 @@ def _about(file: Path) -> dict[str, Any]:
     for name, kind in _PARTS.items():
         if not isinstance(content.get(name), kind):
             raise ValueError(f"it has no '{name}'")
+    if not isinstance(content.get("files", {}), dict):
+        raise ValueError("its checksums are unreadable")
     return content
 
 
 _PARTS = {"spec": dict, "summary": dict, "notes": list, "subject": dict}
 
-T = TypeVar("T")
 
-
-def _read(file: Path, read: Callable[[Path], T]) -> T:
-    """The content of one file of a result, or an error in one sentence."""
+def _read(file: Path, read: Callable[[Path], Any], checksum: str | None = None) -> Any:
+    """The content of one file of a result, or an error in one sentence. Results of older versions
+    have no checksums."""
     remedy = f"`{command(file.parent, file.stem)}` recomputes it"
     if not file.is_file():
         raise StatetraceError(f"'{file}' is missing; {remedy}")
     try:
+        if checksum is not None and digest(file) != checksum:
+            raise ValueError("it does not match its checksum")
         return read(file)
     except Exception as error:  # json, arrow and safetensors raise unrelated types
         first = str(error).strip().split("\n")[0].split(". ")[0] or type(error).__name__

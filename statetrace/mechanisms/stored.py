@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.lenses.fingerprint import differ
 from statetrace.lenses.result import WHOLE, LensResult
@@ -22,16 +23,18 @@ class StoredResults:
         usable: those that a verdict can use, all at the length of the verdict.
         unusable: lens -> why a verdict cannot use the stored result, which is left as it is.
         outdated: lenses whose results describe other weights.
+        damaged: lens -> which file is damaged, as a sentence.
     """
 
     weights: str | None
     usable: dict[str, LensResult] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)
     outdated: list[str] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
 
     def ignored(self) -> str | None:
         """The results that are not used, in one sentence."""
-        reasons = [f"{lens} ({why})" for lens, why in self.unusable.items()]
+        reasons = [f"{lens} ({why})" for lens, why in (self.unusable | self.damaged).items()]
         if self.outdated:
             reasons.append(f"{', '.join(self.outdated)} (computed from other weights)")
         return f"ignored; recomputed where needed: {'; '.join(reasons)}" if reasons else None
@@ -50,7 +53,11 @@ def stored_results(
     stored = StoredResults(weights)
     solved = length
     for lens in lenses:
-        result = store.get(lens, None if lens in WHOLE or solved == length else solved)
+        try:
+            result = store.get(lens, None if lens in WHOLE or solved == length else solved)
+        except StatetraceError as error:
+            stored.damaged[lens] = str(error)
+            continue
         if result is None or result.subject.get("step") != step:
             continue
         stored.weights = stored.weights or result.subject.get("weights")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
+from statetrace.files import digest
 from statetrace.groups import Group
 from statetrace.models.build import positions
 from statetrace.models.checkpoint import locate_tokenizer
 from statetrace.models.spec import ModelSpec
-from statetrace.runs import digest
 from statetrace.tasks import tokenizer
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.sequences import Sequences

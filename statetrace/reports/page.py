@@ -24,6 +24,7 @@ from markupsafe import Markup
 
 from statetrace import __version__
 from statetrace.errors import StatetraceError
+from statetrace.files import write_text
 from statetrace.mechanisms.verdict import accuracy_on_trained_models
 from statetrace.reports.cards import (
     Definitions,
@@ -37,7 +38,7 @@ from statetrace.reports.cards import (
 from statetrace.reports.compare import comparison
 from statetrace.reports.page_data import PageFigure, TracePool, run_figures, study_figures
 from statetrace.reports.run_results import RunResults, all_results
-from statetrace.runs import Run, write_text
+from statetrace.runs import Run
 
 LIMIT = 8_000_000
 """Bytes, so that the report can be sent by mail."""

@@ -34,12 +34,12 @@ def train_cells(study: Study, cells: Sequence[Cell], stop: Stop) -> list[Row] | 
 
     settings = study.plan.settings
     recipes = [Recipe.of(dict(cell.recipe)) for cell in cells]
-    runs = [study.run(cell) for cell in cells]
+    runs, damages = [study.run(cell) for cell in cells], Damages()
     device, full = recipes[0].training.device, settings.verdict == "full"
     early = [study.early(cell) for cell in cells]
     evaluates_early = settings.early < recipes[0].stages[-1].training.steps
     if evaluates_early and None in early:
-        step = _train_to(settings.early, recipes, runs, stop)
+        step = _train_to(settings.early, recipes, runs, stop, damages)
         if step is None:
             return None
         for number, (cell, run) in enumerate(zip(cells, runs, strict=True)):
@@ -48,18 +48,30 @@ def train_cells(study: Study, cells: Sequence[Cell], stop: Stop) -> list[Row] | 
                 early[number] = record
                 study.write_early(cell, record)
     if evaluates_early and not settings.train_on:
-        return [_row(run, record, record or {}) for run, record in zip(runs, early, strict=True)]
-    step = _train_to(None, recipes, runs, stop)
+        return [
+            _row(run, record, record or {}) | damages.of(run)
+            for run, record in zip(runs, early, strict=True)
+        ]
+    step = _train_to(None, recipes, runs, stop, damages)
     if step is None:
         return None
     return [
-        _row(run, record, evaluate_checkpoint(run, step, device, full))
+        _row(run, record, evaluate_checkpoint(run, step, device, full)) | damages.of(run)
         for run, record in zip(runs, early, strict=True)
     ]
 
 
+class Damages(list[str]):
+    """Sentences about damaged files that training restored or left out."""
+
+    def of(self, run: Run) -> Row:
+        """Those of one run, for its outcome."""
+        damages = [each for each in self if str(run.path) in each and "damaged" in each]
+        return {"damages": damages} if damages else {}
+
+
 def _train_to(
-    step: int | None, recipes: Sequence[Recipe], runs: Sequence[Run], stop: Stop
+    step: int | None, recipes: Sequence[Recipe], runs: Sequence[Run], stop: Stop, damages: Damages
 ) -> int | None:
     """Train to a step of the last stage, or to its end; returns the step, or None where training
     was stopped before it."""
@@ -68,7 +80,7 @@ def _train_to(
 
     if step and all(checkpoint_damage(run.checkpoint(step)) is None for run in runs):
         return step
-    callback = Until(step, stop)
+    callback = Until(step, stop, damages.append)
     if len(runs) > 1:
         outcome = train_together(recipes, runs, callback)
     else:
@@ -83,8 +95,8 @@ def _row(run: Run, early: Row | None, final: Row) -> Row:
     seconds = [session.get("seconds", 0.0) for session in info["sessions"]]
     cost = {
         "seconds": round(sum(seconds), 3),
-        "device": info["hardware"]["device"],
-        "parameters": info["parameters"],
+        "device": info.get("hardware", {}).get("device"),  # not in a restored run.json
+        "parameters": info.get("parameters"),
     }
     return {"early": early or final, "final": final, "cost": cost}
 

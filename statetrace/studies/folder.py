@@ -25,8 +25,8 @@ from typing import Any
 
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
-from statetrace.files import read_json
-from statetrace.runs import OnMessage, Run, no_message, now, write_json, writing
+from statetrace.files import read_json, seal, write_json, writing
+from statetrace.runs import OnMessage, Run, contradict, no_message, now
 from statetrace.studies.grid import Cell, StudyPlan, read_study
 
 FINISHED, FAILED = "finished", "failed"
@@ -59,15 +59,25 @@ class Study:
         return Study(path.resolve())
 
     @staticmethod
-    def prepare(path: Path, plan: StudyPlan) -> Study:
-        """Create a study, or continue one: cells may have been added, but not changed."""
-        study = Study(path.resolve())
+    def prepare(path: Path, plan: StudyPlan, on_message: OnMessage = no_message) -> Study:
+        """Create a study, or continue one: cells may have been added, but not changed. A damaged
+        study.json is written again if the plan agrees with the cells."""
+        study, damage = Study(path.resolve()), None
         if (path / "study.json").is_file():
-            _check_grown(path, study.plan, plan)
+            try:
+                before = study.plan
+            except StatetraceError as error:
+                damage = str(error)
+            else:
+                _check_grown(path, before, plan)
         elif Run(path).exists():
             raise StatetraceError(f"'{path}' already holds a run; choose another folder")
         elif (path / "config.json").is_file():
             raise StatetraceError(f"'{path}' already holds a checkpoint; choose another folder")
+        if damage is not None or not (path / "study.json").is_file():
+            _check_cells(path, plan)
+        if damage is not None:
+            on_message(f"{damage}; it is written again from the study file")
         with writing(path):
             for name in ("cells", "claims", "early", "failures", "outcomes"):
                 (path / name).mkdir(parents=True, exist_ok=True)
@@ -81,7 +91,8 @@ class Study:
             return StudyPlan.of(read_json(file))
         except (ValueError, KeyError, TypeError) as error:
             raise StatetraceError(
-                f"{file} is damaged ({error}); run `statetrace study FILE` into another folder"
+                f"{file} is damaged ({error}); `statetrace study FILE --out {self.path}` "
+                "restores it"
             ) from None
 
     def cell(self, name: str) -> Cell:
@@ -118,12 +129,29 @@ class Study:
         return self._record("outcomes", cell.name)
 
     def _record(self, folder: str, name: str) -> Any:
-        """A file of a cell; None where it is missing or damaged."""
+        """A file of a cell; None where it is missing, damaged or that of another cell."""
         try:
             record = read_json(self.path / folder / f"{name}.json", object)
         except (FileNotFoundError, ValueError):
             return None
-        return record if IS_VALID[folder](record) else None
+        if not IS_VALID[folder](record):
+            return None
+        mine = self._identity(name)
+        if isinstance(record, dict) and record.pop("of", mine) != mine:
+            return None
+        return record
+
+    def _identity(self, name: str) -> list[str]:
+        """Of a cell, in its files: its name, and a checksum of its recipe."""
+        return [name, self._checksums.get(name, "")]
+
+    @cached_property
+    def _checksums(self) -> dict[str, str]:
+        return {cell.name: seal(dict(cell.recipe))[:16] for cell in self.plan.cells}
+
+    def _write(self, folder: str, name: str, record: dict[str, Any]) -> None:
+        record = {"of": self._identity(name)} | record
+        write_json(self.path / folder / f"{name}.json", record)
 
     def damaged(self, cell: Cell) -> str | None:
         """Which of a cell's files is damaged, and what follows, as a sentence."""
@@ -142,12 +170,12 @@ class Study:
     def end(self, cell: Cell, state: str, about: dict[str, Any]) -> None:
         tries = len(self.failures(cell)) + (state == FINISHED)
         record = {"state": state, "tries": tries, "when": now(), **about}
-        write_json(self.path / "outcomes" / f"{cell.name}.json", record)
+        self._write("outcomes", cell.name, record)
 
     def replace_final(self, cell: Cell, evaluation: dict[str, Any]) -> None:
         """Store a later evaluation of a cell that has ended."""
         record = (self.outcome(cell) or {}) | {"final": evaluation, "looked": now()}
-        write_json(self.path / "outcomes" / f"{cell.name}.json", record)
+        self._write("outcomes", cell.name, record)
 
     def forget_failed(self) -> list[str]:
         """Let failed cells be tried again from their last checkpoint; returns their names."""
@@ -162,7 +190,7 @@ class Study:
         return self._record("early", cell.name)
 
     def write_early(self, cell: Cell, evaluation: dict[str, Any]) -> None:
-        write_json(self.path / "early" / f"{cell.name}.json", evaluation)
+        self._write("early", cell.name, evaluation)
 
     def failures(self, cell: Cell) -> list[dict[str, Any]]:
         return self._record("failures", cell.name) or []
@@ -193,22 +221,35 @@ class Study:
         return " ".join(f"{name}:{last[0][0]}" for name, last in newest if last)
 
 
+def _check_cells(path: Path, plan: StudyPlan) -> None:
+    """Refuse a plan that does not agree with the runs that are in the folder already."""
+    recipes = {cell.name: cell.recipe for cell in plan.cells}
+    for folder in sorted((path / "cells").glob("*")):
+        if not Run(folder).exists():
+            continue
+        if folder.name not in recipes or contradict(Run(folder).recipe, dict(recipes[folder.name])):
+            raise StatetraceError(
+                f"'{folder}' was trained with other settings than the study file has for it; "
+                "restore them, or choose another folder"
+            )
+
+
 def _check_grown(path: Path, before: StudyPlan, after: StudyPlan) -> None:
     cells = {cell.name: cell for cell in after.cells}
     for cell in before.cells:
         if cell.name not in cells:
             raise StatetraceError(
-                f"'{path}' has a cell '{cell.name}' that is missing from the study file; "
-                "cells may be added but not removed: restore it, or choose another folder"
+                f"'{path / 'study.json'}' has a cell '{cell.name}' that is missing from the study "
+                "file; cells may be added but not removed: restore it, or choose another folder"
             )
         if cells[cell.name].recipe != cell.recipe:
             raise StatetraceError(
-                f"cell '{cell.name}' of '{path}' was planned with other settings; "
+                f"cell '{cell.name}' was planned with other settings in '{path / 'study.json'}'; "
                 "restore them, or choose another folder"
             )
     if before.settings != after.settings:
         raise StatetraceError(
-            f"'{path}' was planned with {before.settings}, not {after.settings}; "
+            f"'{path / 'study.json'}' was planned with {before.settings}, not {after.settings}; "
             "restore them, or choose another folder"
         )
 
@@ -240,7 +281,7 @@ def prepare_study(
     """Create the study folder of a study file, or continue the one in `out`; nothing is trained."""
     plan = read_study(file)
     check_cells(plan)
-    study = Study.prepare(out, plan)
+    study = Study.prepare(out, plan, on_message)
     if retry_failed:
         for name in study.forget_failed():
             on_message(f"{name}: will be tried again")

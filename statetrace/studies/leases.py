@@ -27,8 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from statetrace.files import read_json
-from statetrace.runs import write_json
+from statetrace.files import read_json, write_json
 
 BEAT = 10.0
 """Seconds between heartbeats."""

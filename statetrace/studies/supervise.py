@@ -62,11 +62,13 @@ def supervise(
     """Run until every cell has ended; returns their states. The pool is always closed."""
     survey = Survey(study)
     before, stillborn = None, 0
+    ended = {state.cell.name for state in survey.look() if state.ended}
     try:
         while True:
             began = time.perf_counter()
             states = survey.look()
             watch(states)
+            _tell_damages(states, ended, on_message)
             if all(state.ended for state in states):
                 return states
             deaths = pool.deaths()
@@ -84,6 +86,15 @@ def supervise(
             time.sleep(max(POLL, 9 * (time.perf_counter() - began)))
     finally:
         pool.close()
+
+
+def _tell_damages(states: tuple[CellState, ...], ended: set[str], on_message: OnMessage) -> None:
+    """Pass on what workers met in cells that have ended since the last look."""
+    for state in states:
+        if state.outcome is not None and state.cell.name not in ended:
+            ended.add(state.cell.name)
+            for sentence in state.outcome.get("damages", ()):
+                on_message(sentence)
 
 
 def _refill(pool: WorkerPool, states: tuple[CellState, ...]) -> None:

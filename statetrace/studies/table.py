@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
+from statetrace.files import replacing
 from statetrace.studies.folder import Study
 from statetrace.studies.survey import CellState, Survey
 
@@ -107,9 +108,8 @@ def write_table(rows: list[dict[str, Any]], file: Path) -> Path:
     """Write parquet and, beside it, csv; both are replaced atomically."""
     table = table_of(rows)
     for path, write in ((file, pq.write_table), (file.with_suffix(".csv"), pc.write_csv)):
-        draft = path.with_name(f".{path.name}")
-        write(table, draft)
-        draft.replace(path)
+        with replacing(path) as temporary:
+            write(table, temporary)
     return file
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
+from statetrace.files import WriteError
 from statetrace.runs import OnMessage, no_message
 from statetrace.studies import leases
 from statetrace.studies.cell import KINDS
@@ -129,6 +130,8 @@ def _attempt(
     began = time.perf_counter()
     try:
         rows = KINDS[study.plan.settings.work](study, [cell for cell, _ in left], should_stop)
+    except WriteError:
+        raise  # says nothing about the cell
     except Exception as error:
         _check_held(left)
         failed = [_record_failure(study, cell, lease, error, on_message) for cell, lease in left]

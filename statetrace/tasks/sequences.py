@@ -9,14 +9,13 @@ sequences may share a prefix, so short prefixes of a held-out sequence do occur 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from statetrace.errors import StatetraceError
-from statetrace.files import read_json
+from statetrace.files import read_json, replacing, write_json
 from statetrace.groups import Group, store_group, stored_group
 
 CHUNK = 8192
@@ -63,9 +62,9 @@ class Sequences:
 
     def save(self, folder: Path, group: Group) -> None:
         """Write `actions.npy`, `states.npy` and `sequences.json` (which group, which notation)."""
-        folder.mkdir(parents=True, exist_ok=True)
-        np.save(folder / "actions.npy", self.actions, allow_pickle=False)
-        np.save(folder / "states.npy", self.states, allow_pickle=False)
+        for name, array in (("actions", self.actions), ("states", self.states)):
+            with replacing(folder / f"{name}.npy") as temporary, temporary.open("wb") as file:
+                np.save(file, array, allow_pickle=False)
         about = {
             "group": group.name,
             "notation": group.notation,
@@ -73,7 +72,7 @@ class Sequences:
             "length": self.length,
         }
         store_group(folder, group)
-        (folder / "sequences.json").write_text(json.dumps(about, indent=2) + "\n")
+        write_json(folder / "sequences.json", about)
 
     @staticmethod
     def load(folder: Path, group: Group) -> Sequences:
@@ -98,7 +97,8 @@ class Sequences:
             rows = slice(start, start + CHUNK)
             wrong = (scan(group, actions[rows]) != states[rows]).any(axis=1)
             if wrong.any():
-                why = f"row {start + int(wrong.argmax())} is not the products of its actions"
+                row = start + int(wrong.argmax())
+                why = f"row {row} is not the products of the actions in actions.npy"
                 raise _damaged(folder / "states.npy", why)
         return Sequences(actions, states)
 

@@ -37,8 +37,17 @@ class Callback:
 class Until(Callback):
     """Stops a run on request, or after a step of its last stage."""
 
-    def __init__(self, step: int | None, stop: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        step: int | None,
+        stop: Callable[[], bool],
+        on_message: Callable[[str], object] = str,
+    ) -> None:
         self._until, self._stop, self._done, self._last = step, stop, 0, True
+        self._tell = on_message
+
+    def on_message(self, message: str) -> None:
+        self._tell(message)
 
     def on_stage_start(self, stage: Stage) -> None:
         self._last = stage.last

@@ -10,8 +10,10 @@ Cost: parameters x 12 bytes on disk, and one pass of SHA-256 over them when writ
 
 from __future__ import annotations
 
-import os
+import contextlib
+import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,9 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from statetrace.files import read_json
+from statetrace.files import digest, flush, read_json, write_json, write_text, writing
 from statetrace.models.checkpoint import quiet
-from statetrace.runs import CHECKSUMS, Run, digest, write_json
+from statetrace.runs import CHECKSUMS, Run
 
 AUXILIARY = "auxiliary.safetensors"
 
@@ -42,28 +44,44 @@ def save(run: Run, model: Any, snapshot: Snapshot, keep: int) -> Path:
     """Write `snapshot` as RUN/checkpoints/step-N; delete all but the newest `keep` (0: none)."""
     final = run.checkpoint(snapshot.step)
     temporary = final.with_name(f".{final.name}.writing")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    with quiet():
-        model.save_pretrained(temporary, state_dict=snapshot.weights)
-    save_file(snapshot.moments, temporary / "optimizer.safetensors")
-    if snapshot.auxiliary:
-        save_file(snapshot.auxiliary, temporary / AUXILIARY)
-    for name, text in snapshot.files.items():
-        (temporary / name).write_text(text, encoding="utf-8")
-    write_json(temporary / "training.json", {"step": snapshot.step, **snapshot.state})
-    names = sorted(file.name for file in temporary.iterdir())
-    write_json(temporary / CHECKSUMS, {name: digest(temporary / name) for name in names})
-    for file in temporary.iterdir():
-        _flush(file)
-    _flush(temporary)
-    shutil.rmtree(final, ignore_errors=True)  # only ever a damaged one that resume skipped
-    temporary.rename(final)
-    _flush(final.parent)
+    with writing(final), _or_nothing(temporary):
+        _write(temporary, model, snapshot)
+        shutil.rmtree(final, ignore_errors=True)  # only ever a damaged one that resume skipped
+        temporary.rename(final)
+        flush(final.parent)
     if keep:
         for _, old in run.checkpoints()[:-keep]:
             shutil.rmtree(old, ignore_errors=True)
     return final
+
+
+@contextlib.contextmanager
+def _or_nothing(folder: Path) -> Iterator[None]:
+    """Leave no half-written folder behind: it may have filled the disk."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _write(folder: Path, model: Any, snapshot: Snapshot) -> None:
+    """All files of a checkpoint, flushed."""
+    folder.mkdir(parents=True)
+    with quiet():
+        model.save_pretrained(folder, state_dict=snapshot.weights)
+    save_file(snapshot.moments, folder / "optimizer.safetensors")
+    if snapshot.auxiliary:
+        save_file(snapshot.auxiliary, folder / AUXILIARY)
+    for name, text in snapshot.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    write_json(folder / "training.json", {"step": snapshot.step, **snapshot.state})
+    checksums = {name: digest(folder / name) for name in sorted(f.name for f in folder.iterdir())}
+    write_text(folder / CHECKSUMS, json.dumps(checksums, indent=2) + "\n")
+    for file in folder.iterdir():
+        flush(file)
+    flush(folder)
 
 
 def notes(folder: Path) -> dict[str, Any]:
@@ -81,11 +99,3 @@ def auxiliary(folder: Path) -> dict[str, torch.Tensor]:
     """Weights of the auxiliary classifier by parameter name; empty if there is none."""
     file = folder / AUXILIARY
     return dict(load_file(file)) if file.is_file() else {}
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -21,7 +21,7 @@ from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
 from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
-from statetrace.training.run_log import RunLog
+from statetrace.training.run_log import RunLog, restore
 from statetrace.training.setup import TrainingPlan
 from statetrace.training.trainer import Trainer, step_of
 
@@ -144,6 +144,9 @@ def train_runs(
     stage, step, folder = positions[0].stage, positions[0].step, positions[0].folder
     if folder and step and _complete(stage, step, folder):
         why = checkpoint.notes(folder).get("ended", f"all {stage.training.steps:,} steps are done")
+        if plans[0].world.leads:
+            for run, position in zip(runs, positions, strict=True):
+                restore(run, position.folder or folder, callback)
         callback.on_message(f"'{runs[0].path}' is finished: {why}")
         return Outcome(step, True, folder, stage.label)
     logs = [RunLog(plan, run, callback, began) for plan, run in zip(plans, runs, strict=True)]

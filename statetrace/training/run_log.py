@@ -20,6 +20,18 @@ from statetrace.training.trainer import Evaluation, Trainer
 from statetrace.training.writers import Writer, writers
 
 
+def restore(run: Run, checkpoint: Path, callback: Callback) -> bool:
+    """Let run.json and metrics.jsonl be what they were when a checkpoint was written, with a
+    message for each that is damaged; returns whether the checkpoint has the log."""
+    damage = run.info_damage()
+    if damage is not None:
+        run.write_info(run.info)
+        callback.on_message(f"{run.path / 'run.json'} was damaged ({damage}); restored it")
+    if run.restore_log(checkpoint):
+        callback.on_message(f"{run.path / LOG} was damaged; restored it")
+    return (checkpoint / LOG).is_file()
+
+
 class RunLog:
     """The log of one session, which may pass through several stages. Its time is counted from
     `began` (of time.perf_counter), so that it includes generating the data."""
@@ -37,6 +49,7 @@ class RunLog:
         self._stage = stage = trainer.stage
         if not self._plan.world.leads:
             return
+        kept = folder is not None and restore(self._run, folder, self._callback)
         info: dict[str, Any] = self._run.info if self._run.exists() else {"format": 1}
         sessions = info.get("sessions", [])
         if self._session is None:
@@ -56,9 +69,7 @@ class RunLog:
                 **setup.environment(self._plan.world),
             }
         )
-        if folder is not None and (folder / LOG).is_file():
-            if self._run.restore_log(folder):
-                self._callback.on_message(f"{self._run.path / LOG} was damaged; restored it")
+        if kept:
             return
         earlier = [other.name for other in self._plan.recipe.stages[: stage.number]]
         self._run.forget_after(start if start else -1, stage.label, earlier)

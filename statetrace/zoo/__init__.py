@@ -16,7 +16,8 @@ from typing import Any
 from statetrace.config.checks import hint
 from statetrace.config.external import ExternalCheckpoint
 from statetrace.errors import StatetraceError
-from statetrace.runs import Run, digest
+from statetrace.files import digest
+from statetrace.runs import Run
 
 
 @cache

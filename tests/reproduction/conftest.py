@@ -6,8 +6,8 @@ import pytest
 
 from reproduction.model_selection import Selection
 from reproduction.tables import Tables
+from statetrace.files import write_json
 from statetrace.lenses.result import LensResult
-from statetrace.runs import write_json
 from statetrace.studies.folder import Study
 
 

@@ -69,7 +69,8 @@ class LocalPool:
         reasons = []
         for worker in gone:
             worker.stderr.seek(0)
-            message = worker.stderr.read().decode(errors="replace").strip()[-MESSAGE:]
+            lines = worker.stderr.read().decode(errors="replace").strip().splitlines()
+            message = lines[-1][-MESSAGE:] if lines else ""
             worker.stderr.close()
             code = worker.process.returncode
             if code:

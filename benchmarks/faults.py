@@ -1,0 +1,333 @@
+"""Inject faults into training, analysis, report, explorer and studies, and count what happens.
+
+A command is disturbed once, at a random moment or by a damaged file, and then run again. It has
+
+    survived      finished, with every file equal to that of an undisturbed run, byte for byte
+    refused       said in one sentence which file is damaged
+    older         said which checkpoint is damaged, and read the one before it
+    lost          hung, printed a traceback, or did not finish
+    different     finished with other files and did not say so
+
+    python benchmarks/faults.py                     # 600 faults, about 15 minutes on one core
+    python benchmarks/faults.py --only report --count 20 --seed 3 --verbose
+
+Cost: about a second per fault; those of Ray (--ray N) half a minute each. Full and read-only disks
+need the right to mount. Exits with status 1 if anything is lost or different.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.fault_jobs import (  # noqa: E402
+    PATIENCE,
+    Ending,
+    Job,
+    differences,
+    ending,
+    make_jobs,
+    popen,
+    renew,
+    run,
+)
+from tests import forkserver  # noqa: E402
+
+SURVIVED, REFUSED, OLDER = "survived", "refused", "older"
+LOST, DIFFERENT = "lost", "different"
+OUTCOMES = (SURVIVED, REFUSED, OLDER, LOST, DIFFERENT)
+
+OUT_OF_MEMORY = """
+import runpy, sys, torch
+call, left = torch.nn.Module.__call__, [{after}]
+def failing(*given, **named):
+    left[0] -= 1
+    if left[0] == 0:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    return call(*given, **named)
+torch.nn.Module.__call__ = failing
+runpy.run_module("statetrace", run_name="__main__", alter_sys=True)
+"""
+CLOCK_SET_BACK = """
+import datetime, runpy, sys, time
+class Earlier(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.datetime.now(tz) - datetime.timedelta(days=400)
+import statetrace.runs, statetrace.studies.survey
+statetrace.runs.datetime = statetrace.studies.survey.datetime = Earlier
+clock = time.time
+time.time = lambda: clock() - 400 * 86400
+runpy.run_module("statetrace", run_name="__main__", alter_sys=True)
+"""
+
+
+@dataclass
+class Fault:
+    """One fault: `inject` disturbs a job in a folder, and says what it did and how the disturbed
+    command ended; None if it was killed. `file` is what was damaged."""
+
+    job: Job
+    kind: str
+    inject: Callable[[Job, Path, random.Random], Ending | None]
+    file: str | None = None
+
+
+def kill(number: int) -> Callable[[Job, Path, random.Random], Ending | None]:
+    """Send a signal at a random moment of the job."""
+
+    def inject(job: Job, work: Path, chance: random.Random) -> Ending | None:
+        process = popen(job.command, work)
+        time.sleep(chance.uniform(0, job.seconds))
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+        if job.serves:
+            time.sleep(0.05)
+            process.terminate()
+        killed = ending(process)
+        return None if number == signal.SIGKILL else killed
+
+    return inject
+
+
+def twice(job: Job, work: Path, chance: random.Random) -> Ending | None:
+    """The same command in two processes at once."""
+    first = popen(job.command, work)
+    time.sleep(chance.uniform(0, job.seconds))
+    second = popen(job.command, work)
+    if job.serves:
+        time.sleep(job.seconds)
+        first.terminate(), second.terminate()
+    endings = [ending(first), ending(second)]
+    return next((each for each in endings if each.status), endings[0])
+
+
+def out_of_memory(job: Job, work: Path, chance: random.Random) -> Ending | None:
+    """The device is out of memory at a random call of a module."""
+    script = work.with_name("out_of_memory.py")
+    script.write_text(OUT_OF_MEMORY.format(after=int(10 ** chance.uniform(0, 3.5))))
+    return run(job, work, [str(script), *job.command])
+
+
+def clock_set_back(job: Job, work: Path, chance: random.Random) -> Ending | None:
+    """Killed, and continued by a machine whose clock is 400 days behind."""
+    kill(signal.SIGKILL)(job, work, chance)
+    script = work.with_name("clock.py")
+    script.write_text(CLOCK_SET_BACK)
+    return run(job, work, [str(script), *job.command])
+
+
+@contextmanager
+def disk(work: Path, size: int) -> Iterator[None]:
+    """Mount a small disk over a folder, with a copy of its content."""
+    aside = work.with_name("aside")
+    renew(aside, work)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", work], check=True)
+    try:
+        subprocess.run(["cp", "-a", f"{aside}/.", work], check=True)
+        yield
+        renew(aside, work)
+    finally:
+        subprocess.run(["umount", "-l", work], check=True)
+    renew(work, aside)
+
+
+def _bytes(folder: Path) -> int:
+    """Of a disk that just holds the files."""
+    return sum(4096 * (2 + file.stat().st_size // 4096) for file in folder.rglob("*"))
+
+
+def disk_full(job: Job, work: Path, chance: random.Random) -> Ending | None:
+    """The disk is full after a random number of bytes."""
+    size = _bytes(work) + 16384 + int(chance.uniform(0, 1) * (16384 * len(job.expected)))
+    with disk(work, size):
+        return run(job, work)
+
+
+def read_only(job: Job, work: Path, chance: random.Random) -> Ending | None:
+    """The disk becomes read-only at a random moment, as after an error of the hardware."""
+    with disk(work, 2**28):
+        subprocess.run(["mount", "-o", "remount,ro", work], check=True)
+        return run(job, work)
+
+
+def _truncated(body: bytes, chance: random.Random) -> bytes:
+    return body[: chance.randrange(len(body))]
+
+
+def _zeroed(body: bytes, chance: random.Random) -> bytes:
+    start = chance.randrange(len(body))
+    length = chance.randint(1, len(body) - start)
+    return body[:start] + bytes(length) + body[start + length :]
+
+
+def _flipped(body: bytes, chance: random.Random) -> bytes:
+    place = chance.randrange(len(body))
+    return body[:place] + bytes([body[place] ^ 1 << chance.randrange(8)]) + body[place + 1 :]
+
+
+def _other_json(body: bytes, chance: random.Random) -> bytes:
+    """Valid JSON: another kind, or the same with a digit changed."""
+    places = [n for n, byte in enumerate(body) if chr(byte).isdigit()]
+    if chance.random() < 0.5 or not places:
+        return chance.choice([b"{}", b"[]", b"[3]", b"null", b'{"format": 1}', b'{"step": 6}'])
+    place = chance.choice(places)
+    digit = (body[place] - ord("0") + chance.randint(1, 8)) % 9 + 1
+    return body[:place] + str(digit).encode() + body[place + 1 :]
+
+
+DAMAGES = {"truncated": _truncated, "zeroed": _zeroed, "bit flipped": _flipped,
+           "other JSON": _other_json}  # fmt: skip
+
+
+def damage(kind: str, file: str) -> Callable[[Job, Path, random.Random], Ending | None]:
+    """Damage one file of the folder that the job starts from."""
+
+    def inject(job: Job, work: Path, chance: random.Random) -> Ending | None:
+        path = work / file
+        if kind == "deleted":
+            path.unlink()
+        elif kind == "swapped":
+            assert job.other is not None
+            path.write_bytes((job.other / file).read_bytes())
+        else:
+            body = path.read_bytes()
+            path.write_bytes(DAMAGES[kind](body, chance) if body else b"\0")
+        return None
+
+    return inject
+
+
+MOMENTS = {"SIGKILL": kill(signal.SIGKILL), "SIGTERM": kill(signal.SIGTERM),
+           "Ctrl-C": kill(signal.SIGINT), "two processes": twice,
+           "clock set back": clock_set_back, "out of memory": out_of_memory,
+           "disk full": disk_full, "read-only disk": read_only}  # fmt: skip
+SKIPPED = (".lock", "slurm.sh", "report.html")
+
+
+def plan(jobs: list[Job], count: int, chance: random.Random, mounts: bool) -> list[Fault]:
+    """Faults in turn from every job and every kind, until there are enough."""
+    queues: list[list[Fault]] = []
+    for job in jobs:
+        for kind, inject in MOMENTS.items():
+            if mounts or inject not in (disk_full, read_only):
+                queues.append([Fault(job, kind, inject)] * count)
+        paths = {path for pattern in job.damaged for path in job.start.glob(pattern)}
+        names = [str(p.relative_to(job.start)) for p in sorted(paths) if p.is_file()]
+        names = [name for name in names if not name.endswith(SKIPPED)]
+        for kind in (*DAMAGES, "deleted", "swapped"):
+            faults = [Fault(job, kind, damage(kind, name), name) for name in names]
+            if kind == "swapped":
+                faults = [f for f in faults if job.other and _differ(job, f.file or "")]
+            queues.append(chance.sample(faults, len(faults)))
+    chance.shuffle(queues)
+    chosen: list[Fault] = []
+    while len(chosen) < count and any(queues):
+        for queue in filter(None, queues):
+            chosen.append(queue.pop())
+    return chosen[:count]
+
+
+def _differ(job: Job, name: str) -> bool:
+    assert job.other is not None
+    theirs = job.other / name
+    return theirs.is_file() and theirs.read_bytes() != (job.start / name).read_bytes()
+
+
+def attempt(fault: Fault, work: Path, chance: random.Random) -> tuple[str, str]:
+    """(outcome, why) of one fault."""
+    job = fault.job
+    renew(work, job.start)
+    disturbed = fault.inject(job, work, chance)
+    if disturbed is not None and "Traceback (most recent" in disturbed.text:
+        return LOST, disturbed.text
+    if disturbed is not None and disturbed.status is None:
+        return LOST, f"it hung for {PATIENCE} s"
+    unforced = fault.inject in (out_of_memory, disk_full, read_only)
+    if unforced and disturbed is not None and disturbed.status and disturbed.sentence is None:
+        return LOST, f"not one sentence: {disturbed.text}"
+    final = run(job, work)
+    if final.status is None:
+        return LOST, f"it hung for {PATIENCE} s"
+    if final.status:
+        refused = final.sentence is not None and fault.file is not None
+        names = refused and _names(fault.file or "", final.text)
+        return (REFUSED if names else LOST), final.text
+    changed = differences(job, work)
+    if not changed:
+        return SURVIVED, ""
+    text = final.text + "".join(
+        (work / made).read_text() for made in job.makes if made.endswith(".html")
+    )
+    if fault.file is not None and _names(fault.file, text) and "damaged" in text:
+        return OLDER, final.text
+    return DIFFERENT, f"{changed}\n{final.text}"
+
+
+def _names(file: str, text: str) -> bool:
+    """Whether a text names a file or the folder that it is in."""
+    folder, name = Path(file).parent, Path(file).name
+    return name in text or (folder.name in text and len(folder.parts) > 1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Inject faults and count what happens.")
+    parser.add_argument("--count", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="jobs or kinds whose name contains this")
+    parser.add_argument("--verbose", action="store_true", help="print every fault")
+    parser.add_argument("--out", type=Path, help="write every fault to a JSON file")
+    options = parser.parse_args()
+    server = forkserver.start()
+    chance, records = random.Random(options.seed), []
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        work = Path(folder) / "work"
+        jobs = make_jobs(Path(folder), lambda line: print(line, flush=True))
+        faults = plan(jobs, 10**4 if options.only else options.count, chance, os.geteuid() == 0)
+        faults = [f for f in faults if options.only in f"{f.job.name}: {f.kind}"][: options.count]
+        for number, fault in enumerate(faults, start=1):
+            began = time.perf_counter()
+            outcome, why = attempt(fault, work, random.Random(f"{options.seed} {number}"))
+            records.append({"job": fault.job.name, "fault": fault.kind, "file": fault.file,
+                            "outcome": outcome, "why": why,
+                            "seconds": round(time.perf_counter() - began, 2)})  # fmt: skip
+            if options.verbose or outcome in (LOST, DIFFERENT):
+                where = f" of {fault.file}" if fault.file else ""
+                print(f"{number} {fault.job.name}: {fault.kind}{where}: {outcome}", flush=True)
+                print("    " + why[-1500:].replace("\n", "\n    "), flush=True)
+    if options.out:
+        options.out.write_text(json.dumps(records, indent=1))
+    show(records)
+    if server is not None:
+        server.communicate()
+    sys.exit(any(record["outcome"] in (LOST, DIFFERENT) for record in records))
+
+
+def show(records: list[dict[str, object]]) -> None:
+    """A table of jobs and kinds by outcome."""
+    for key in ("job", "fault"):
+        print(f"\n{key:<24}{'tried':>9}" + "".join(f"{outcome:>11}" for outcome in OUTCOMES))
+        names = [*dict.fromkeys(record[key] for record in records)]
+        for name in [*sorted(map(str, names)), "all"]:
+            counts = Counter(r["outcome"] for r in records if name in (r[key], "all"))
+            cells = "".join(f"{counts[outcome]:>11}" for outcome in OUTCOMES)
+            print(f"{name:<24}{sum(counts.values()):>9}{cells}")
+
+
+if __name__ == "__main__":
+    main()
