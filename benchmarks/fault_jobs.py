@@ -10,17 +10,19 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 120
-"""Seconds after which a command hangs."""
+PATIENCE = 300
+"""Seconds after which a command hangs; a damaged lease is open after two minutes."""
 
 MODEL = "--group Z3 --length 4 --model gpt2 --layers 2 --width 16 --heads 2 --dropout 0.1"
 TRAIN = f"{MODEL} --sequences 81 --analysis-fraction 0.15 --batch 16 --device cpu --log-every 1"
@@ -43,7 +45,19 @@ batch = 16
 device = "cpu"
 evaluate_every = 6
 checkpoint_every = 6
+keep = 2
 """
+STAGES = """
+[[stage]]
+objective = "state"
+length = 2
+steps = 12
+[[stage]]
+objective = "state"
+"""
+GROUP = (
+    """{"name": "mine", "labels": ["e", "a", "b"], "table": [[0, 1, 2], [1, 2, 0], [2, 0, 1]]}"""
+)
 VOLATILE = {"sessions", "hardware", "versions", "parameters", "training_sequences", "seconds",
             "cost", "tries", "when", "damages", "sha256"}  # fmt: skip
 """Keys of JSON files that may differ between equal runs: times, places, and their checksums."""
@@ -173,93 +187,149 @@ def renew(folder: Path, start: Path) -> None:
 
 
 RUN = ("run/metrics.jsonl", "run/run.json", "run/checkpoints/**/*")
-MEASURED = ("run/lenses/*", "run/verdict.json")
+CELLS = ("study/cells/**/metrics.jsonl", "study/cells/**/checkpoints/**/*", "study/outcomes/*",
+         "study/early/*", "study/study.json")  # fmt: skip
+ENDED = ("study/outcomes/*", "study/study.json")
+"""What counts once all cells have ended; their runs are not read any more."""
+
+EVERYTHING = ("run/**/*",)
+WHOLE_STUDY = ("study/**/*",)
+STEPS = "run/checkpoints/step-*"
+
+TRAINS = f"train --out run --resume {SHORT} --seed"
+READS = f"train --out run --resume {SHORT.replace('--sequences 81', '--data data')}"
+CHAIN = f"train stages.toml --out run --resume {SHORT.replace('Z3', 'group.json')} --seed"
+WRITES = "data --group Z3 --length 4 --sequences 60 --out data --seed"
+ANALYZES = "analyze run" + "".join(
+    f" --only {lens}" for lens in ("generalization", "depth", "patching", "probing", "dynamics")
+)
+STUDIES = "study study.toml --out study --jobs 2"
 
 
-def make_jobs(root: Path, tell: Callable[[str], None]) -> list[Job]:
-    """All jobs with their undisturbed results, made in `root`."""
-    nothing, work = root / "nothing", root / "work"
-    nothing.mkdir()
-    (nothing / "study.toml").write_text(STUDY)
-    lenses = ["generalization", "depth", "patching", "probing", "dynamics"]
+class Folders:
+    """What the jobs start from, each folder made when it is first needed."""
 
-    def made(name: str, start: Path, *commands: str) -> Path:
+    def __init__(self, root: Path) -> None:
+        self.root, self.work = root, root / "work"
+        self.nothing = self._with("nothing", STUDY)
+        self.elsewhere = self._with("elsewhere", STUDY.replace("steps = 18", "steps = 12"))
+
+    def _with(self, name: str, study: str) -> Path:
+        folder = self.root / name
+        folder.mkdir()
+        for file, text in (("study", study), ("stages", STAGES)):
+            (folder / f"{file}.toml").write_text(text)
+        (folder / "group.json").write_text(GROUP)
+        return folder
+
+    def made(self, start: Path, *commands: str) -> Path:
         """A folder in which commands were run."""
-        renew(work, start)
-        for command in commands:
-            done = ending(popen(command.split(), work))
-            if done.status:
-                raise SystemExit(f"`{command}` failed undisturbed: {done.text}")
-        renew(root / name, work)
-        return root / name
+        target = self._target(start, *commands)
+        if not target.exists():
+            renew(self.work, start)
+            for command in commands:
+                done = ending(popen(command.split(), self.work))
+                if done.status:
+                    raise SystemExit(f"`{command}` failed undisturbed: {done.text}")
+            renew(target, self.work)
+        return target
 
-    def stopped(name: str, start: Path, command: str) -> Path:
-        """A folder in which a training command was killed after half of its steps."""
-        renew(work, start)
-        process = popen(command.split(), work)
-        while process.poll() is None and len(list(work.glob("run/checkpoints/step-*"))) < 3:
+    def stopped(self, start: Path, command: str, written: str, count: int) -> Path:
+        """A folder in which a command and its workers were killed once there were so many files."""
+        target = self._target(start, command, written)
+        if target.exists():
+            return target
+        renew(self.work, start)
+        process = popen(command.split(), self.work)
+        while process.poll() is None and len(list(self.work.glob(written))) < count:
             time.sleep(0.002)
         process.kill()
         process.wait()
-        renew(root / name, work)
-        return root / name
+        for claim in self.work.glob("study/claims/[!.]*"):
+            with suppress(OSError, ValueError):
+                os.kill(json.loads(claim.read_text())["owner"]["pid"], signal.SIGKILL)
+        time.sleep(0.5)
+        renew(target, self.work)
+        return target
 
-    train = f"train --out run --resume {SHORT}"
-    data = "data --group Z3 --length 4 --sequences 60 --out data --seed"
-    reads = f"{train.replace('--sequences 81', '')} --data data"
-    analyze = f"analyze run --only {' --only '.join(lenses)}"
-    study = "study study.toml --out study --jobs 2"
-    tell("making the undisturbed results")
-    sets = [made(f"data-{seed}", nothing, f"{data} {seed}") for seed in (0, 1)]
-    halves = [stopped(f"half-{seed}", nothing, f"{train} --seed {seed}") for seed in (0, 1)]
-    read = stopped("half-data", sets[0], reads)
-    trained = [
-        made(f"trained-{seed}", nothing, f"train --out run {LEARNS} --seed {seed}")
-        for seed in (0, 1)
-    ]
-    analyzed = [
-        made(f"analyzed-{seed}", folder, analyze, "verdict run")
-        for seed, folder in enumerate(trained)
-    ]
-    done = made("study-0", nothing, study)
-    (nothing / "study.toml").write_text(STUDY.replace("steps = 18", "steps = 12"))
-    other = made("study-1", nothing, study)
-    (nothing / "study.toml").write_text(STUDY)
-    everything, cells = ("run/**/*",), ("study/**/*",)
-    explore = "explore run --no-open --port 0"
-    tables = ("study/cells/**/metrics.jsonl", "study/cells/**/checkpoints/**/*",
-              "study/outcomes/*", "study/early/*", "study/study.json")  # fmt: skip
-    seed = f"{train} --seed 0"
-    jobs = [
-        Job("train", seed.split(), nothing, RUN),
-        Job("train, resumed", seed.split(), halves[0], RUN, halves[1], everything),
-        Job("train on data", reads.split(), sets[0], RUN, sets[1], ("data/*",)),
-        Job("train on data, resumed", reads.split(), read, RUN, sets[1], ("data/*",)),
-        Job("analyze", analyze.split(), trained[0], ("run/lenses/*",), trained[1], everything),
-        Job("analyze again", analyze.split(), analyzed[0], ("run/lenses/*",), analyzed[1],
-            everything),
-        Job("verdict", ["verdict", "run"], analyzed[0], MEASURED, analyzed[1], everything),
-        Job("report", ["report", "run"], analyzed[0], ("run/report.html",), analyzed[1],
-            everything),
-        Job("study", study.split(), nothing, tables),
-        Job("study again", study.split(), done, tables, other, cells),
-        Job("explorer", explore.split(), trained[0], (f"../{ANSWER}",), trained[1], everything),
-    ]  # fmt: skip
-    for job in jobs:
-        renew(work, job.start)
+    def _target(self, start: Path, *words: str) -> Path:
+        return self.root / hashlib.sha256(repr((start, words)).encode()).hexdigest()[:16]
+
+    def data(self, seed: int) -> Path:
+        return self.made(self.nothing, f"{WRITES} {seed}")
+
+    def half(self, seed: int) -> Path:
+        return self.stopped(self.nothing, f"{TRAINS} {seed}", STEPS, 3)
+
+    def chain(self, seed: int) -> Path:
+        return self.stopped(self.nothing, f"{CHAIN} {seed}", STEPS, 2)
+
+    def trained(self, seed: int) -> Path:
+        return self.made(self.nothing, f"train --out run {LEARNS} --seed {seed}")
+
+    def analyzed(self, seed: int) -> Path:
+        return self.made(self.trained(seed), ANALYZES, "verdict run")
+
+    def study(self, home: Path) -> Path:
+        return self.made(home, STUDIES)
+
+    def begun(self) -> Path:
+        return self.stopped(self.nothing, STUDIES, "study/cells/*/checkpoints/step-*", 4)
+
+
+RAY = "study on Ray"
+Made = tuple[Path, tuple[str, ...], Path | None, tuple[str, ...]]
+JOBS: dict[str, tuple[str, Callable[[Folders], Made]]] = {
+    "train": (f"{TRAINS} 0", lambda f: (f.nothing, RUN, None, ())),
+    "train, resumed": (f"{TRAINS} 0", lambda f: (f.half(0), RUN, f.half(1), EVERYTHING)),
+    "train in stages": (f"{CHAIN} 0", lambda f: (f.chain(0), RUN, f.chain(1),
+                                                  EVERYTHING)),
+    "train on data": (READS, lambda f: (f.data(0), RUN, f.data(1), ("data/*",))),
+    "train on data, resumed": (READS, lambda f: (f.stopped(f.data(0), READS, STEPS, 3), RUN,
+                                                 f.data(1), ("data/*",))),
+    "analyze": (ANALYZES, lambda f: (f.trained(0), ("run/lenses/*",), f.trained(1), EVERYTHING)),
+    "analyze again": (ANALYZES, lambda f: (f.analyzed(0), ("run/lenses/*",), f.analyzed(1),
+                                           EVERYTHING)),
+    "verdict": ("verdict run", lambda f: (f.analyzed(0), ("run/lenses/*", "run/verdict.json"),
+                                          f.analyzed(1), EVERYTHING)),
+    "report": ("report run", lambda f: (f.analyzed(0), ("run/report.html",), f.analyzed(1),
+                                        EVERYTHING)),
+    "explorer": ("explore run --no-open --port 0",
+                 lambda f: (f.trained(0), (f"../{ANSWER}",), f.trained(1), EVERYTHING)),
+    "study": (STUDIES, lambda f: (f.nothing, CELLS, None, ())),
+    "study, resumed": (STUDIES, lambda f: (f.begun(), CELLS, f.study(f.elsewhere), WHOLE_STUDY)),
+    "study again": (STUDIES, lambda f: (f.study(f.nothing), ENDED, f.study(f.elsewhere),
+                                        WHOLE_STUDY)),
+    RAY: (f"{STUDIES} --engine ray", lambda f: (f.nothing, CELLS, None, ())),
+}  # fmt: skip
+"""Name -> command, and (start, makes, other, damaged) of the job."""
+
+
+def make_jobs(root: Path, names: Iterable[str], tell: Callable[[str], None]) -> list[Job]:
+    """Jobs with their undisturbed results. Each is run twice: what differs by itself cannot be
+    compared."""
+    folders, jobs = Folders(root), []
+    ending(popen(["--version"], root))  # the first process waits for the imports
+    for name in names:
+        command, made = JOBS[name]
+        start, makes, other, damaged = made(folders)
+        job = Job(name, command.split(), start, makes, other, damaged)
+        renew(folders.work, job.start)
         began = time.perf_counter()
-        undisturbed = run(job, work)
-        job.seconds, job.expected = time.perf_counter() - began, results(job, work)
+        undisturbed = run(job, folders.work)
+        job.seconds, job.expected = time.perf_counter() - began, results(job, folders.work)
         if undisturbed.status or not job.expected:
-            raise SystemExit(f"'{job.name}' failed undisturbed: {undisturbed.text}")
-        renew(work, job.start)
-        run(job, work)
-        if results(job, work) != job.expected:
-            raise SystemExit(f"'{job.name}' differs from itself: {differences(job, work)}")
-        tell(f"{job.name}: {job.seconds:.2f} s, {len(job.expected)} files")
+            raise SystemExit(f"'{name}' failed undisturbed: {undisturbed.text}")
+        renew(folders.work, job.start)
+        run(job, folders.work)
+        if differences(job, folders.work):
+            raise SystemExit(f"'{name}' differs from itself: {differences(job, folders.work)}")
+        tell(f"{name}: {job.seconds:.2f} s, {len(job.expected)} files")
+        jobs.append(job)
     return jobs
 
 
 def differences(job: Job, folder: Path) -> list[str]:
+    """Files of a job that are missing or not as expected; a stopped run has further checkpoints."""
     now = results(job, folder)
-    return sorted(k for k in {*now, *job.expected} if now.get(k) != job.expected.get(k))
+    return sorted(name for name, digest in job.expected.items() if now.get(name) != digest)

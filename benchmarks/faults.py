@@ -9,9 +9,9 @@ A command is disturbed once, at a random moment or by a damaged file, and then r
     different     finished with other files and did not say so
 
     python benchmarks/faults.py                     # 600 faults, about 15 minutes on one core
-    python benchmarks/faults.py --only report --count 20 --seed 3 --verbose
+    python benchmarks/faults.py --jobs report --faults flipped --count 20 --verbose
 
-Cost: about a second per fault; those of Ray (--ray N) half a minute each. Full and read-only disks
+Cost: about a second per fault; those of studies on Ray (--ray) a minute. Full and read-only disks
 need the right to mount. Exits with status 1 if anything is lost or different.
 """
 
@@ -36,7 +36,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.fault_jobs import (  # noqa: E402
+    JOBS,
     PATIENCE,
+    RAY,
     Ending,
     Job,
     differences,
@@ -77,21 +79,24 @@ runpy.run_module("statetrace", run_name="__main__", alter_sys=True)
 """
 
 
+Inject = Callable[[Job, Path, random.Random], Ending]
+"""Disturbs a job in a folder; returns how the disturbed command ended."""
+
+
 @dataclass
 class Fault:
-    """One fault: `inject` disturbs a job in a folder, and says what it did and how the disturbed
-    command ended; None if it was killed. `file` is what was damaged."""
+    """One fault; `file` is what was damaged."""
 
     job: Job
     kind: str
-    inject: Callable[[Job, Path, random.Random], Ending | None]
+    inject: Inject
     file: str | None = None
 
 
-def kill(number: int) -> Callable[[Job, Path, random.Random], Ending | None]:
+def kill(number: int) -> Inject:
     """Send a signal at a random moment of the job."""
 
-    def inject(job: Job, work: Path, chance: random.Random) -> Ending | None:
+    def inject(job: Job, work: Path, chance: random.Random) -> Ending:
         process = popen(job.command, work)
         time.sleep(chance.uniform(0, job.seconds))
         with suppress(ProcessLookupError):
@@ -99,13 +104,12 @@ def kill(number: int) -> Callable[[Job, Path, random.Random], Ending | None]:
         if job.serves:
             time.sleep(0.05)
             process.terminate()
-        killed = ending(process)
-        return None if number == signal.SIGKILL else killed
+        return ending(process)
 
     return inject
 
 
-def twice(job: Job, work: Path, chance: random.Random) -> Ending | None:
+def twice(job: Job, work: Path, chance: random.Random) -> Ending:
     """The same command in two processes at once."""
     first = popen(job.command, work)
     time.sleep(chance.uniform(0, job.seconds))
@@ -117,14 +121,50 @@ def twice(job: Job, work: Path, chance: random.Random) -> Ending | None:
     return next((each for each in endings if each.status), endings[0])
 
 
-def out_of_memory(job: Job, work: Path, chance: random.Random) -> Ending | None:
+def kill_in_ray(process_name: str) -> Inject:
+    """Kill a process of a Ray cluster at a random moment of the study that started it."""
+
+    def inject(job: Job, work: Path, chance: random.Random) -> Ending:
+        driver = popen(job.command, work)
+        time.sleep(chance.uniform(0, 0.9 * job.seconds))
+        while driver.poll() is None:
+            processes = {driver.pid: "driver"} | descendants(driver.pid)
+            victims = [pid for pid, name in processes.items() if process_name in name]
+            if victims:
+                os.kill(chance.choice(victims), signal.SIGKILL)
+                break
+            time.sleep(0.05)
+        return ending(driver)
+
+    return inject
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Process id -> command line of all processes below one."""
+    parents, names = {}, {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            parents[int(entry.name)] = int(
+                (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            )
+            names[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+    below, todo = {}, [pid]
+    while todo:
+        above = todo.pop()
+        children = [child for child, parent in parents.items() if parent == above]
+        below |= {child: names.get(child, "") for child in children}
+        todo += children
+    return below
+
+
+def out_of_memory(job: Job, work: Path, chance: random.Random) -> Ending:
     """The device is out of memory at a random call of a module."""
     script = work.with_name("out_of_memory.py")
     script.write_text(OUT_OF_MEMORY.format(after=int(10 ** chance.uniform(0, 3.5))))
     return run(job, work, [str(script), *job.command])
 
 
-def clock_set_back(job: Job, work: Path, chance: random.Random) -> Ending | None:
+def clock_set_back(job: Job, work: Path, chance: random.Random) -> Ending:
     """Killed, and continued by a machine whose clock is 400 days behind."""
     kill(signal.SIGKILL)(job, work, chance)
     script = work.with_name("clock.py")
@@ -152,14 +192,14 @@ def _bytes(folder: Path) -> int:
     return sum(4096 * (2 + file.stat().st_size // 4096) for file in folder.rglob("*"))
 
 
-def disk_full(job: Job, work: Path, chance: random.Random) -> Ending | None:
+def disk_full(job: Job, work: Path, chance: random.Random) -> Ending:
     """The disk is full after a random number of bytes."""
     size = _bytes(work) + 16384 + int(chance.uniform(0, 1) * (16384 * len(job.expected)))
     with disk(work, size):
         return run(job, work)
 
 
-def read_only(job: Job, work: Path, chance: random.Random) -> Ending | None:
+def read_only(job: Job, work: Path, chance: random.Random) -> Ending:
     """The disk becomes read-only at a random moment, as after an error of the hardware."""
     with disk(work, 2**28):
         subprocess.run(["mount", "-o", "remount,ro", work], check=True)
@@ -195,10 +235,10 @@ DAMAGES = {"truncated": _truncated, "zeroed": _zeroed, "bit flipped": _flipped,
            "other JSON": _other_json}  # fmt: skip
 
 
-def damage(kind: str, file: str) -> Callable[[Job, Path, random.Random], Ending | None]:
+def damage(kind: str, file: str) -> Inject:
     """Damage one file of the folder that the job starts from."""
 
-    def inject(job: Job, work: Path, chance: random.Random) -> Ending | None:
+    def inject(job: Job, work: Path, chance: random.Random) -> Ending:
         path = work / file
         if kind == "deleted":
             path.unlink()
@@ -208,7 +248,7 @@ def damage(kind: str, file: str) -> Callable[[Job, Path, random.Random], Ending 
         else:
             body = path.read_bytes()
             path.write_bytes(DAMAGES[kind](body, chance) if body else b"\0")
-        return None
+        return Ending(0, "")
 
     return inject
 
@@ -217,14 +257,18 @@ MOMENTS = {"SIGKILL": kill(signal.SIGKILL), "SIGTERM": kill(signal.SIGTERM),
            "Ctrl-C": kill(signal.SIGINT), "two processes": twice,
            "clock set back": clock_set_back, "out of memory": out_of_memory,
            "disk full": disk_full, "read-only disk": read_only}  # fmt: skip
+RAY_KILLS = {"Ray worker killed": kill_in_ray("ray::"),
+             "raylet killed": kill_in_ray("raylet/raylet"),
+             "Ray driver killed": kill_in_ray("driver")}  # fmt: skip
 SKIPPED = (".lock", "slurm.sh", "report.html")
 
 
-def plan(jobs: list[Job], count: int, chance: random.Random, mounts: bool) -> list[Fault]:
+def plan(jobs: list[Job], count: int, chance: random.Random, only: str = "") -> list[Fault]:
     """Faults in turn from every job and every kind, until there are enough."""
+    mounts = os.geteuid() == 0
     queues: list[list[Fault]] = []
     for job in jobs:
-        for kind, inject in MOMENTS.items():
+        for kind, inject in (RAY_KILLS if job.name == RAY else MOMENTS).items():
             if mounts or inject not in (disk_full, read_only):
                 queues.append([Fault(job, kind, inject)] * count)
         paths = {path for pattern in job.damaged for path in job.start.glob(pattern)}
@@ -235,6 +279,7 @@ def plan(jobs: list[Job], count: int, chance: random.Random, mounts: bool) -> li
             if kind == "swapped":
                 faults = [f for f in faults if job.other and _differ(job, f.file or "")]
             queues.append(chance.sample(faults, len(faults)))
+    queues = [queue for queue in queues if queue and only in queue[0].kind]
     chance.shuffle(queues)
     chosen: list[Fault] = []
     while len(chosen) < count and any(queues):
@@ -249,17 +294,22 @@ def _differ(job: Job, name: str) -> bool:
     return theirs.is_file() and theirs.read_bytes() != (job.start / name).read_bytes()
 
 
-def attempt(fault: Fault, work: Path, chance: random.Random) -> tuple[str, str]:
-    """(outcome, why) of one fault."""
+def attempt(fault: Fault, work: Path, chance: random.Random) -> tuple[str, str, int | None]:
+    """(outcome, why, status of the disturbed command) of one fault."""
+    renew(work, fault.job.start)
+    disturbed = fault.inject(fault.job, work, chance)
+    return *judge(fault, work, disturbed), disturbed.status
+
+
+def judge(fault: Fault, work: Path, disturbed: Ending) -> tuple[str, str]:
+    """(outcome, why): run the command again and compare."""
     job = fault.job
-    renew(work, job.start)
-    disturbed = fault.inject(job, work, chance)
-    if disturbed is not None and "Traceback (most recent" in disturbed.text:
+    if "Traceback (most recent" in disturbed.text:
         return LOST, disturbed.text
-    if disturbed is not None and disturbed.status is None:
+    if disturbed.status is None:
         return LOST, f"it hung for {PATIENCE} s"
     unforced = fault.inject in (out_of_memory, disk_full, read_only)
-    if unforced and disturbed is not None and disturbed.status and disturbed.sentence is None:
+    if unforced and disturbed.status and disturbed.sentence is None:
         return LOST, f"not one sentence: {disturbed.text}"
     final = run(job, work)
     if final.status is None:
@@ -289,22 +339,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Inject faults and count what happens.")
     parser.add_argument("--count", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="jobs or kinds whose name contains this")
+    parser.add_argument("--jobs", default="", help="only jobs whose name contains this")
+    parser.add_argument("--faults", default="", help="only faults whose name contains this")
+    parser.add_argument("--ray", action="store_true", help="only studies on Ray")
     parser.add_argument("--verbose", action="store_true", help="print every fault")
     parser.add_argument("--out", type=Path, help="write every fault to a JSON file")
     options = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     server = forkserver.start()
     chance, records = random.Random(options.seed), []
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = Path(folder) / "work"
-        jobs = make_jobs(Path(folder), lambda line: print(line, flush=True))
-        faults = plan(jobs, 10**4 if options.only else options.count, chance, os.geteuid() == 0)
-        faults = [f for f in faults if options.only in f"{f.job.name}: {f.kind}"][: options.count]
+        names = [name for name in JOBS if options.jobs in name and (name == RAY) == options.ray]
+        jobs = make_jobs(Path(folder), names, lambda line: print(line, flush=True))
+        faults = plan(jobs, options.count, chance, options.faults)
         for number, fault in enumerate(faults, start=1):
             began = time.perf_counter()
-            outcome, why = attempt(fault, work, random.Random(f"{options.seed} {number}"))
+            outcome, why, status = attempt(fault, work, random.Random(f"{options.seed} {number}"))
             records.append({"job": fault.job.name, "fault": fault.kind, "file": fault.file,
-                            "outcome": outcome, "why": why,
+                            "outcome": outcome, "why": why, "status": status,
                             "seconds": round(time.perf_counter() - began, 2)})  # fmt: skip
             if options.verbose or outcome in (LOST, DIFFERENT):
                 where = f" of {fault.file}" if fault.file else ""
@@ -318,8 +371,16 @@ def main() -> None:
     sys.exit(any(record["outcome"] in (LOST, DIFFERENT) for record in records))
 
 
+def _struck(records: list[dict[str, object]]) -> str:
+    """How many of the faults that need a running command found one."""
+    moments = [record for record in records if record["file"] is None]
+    ended = sum(record["status"] != 0 for record in moments)
+    return f"{ended} of {len(moments)} faults at a random moment ended the command"
+
+
 def show(records: list[dict[str, object]]) -> None:
     """A table of jobs and kinds by outcome."""
+    print("\n" + _struck(records))
     for key in ("job", "fault"):
         print(f"\n{key:<24}{'tried':>9}" + "".join(f"{outcome:>11}" for outcome in OUTCOMES))
         names = [*dict.fromkeys(record[key] for record in records)]

@@ -3,12 +3,22 @@
 import contextlib
 import json
 import os
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statetrace.files import parse_json, read_json, read_toml
+from statetrace.files import (
+    SEAL,
+    WriteError,
+    parse_json,
+    read_json,
+    read_toml,
+    write_json,
+    write_text,
+)
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -59,3 +69,37 @@ def test_toml_is_bounded_too(tmp_path):
     (tmp_path / "file").write_text("a = " + "[" * 100_000)
     with pytest.raises(ValueError, match="nested too deeply"):
         read_toml(tmp_path / "file")
+
+
+@given(st.dictionaries(st.text(), PLAIN), st.integers(0), st.integers(0, 7))
+def test_a_flipped_bit_changes_nothing_silently(value, place, bit):
+    value.pop(SEAL, None)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "file.json"
+        write_json(file, value)
+        assert repr(read_json(file)) == repr(value)
+        body = bytearray(file.read_bytes())
+        body[place % len(body)] ^= 1 << bit
+        file.write_bytes(body)
+        with contextlib.suppress(ValueError):
+            read = read_json(file)  # a layout may change, and the name of the checksum
+            assert repr({key: read[key] for key in value}) == repr(value)
+            assert len(read) - len(value) <= 1
+
+
+def test_a_checksum_is_not_one_by_accident(tmp_path):
+    """Content under that name is replaced by the checksum, and lists have none."""
+    write_json(tmp_path / "file", {"a": (1, 2.5), SEAL: "mine"})
+    assert read_json(tmp_path / "file") == {"a": [1, 2.5]}
+    write_json(tmp_path / "list", [1, 2])
+    assert json.loads((tmp_path / "list").read_text()) == [1, 2]
+
+
+def test_a_file_that_cannot_be_written_stays(tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    write_text(file, "old")
+    monkeypatch.setattr(os, "fsync", lambda _: os.write(-1, b""))  # EBADF, as a full disk
+    with pytest.raises(WriteError, match=r"cannot write '.*/file' \(.+\); free some space"):
+        write_text(file, "new")
+    assert file.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -15,6 +15,7 @@ from statetrace.cli import (
     compile,
     data,
     demo,
+    doctor,
     explore,
     figures,
     glossary,
@@ -60,6 +61,7 @@ def _app(
 app.command("demo")(demo.demo)
 app.command("train", cls=short_help(*train.COMMON))(train.train)
 app.command("analyze")(analyze.analyze)
+app.command("doctor")(doctor.doctor)
 app.command("lenses")(lenses.lenses)
 app.command("glossary")(glossary.glossary)
 app.command("verdict")(verdict.verdict)

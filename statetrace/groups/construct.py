@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from statetrace.errors import StatetraceError
 
 MAX_ORDER = 5040
+MAX_MODULUS = 1_000_000
 
 LETTERS = "abcdfghijklmnopqrstuvwxyz"
 """Names of generators; e is the identity."""
@@ -144,8 +145,8 @@ def _one_line(row: Word) -> str:
 
 
 def _matrices(generators: list[Any], modulus: int | None) -> list[NDArray[Any]]:
-    if modulus is not None and (not isinstance(modulus, int) or modulus < 2):
-        raise StatetraceError(f"modulus {modulus!r} must be a whole number, 2 or more")
+    if modulus is not None and not (isinstance(modulus, int) and 2 <= modulus <= MAX_MODULUS):
+        raise StatetraceError(f"modulus {modulus!r} must be a whole number, 2 to {MAX_MODULUS:,}")
     matrices = []
     for generator in generators:
         try:

@@ -14,7 +14,7 @@ be opened where the file, the module or the plug-in is missing.
 
 import os
 import sys
-from functools import reduce
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from statetrace.groups.families import direct_product, is_named, named_group
 from statetrace.groups.notation import check_notation
 
 GROUP_FILE = "group.json"
+LONGEST = 200
+"""Characters of a name."""
 
 GroupSpec = str | os.PathLike[str] | Group
 
@@ -145,13 +147,26 @@ def _factors(name: str, notation: str) -> list[Group] | None:
     def known(part: str) -> Group | None:
         return named_group(part, notation) if is_named(part) else plugins.find("group", part)
 
+    if len(name) > LONGEST:
+        return None
     if (whole := known(name)) is not None:
         return [whole]
+    parts = _split(name, frozenset(plugins.names("group"))) or ()
+    return [factor for part in parts if (factor := known(part)) is not None] or None
+
+
+@lru_cache(maxsize=1024)
+def _split(name: str, registered: frozenset[str]) -> tuple[str, ...] | None:
+    """A name as names of groups joined by x, the first of them as short as possible; None if it is
+    not one."""
+    if is_named(name) or name in registered:
+        return (name,)
     for at, letter in enumerate(name):
-        if letter in "xX" and 0 < at < len(name) - 1 and (first := known(name[:at])) is not None:
-            rest = _factors(name[at + 1 :], notation)
-            if rest is not None:
-                return [first, *rest]
+        first, rest = name[:at], name[at + 1 :]
+        if letter in "xX" and first and rest and (is_named(first) or first in registered):
+            parts = _split(rest, registered)
+            if parts is not None:
+                return (first, *parts)
     return None
 
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ DATA_ORDERS = 12
 
 EARLY = 10_000
 """Steps after which the paper reads the mechanism off the generalization curves (section 5.1)."""
+
+MOST_CELLS = 100_000
 
 SEED = "seed"
 STAGES = "stages"
@@ -143,6 +146,8 @@ def read_study(path: Path) -> StudyPlan:
     grids = _grids(tables.get("grid", {}), path)
     excluded = _excluded(tables.get("exclude", []), grids, source)
     seeds = _seeds(tables.get("seeds", DATA_ORDERS), source)
+    count = sum(math.prod(map(len, factors.values())) for factors in grids) * len(seeds)
+    need(count <= MOST_CELLS, f"{source} has {count:,} cells; {MOST_CELLS:,} is the most")
     cells: list[Cell] = []
     for factors in grids:
         for combination in itertools.product(*(levels.items() for levels in factors.values())):
@@ -248,12 +253,13 @@ def _excluded(tables: Any, grids: Sequence[Factors], source: str) -> list[dict[s
 
 
 def _seeds(seeds: Any, source: str) -> Sequence[int]:
-    if type(seeds) is int and seeds >= 1:
+    if type(seeds) is int and 1 <= seeds <= MOST_CELLS:
         return range(seeds)
     whole = isinstance(seeds, list) and seeds and all(type(seed) is int for seed in seeds)
     need(
         bool(whole) and len(set(seeds)) == len(seeds),
-        f"seeds {seeds!r} in {source} are not valid; give their number, or a list without repeats",
+        f"seeds {seeds!r} in {source} are not valid; give their number, at most {MOST_CELLS:,}, or "
+        "a list without repeats",
     )
     return list(seeds)
 

@@ -90,9 +90,11 @@ class Sequences:
                 f"{group.name} in '{group.notation}'; set group and notation to what the folder has"
             )
         actions, states = (_elements(folder / f"{name}.npy", group) for name in FILES)
-        if actions.shape != states.shape:
-            shapes = f"{_size(states)}, but there are {_size(actions)} actions"
-            raise _damaged(folder / "states.npy", shapes)
+        shape = about.get("sequences", len(actions)), about.get("length", actions.shape[1])
+        for name, array in zip(FILES, (actions, states), strict=True):
+            if array.shape != shape:
+                sizes = f"it has {_size(array)} elements, and {file.name} says {shape}"
+                raise _damaged(folder / f"{name}.npy", sizes)
         for start in range(0, len(actions), CHUNK):
             rows = slice(start, start + CHUNK)
             wrong = (scan(group, actions[rows]) != states[rows]).any(axis=1)
@@ -110,7 +112,9 @@ def _elements(file: Path, group: Group) -> np.ndarray:
     """Element indices of a file, [n, length], memory-mapped."""
     try:
         array: np.ndarray = np.lib.format.open_memmap(file, mode="r")
-    except (ValueError, EOFError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # numpy parses the header as Python, which raises many types
         raise _damaged(file, error) from None
     if array.ndim != 2 or not array.size or array.dtype.kind != "u":
         raise _damaged(file, f"{array.dtype} of shape {array.shape}")

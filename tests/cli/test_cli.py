@@ -248,6 +248,7 @@ def test_an_error_is_printed_without_a_traceback(tmp_path):
 def test_damaged_run_folders_are_explained(run, tmp_path, name, text, complaint):
     folder, _ = run
     shutil.copytree(folder, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")  # from which they would be restored
     (tmp_path / "run" / name).write_text(text)
     done = statetrace("show", tmp_path / "run")
     assert done.returncode == 1

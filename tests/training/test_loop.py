@@ -135,7 +135,8 @@ def test_learned_at_two_evaluations_in_a_row_also_across_a_resume(tmp_path, reco
 
 def test_checkpoints_of_unknown_origin_are_not_continued(uninterrupted, tmp_path, recorder):
     shutil.copytree(uninterrupted.path, tmp_path / "copy")
-    (tmp_path / "copy" / "run.json").unlink()
+    for file in [tmp_path / "copy" / "run.json", *tmp_path.rglob("training.json")]:
+        file.unlink()
     with pytest.raises(StatetraceError, match=r"holds checkpoints but no run\.json"):
         train(toy(width=16), Run(tmp_path / "copy"), recorder())
 

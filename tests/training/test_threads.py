@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import statetrace as st
+from statetrace.files import write_json
 from statetrace.training.callback import Callback
 from statetrace.training.cost import use_threads
 from tests.training.conftest import TOY, toy
@@ -53,7 +54,7 @@ def test_a_resumed_run_keeps_its_threads(tmp_path, monkeypatch):
     info = json.loads(file.read_text())
     assert info["hardware"]["threads"] == before
     info["hardware"]["threads"] = before + 1
-    file.write_text(json.dumps(info))
+    write_json(file, info)
     heard = Threads()
     st.train(out=tmp_path / "run", resume=True, steps=4, callback=heard)
     assert heard.used == before + 1
