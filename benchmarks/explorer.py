@@ -5,6 +5,7 @@ heads' maps); "changed" ones also patch a prefix and two cells and ablate two he
 model three times. Sequences are as long as in training, and as long as the model accepts.
 
     python benchmarks/explorer.py
+    python benchmarks/explorer.py --clients 50 --minutes 5     # load, beside half-open connections
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import random
+import socket
 import statistics
 import threading
 import time
+from pathlib import Path
 
 from statetrace.explorer import open_model
 from statetrace.explorer.server import Trust, application, listen, web_server
@@ -55,10 +59,71 @@ def times(port: int, bodies: list[bytes]) -> list[float]:
     return found
 
 
+def load(clients: int, minutes: float) -> None:
+    """Response times of a bundled model for many clients at once, while others open connections
+    and send nothing; and the memory of the process, clients included."""
+    model = open_model("zoo:s3-associative")
+    bound = listen("127.0.0.1", 0)
+    server = web_server(application([model], "token", Trust.for_host("127.0.0.1")))
+    serving = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    serving.start()
+    port, end = bound.getsockname()[1], time.monotonic() + 60 * minutes
+    took: list[float] = []
+    failures: list[str] = []
+
+    def ask(number: int) -> None:
+        rng = random.Random(number)
+        while time.monotonic() < end:
+            body = request(model, model.task.length, rng.random() < 0.5, rng)
+            try:
+                took.extend(times(port, [body]))
+            except (OSError, http.client.HTTPException, SystemExit) as error:
+                failures.append(f"{type(error).__name__}: {error}")
+
+    def open_and_wait() -> None:
+        half_open: list[socket.socket] = []
+        while time.monotonic() < end:
+            half_open = [*half_open[-100:], socket.create_connection(("127.0.0.1", port))]
+            time.sleep(0.05)
+
+    memory = [_resident()]
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(clients)]
+    threads.append(threading.Thread(target=open_and_wait))
+    for thread in threads:
+        thread.start()
+    while time.monotonic() < end:
+        time.sleep(5)
+        memory.append(_resident())
+    for thread in threads:
+        thread.join()
+    server.should_exit = True
+    serving.join()
+    took.sort()
+    print(
+        f"{clients} clients, {minutes:g} minutes: {len(took):,} answers, {len(failures)} failures; "
+        f"median {statistics.median(took):.0f} ms, p99 {took[int(0.99 * len(took))]:.0f} ms; "
+        f"memory {memory[0] / 1e6:.0f} MB, then {memory[1] / 1e6:.0f}, "
+        f"{max(memory) / 1e6:.0f} at most, {memory[-1] / 1e6:.0f} at the end"
+    )
+    for failure in failures[:5]:
+        print(failure)
+    raise SystemExit(bool(failures))
+
+
+def _resident() -> int:
+    """Bytes of memory in use."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=50)
-    requests = parser.parse_args().requests
+    parser.add_argument("--clients", type=int, help="measure load instead")
+    parser.add_argument("--minutes", type=float, default=5.0)
+    options = parser.parse_args()
+    if options.clients:
+        load(options.clients, options.minutes)
+    requests = options.requests
     print("| model | ready after | length | plain: median, max | changed: median, max |")
     print("|---|---|---|---|---|")
     for name in catalogue():

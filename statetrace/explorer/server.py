@@ -25,6 +25,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -194,10 +195,13 @@ class Guard:
 async def _body(request: HttpRequest) -> bytes:
     """The body; refuses one that is too large."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise HTTPException(413, f"the request is larger than {MOST_BYTES} bytes")
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_BYTES:
+                raise HTTPException(413, f"the request is larger than {MOST_BYTES} bytes")
+    except ClientDisconnect:
+        raise HTTPException(400, "the request ended early") from None  # nobody reads it
     return body
 
 
@@ -253,13 +257,15 @@ def web_server(app: Any) -> Any:
     """A uvicorn server that is not running yet."""
     import uvicorn
 
+    from statetrace.explorer.connections import protocol
+
     config = uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,  # addresses contain the token
         server_header=False,
         ws="none",
-        http="h11",
+        http=protocol(),
         limit_concurrency=64,
         timeout_graceful_shutdown=2,
     )

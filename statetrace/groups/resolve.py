@@ -27,7 +27,7 @@ from statetrace.groups.notation import check_notation
 
 GROUP_FILE = "group.json"
 LONGEST = 200
-"""Characters of a name."""
+"""Characters of a name that joins registered groups."""
 
 GroupSpec = str | os.PathLike[str] | Group
 
@@ -147,10 +147,10 @@ def _factors(name: str, notation: str) -> list[Group] | None:
     def known(part: str) -> Group | None:
         return named_group(part, notation) if is_named(part) else plugins.find("group", part)
 
-    if len(name) > LONGEST:
-        return None
     if (whole := known(name)) is not None:
         return [whole]
+    if len(name) > LONGEST:
+        return None
     parts = _split(name, frozenset(plugins.names("group"))) or ()
     return [factor for part in parts if (factor := known(part)) is not None] or None
 

@@ -7,6 +7,7 @@ and no other state.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, check_stored, group, stored_group
 from statetrace.models import load_checkpoint
+from statetrace.models.threads import using_threads
 from statetrace.runs import Run
 from statetrace.training import checkpoint, setup
 from statetrace.training.callback import Callback
@@ -152,7 +154,8 @@ def train_runs(
     logs = [RunLog(plan, run, callback, began) for plan, run in zip(plans, runs, strict=True)]
     ended = "stopped"
     try:
-        outcome = _train_stages(plans, runs, logs, callback, positions)
+        with using_threads(_threads(plans[0], runs[0], callback)):
+            outcome = _train_stages(plans, runs, logs, callback, positions)
         if outcome.finished:
             ended = "finished"
         return outcome
@@ -162,6 +165,21 @@ def train_runs(
     finally:
         for log in logs:
             log.close(ended)
+
+
+def _threads(plan: TrainingPlan, run: Run, callback: Callback) -> int | None:
+    """The number of CPU threads that a resumed run was started with, because the order of sums
+    depends on it; with a message where that is not possible."""
+    recorded = run.info.get("hardware", {}).get("threads") if run.exists() else None
+    if plan.world.device.type != "cpu" or not isinstance(recorded, int):
+        return None
+    threads = plan.recipe.training.threads or min(recorded, os.cpu_count() or 1)
+    if threads != recorded:
+        callback.on_message(
+            f"'{run.path}' was trained with {recorded} CPU threads and continues with {threads}: "
+            "its numbers may differ in the last digits from those of an uninterrupted run"
+        )
+    return threads
 
 
 def _check_abreast(positions: Sequence[Position]) -> None:

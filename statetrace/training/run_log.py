@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from statetrace.groups import store_group
 from statetrace.runs import LOG, Run, now
 from statetrace.training import setup
@@ -54,7 +56,8 @@ class RunLog:
         sessions = info.get("sessions", [])
         if self._session is None:
             self._writers = writers(self._run, self._plan.recipe)
-            self._session = {"started": now(), "from_step": start}
+            threads = torch.get_num_threads()
+            self._session = {"started": now(), "from_step": start, "threads": threads}
             if stage.label is not None:
                 self._session["from_stage"] = stage.label
             sessions = [*sessions, self._session]  # now: a killed process never closes its log

@@ -1,9 +1,11 @@
 """The server: who may ask, what it answers, and that it answers what the library says."""
 
 import base64
+import contextlib
 import fnmatch
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -377,3 +379,35 @@ def test_the_largest_question_fits():
         assert server.look(**asked)["notes"] == [
             "48 actions are more than the 24 the model was trained on"
         ]
+
+
+def test_half_open_connections_keep_nobody_out(server, monkeypatch):
+    """Neither those that send nothing, nor half a request, nor a whole one without the token."""
+    heads = [b"", b"GET /", b"GET /none/ HTTP/1.1\r\nhost: localhost\r\n\r\n"]
+    others = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(120)]
+    for number, other in enumerate(others):
+        with contextlib.suppress(OSError):  # closed already
+            other.sendall(heads[number % 3])
+    assert server.look(actions=["123"])["states"] == [0]
+    for other in others:
+        other.close()
+
+
+def test_a_connection_that_sends_nothing_is_closed(server, monkeypatch):
+    monkeypatch.setattr("statetrace.explorer.connections.SECONDS", 0.05)
+    for head in (b"", b"POST /", f"GET /{TOKEN}/ HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as other:
+            other.sendall(head)
+            with contextlib.suppress(ConnectionResetError):
+                while other.recv(1 << 20):
+                    pass
+
+
+def test_a_client_that_goes_away_leaves_no_traceback(server, caplog):
+    head = f"POST /{TOKEN}/api/look HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\n"
+    body = json.dumps({"actions": ["123"] * 4, "maps": True}).encode()
+    for sent in (b"{", body.ljust(50)):
+        with socket.create_connection(("127.0.0.1", server.port)) as other:
+            other.sendall(head.encode() + sent)
+    assert server.look(actions=["123"])["states"] == [0]
+    assert not caplog.records

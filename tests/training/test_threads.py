@@ -7,8 +7,10 @@ import torch
 
 import statetrace as st
 from statetrace.files import write_json
+from statetrace.runs import Run
 from statetrace.training.callback import Callback
 from statetrace.training.cost import use_threads
+from statetrace.training.loop import train
 from tests.training.conftest import TOY, toy
 
 
@@ -60,3 +62,18 @@ def test_a_resumed_run_keeps_its_threads(tmp_path, monkeypatch):
     assert heard.used == before + 1
     assert json.loads(file.read_text())["hardware"]["threads"] == before + 1
     assert torch.get_num_threads() == before  # the caller's
+
+
+def test_training_itself_keeps_them_and_says_where_it_cannot(tmp_path, monkeypatch, recorder):
+    """Without the Python interface too, as in the cells of a study."""
+    run, before = Run(tmp_path / "run"), torch.get_num_threads()
+    train(toy(steps=2, checkpoint_every=2), run, Threads())
+    for cores, used, message in [(1, 1, f"{before + 2} CPU threads"), (8, before + 2, None)]:
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        run.write_info(run.info | {"hardware": {"threads": before + 2}})
+        heard, said = Threads(), recorder()
+        heard.on_message = said.on_message
+        train(toy(steps=2 + cores, checkpoint_every=2), run, heard, resume=True)
+        assert heard.used == run.info["sessions"][-1]["threads"] == used
+        assert [message in each for each in said.messages] == ([True] if message else [])
+        assert torch.get_num_threads() == before
