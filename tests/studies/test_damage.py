@@ -10,10 +10,12 @@ from typer.testing import CliRunner
 from statetrace.cli import app
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
+from statetrace.files import WriteError, write_json
 from statetrace.runs import Run
 from statetrace.studies import leases
-from statetrace.studies.folder import Study
+from statetrace.studies.folder import Study, prepare_study
 from statetrace.studies.grid import read_study
+from statetrace.studies.supervise import supervise
 from statetrace.studies.survey import Survey
 from statetrace.studies.table import results
 from statetrace.studies.worker import work
@@ -121,3 +123,79 @@ def test_nor_do_a_study_and_a_checkpoint_from_elsewhere(study, words):
     assert "already holds a study; choose another folder" in str(said.exception)
     assert not (study.path / "run.json").exists()
     assert json.loads((study.path / "study.json").read_text())["cells"]
+
+
+def test_the_outcome_of_another_cell_does_not_count(study, done):
+    """Nor that of a cell of the same name in a study with other settings."""
+    first, second = (study.path / "outcomes" / f"{cell.name}.json" for cell in study.plan.cells)
+    first.write_bytes(second.read_bytes())
+    assert Study.existing(study.path).ended() == {study.plan.cells[1].name}
+    other = Study(study.path)
+    changed = [cell.name for cell in other.plan.cells]
+    other.__dict__["_checksums"] = dict.fromkeys(changed, "of another recipe")
+    assert other.ended() == set()
+    assert work(Study.existing(study.path)) == 1
+    assert contents(study) == contents(done)
+
+
+@pytest.mark.parametrize("words", [*DAMAGES.values(), None], ids=[*DAMAGES, "deleted"])
+def test_a_damaged_plan_is_written_again_from_the_study_file(study, tmp_path, words):
+    file, before = study.path / "study.json", study.plan
+    file.unlink() if words is None else file.write_bytes(words.encode("latin-1"))
+    messages = []
+    again = prepare_study(study_file(tmp_path), study.path, on_message=messages.append)
+    assert again.plan == before
+    assert [str(file) in message for message in messages] == ([] if words is None else [True])
+    assert len(again.ended()) == 2
+
+
+def test_but_not_if_the_cells_were_trained_with_other_settings(study, tmp_path):
+    (study.path / "study.json").unlink()
+    with pytest.raises(StatetraceError, match=r"seed-0' was trained with other settings"):
+        prepare_study(study_file(tmp_path, dropout=0.3), study.path)
+
+
+def test_workers_name_the_checkpoints_that_they_skip(study, tmp_path):
+    """In the outcome, and the driver passes it on."""
+    cell = study.plan.cells[0]
+    (study.path / "outcomes" / f"{cell.name}.json").unlink()
+    broken = study.run(cell).checkpoint(30) / "model.safetensors"
+    broken.write_bytes(broken.read_bytes()[:-1])
+    pool, messages = Inside(study), []
+    states = supervise(study, pool, on_message=messages.append)
+    named = [message for message in messages if str(broken.parent) in message]
+    assert named == states[0].outcome["damages"]
+    assert named[0].endswith("using the one before it")
+    assert "damages" not in states[1].outcome
+
+
+class Inside:
+    """A pool whose worker runs in this process, to its end."""
+
+    size = 1
+
+    def __init__(self, study):
+        self.study = study
+
+    def start(self):
+        work(Study.existing(self.study.path))
+
+    def running(self):
+        return 0
+
+    def deaths(self):
+        return []
+
+    def close(self):
+        pass
+
+
+def test_a_full_disk_is_not_the_fault_of_a_cell(study, monkeypatch):
+    cell = study.plan.cells[0]
+    (study.path / "outcomes" / f"{cell.name}.json").unlink()
+    monkeypatch.setattr(Study, "end", lambda *_: write_json(study.path / "study.json" / "x", {}))
+    with pytest.raises(WriteError, match="cannot write"):
+        work(Study.existing(study.path))
+    monkeypatch.undo()
+    assert study.failures(cell) == []
+    assert work(Study.existing(study.path)) == 1
