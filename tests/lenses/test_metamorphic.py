@@ -1,0 +1,128 @@
+"""Changes of a model that mean nothing change no result: other token ids for the elements, another
+basis of the residual stream. (Batch sizes: test_grid, test_activations, test_checkpoint; padding:
+test_foreign_text; slow independent implementations: test_on_compiled, test_grid, test_probes.)"""
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from statetrace.lenses.compiled import task_of
+from statetrace.lenses.depth import DepthSpec, depth
+from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.lenses.patching import PatchingSpec, patching
+from statetrace.lenses.probing import ProbingSpec, probing
+from statetrace.models import build
+from statetrace.models.compiled import CompileSpec, compile_model
+from statetrace.models.spec import ModelSpec
+
+LENSES = {
+    "generalization": (generalization, GeneralizationSpec(sequences=200)),
+    "depth": (depth, DepthSpec(pairs=20)),
+    "patching": (patching, PatchingSpec(pairs=20)),
+    "probing": (probing, ProbingSpec(train=400, test=100, subsets=2, most_lengths=2, controls=())),
+}
+SPEC = CompileSpec("S3", "parity-associative", 6)
+
+
+def random_model():
+    """With weights large enough that its answers differ."""
+    model = build(ModelSpec("gpt2", layers=3, width=16, heads=2), 7, 14, seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(8)
+    return model
+
+
+MODELS = {"compiled": lambda: compile_model(SPEC), "random": random_model}
+
+
+def assert_same(one, other):
+    """Equal tables, numbers up to rounding."""
+    assert one.columns.keys() == other.columns.keys()
+    for name in one.columns:
+        a, b = (np.array(list(each.columns[name]), dtype=object) for each in (one, other))
+        numbers = [isinstance(value, float) for value in a]
+        assert a[np.invert(numbers)].tolist() == b[np.invert(numbers)].tolist(), name
+        np.testing.assert_allclose(a[numbers].astype(float), b[numbers].astype(float), atol=2e-4)
+
+
+def relabelled(model, task, seed=1):
+    """The same model with other token ids for the elements."""
+    model, ids = copy.deepcopy(model), np.random.default_rng(seed).permutation(6)
+    tied = model.lm_head.weight is model.transformer.wte.weight
+    with torch.no_grad():
+        for matrix in (model.transformer.wte, model.lm_head)[: 1 if tied else 2]:
+            matrix.weight[ids] = matrix.weight[:6].clone()
+    vocabulary = dataclasses.replace(task.vocabulary, elements=tuple(ids.tolist()))
+    return model, dataclasses.replace(task, vocabulary=vocabulary)
+
+
+def turned(model, seed=1):
+    """The same model in another orthonormal basis. Layer norms subtract the mean, so the basis
+    keeps the direction of ones; their weights are ones here."""
+    model = copy.deepcopy(model).double()
+    width = model.config.n_embd
+    generator = torch.Generator().manual_seed(seed)
+    ones = torch.ones(width, dtype=torch.float64)
+    start = torch.linalg.qr(torch.cat([ones[:, None], torch.eye(width).double()[:, 1:]], 1))[0]
+    basis = (
+        start @ torch.block_diag(torch.ones(1, 1).double(), _random(width - 1, generator)) @ start.T
+    )
+    torch.testing.assert_close(ones @ basis, ones)
+    with torch.no_grad():
+        body = model.transformer
+        for norm in [body.ln_f, *(n for block in body.h for n in (block.ln_1, block.ln_2))]:
+            assert bool((norm.weight == 1).all())
+            assert bool((norm.bias == 0).all())
+        for embedding in (body.wte, body.wpe):
+            embedding.weight.copy_(embedding.weight @ basis)
+        for block in body.h:
+            for reads in (block.attn.c_attn, block.mlp.c_fc):
+                reads.weight.copy_(basis.T @ reads.weight)
+            for writes in (block.attn.c_proj, block.mlp.c_proj):
+                writes.weight.copy_(writes.weight @ basis)
+                writes.bias.copy_(writes.bias @ basis)
+        if model.lm_head.weight is not body.wte.weight:
+            model.lm_head.weight.copy_(model.lm_head.weight @ basis)
+    return model
+
+
+def _random(width, generator):
+    return torch.linalg.qr(torch.randn(width, width, generator=generator, dtype=torch.float64))[0]
+
+
+@pytest.mark.parametrize("lens", LENSES)
+@pytest.mark.parametrize("kind", MODELS)
+def test_token_ids_mean_nothing(kind, lens):
+    measure, spec = LENSES[lens]
+    model, task = MODELS[kind](), task_of(SPEC)
+    assert_same(measure(model, task, spec), measure(*relabelled(model, task), spec))
+
+
+@pytest.mark.parametrize("lens", ["generalization", "depth", "patching"])
+def test_the_basis_of_the_residual_stream_means_nothing(lens):
+    """Probes standardize every coordinate, so theirs may move by a little: see below."""
+    measure, spec = LENSES[lens]
+    model, task = random_model().double(), task_of(SPEC)
+    assert_same(measure(model, task, spec), measure(turned(model), task, spec))
+
+
+def test_and_little_for_probes():
+    measure, spec = LENSES["probing"]
+    model, task = random_model().double(), task_of(SPEC)
+    one, other = (measure(each, task, spec) for each in (model, turned(model)))
+    accuracies = [np.array(each.columns["mean"], dtype=float) for each in (one, other)]
+    assert np.nanmean(np.abs(accuracies[0] - accuracies[1])) < 0.03
+
+
+def test_a_change_that_means_something_is_seen():
+    """Else the tests above could not fail."""
+    measure, spec = LENSES["patching"]
+    model, task = random_model(), task_of(SPEC)
+    other, _ = relabelled(model, task)
+    with pytest.raises(AssertionError):
+        assert_same(measure(model, task, spec), measure(other, task, spec))
