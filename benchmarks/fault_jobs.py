@@ -27,7 +27,10 @@ PATIENCE = 300
 MODEL = "--group Z3 --length 4 --model gpt2 --layers 2 --width 16 --heads 2 --dropout 0.1"
 TRAIN = f"{MODEL} --sequences 81 --analysis-fraction 0.15 --batch 16 --device cpu --log-every 1"
 SHORT = f"{TRAIN} --steps 36 --evaluate-every 6 --checkpoint-every 6 --keep 3"
-LEARNS = f"{TRAIN} --steps 300 --learning-rate 2e-2 --evaluate-every 50 --checkpoint-every 150"
+LEARNS = (
+    f"{TRAIN} --steps 400 --evaluate-every 100 --checkpoint-every 200 --width 32 --batch 64 "
+    "--dropout 0 --learning-rate 5e-3"
+)
 STUDY = """
 seeds = 2
 early = 6
@@ -200,9 +203,7 @@ TRAINS = f"train --out run --resume {SHORT} --seed"
 READS = f"train --out run --resume {SHORT.replace('--sequences 81', '--data data')}"
 CHAIN = f"train stages.toml --out run --resume {SHORT.replace('Z3', 'group.json')} --seed"
 WRITES = "data --group Z3 --length 4 --sequences 60 --out data --seed"
-ANALYZES = "analyze run" + "".join(
-    f" --only {lens}" for lens in ("generalization", "depth", "patching", "probing", "dynamics")
-)
+ANALYZES = "analyze run --only generalization,depth,patching,dynamics"
 STUDIES = "study study.toml --out study --jobs 2"
 
 

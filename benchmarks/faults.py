@@ -4,7 +4,7 @@ A command is disturbed once, at a random moment or by a damaged file, and then r
 
     survived      finished, with every file equal to that of an undisturbed run, byte for byte
     refused       said in one sentence which file is damaged
-    older         said which checkpoint is damaged, and read the one before it
+    older         said which file is damaged, and did without (as with an older checkpoint)
     lost          hung, printed a traceback, or did not finish
     different     finished with other files and did not say so
 
@@ -49,6 +49,9 @@ from benchmarks.fault_jobs import (  # noqa: E402
     run,
 )
 from tests import forkserver  # noqa: E402
+
+PACKAGE = str(ROOT / "statetrace")
+"""In every traceback of the package; Python itself may be interrupted before it starts."""
 
 SURVIVED, REFUSED, OLDER = "survived", "refused", "older"
 LOST, DIFFERENT = "lost", "different"
@@ -188,13 +191,14 @@ def disk(work: Path, size: int) -> Iterator[None]:
 
 
 def _bytes(folder: Path) -> int:
-    """Of a disk that just holds the files."""
-    return sum(4096 * (2 + file.stat().st_size // 4096) for file in folder.rglob("*"))
+    """Of a disk that just holds the files, in pages."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return sum(4096 * -(-file.stat().st_size // 4096) for file in files)
 
 
 def disk_full(job: Job, work: Path, chance: random.Random) -> Ending:
     """The disk is full after a random number of bytes."""
-    size = _bytes(work) + 16384 + int(chance.uniform(0, 1) * (16384 * len(job.expected)))
+    size = _bytes(work) + int(chance.uniform(4096, 8192 * len(job.expected)))
     with disk(work, size):
         return run(job, work)
 
@@ -304,7 +308,7 @@ def attempt(fault: Fault, work: Path, chance: random.Random) -> tuple[str, str, 
 def judge(fault: Fault, work: Path, disturbed: Ending) -> tuple[str, str]:
     """(outcome, why): run the command again and compare."""
     job = fault.job
-    if "Traceback (most recent" in disturbed.text:
+    if "Traceback (most recent" in disturbed.text and PACKAGE in disturbed.text:
         return LOST, disturbed.text
     if disturbed.status is None:
         return LOST, f"it hung for {PATIENCE} s"
@@ -324,7 +328,8 @@ def judge(fault: Fault, work: Path, disturbed: Ending) -> tuple[str, str]:
     text = final.text + "".join(
         (work / made).read_text() for made in job.makes if made.endswith(".html")
     )
-    if fault.file is not None and _names(fault.file, text) and "damaged" in text:
+    told = "damaged" in text or "is missing" in text
+    if fault.file is not None and _names(fault.file, text) and told:
         return OLDER, final.text
     return DIFFERENT, f"{changed}\n{final.text}"
 

@@ -16,7 +16,7 @@ import hashlib
 from pathlib import Path
 
 from statetrace.config.external import ExternalCheckpoint
-from statetrace.files import read_json
+from statetrace.files import digest, read_json
 from statetrace.runs import CHECKSUMS, Run
 
 WHOLE = 2**26
@@ -32,26 +32,26 @@ def fingerprint(folder: Path) -> str | None:
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         return None
-    digest = hashlib.sha256()
+    content = hashlib.sha256()
     try:
         for file in [*(folder / name for name in BESIDE), *weights]:
             if file.is_file():
-                digest.update(f"{file.name} {file.stat().st_size} ".encode())
-                _add(file, digest)
+                content.update(f"{file.name} {file.stat().st_size} ".encode())
+                _add(file, content)
     except OSError:  # loading the model reports it
         return None
-    return digest.hexdigest()
+    return content.hexdigest()
 
 
-def _add(file: Path, digest: hashlib._Hash) -> None:
+def _add(file: Path, content: hashlib._Hash) -> None:
     size = file.stat().st_size
     with file.open("rb") as stream:
         if size <= WHOLE:
-            digest.update(stream.read())
+            content.update(stream.read())
             return
         for number in range(PIECES):
             stream.seek(number * (size - PIECE) // (PIECES - 1))
-            digest.update(stream.read(PIECE))
+            content.update(stream.read(PIECE))
 
 
 def weights_of(run: Run, step: int | None = None) -> str | None:
@@ -65,10 +65,13 @@ def weights_of(run: Run, step: int | None = None) -> str | None:
 
 
 def recorded_checksum(folder: Path) -> str | None:
-    """Of the weights, as written beside them; None where there is none."""
+    """Of the weights, as written beside them; None where there is none, and where the checksums
+    are not those of this checkpoint, as far as a small file tells."""
     with contextlib.suppress(OSError, ValueError):
-        checksum = read_json(folder / CHECKSUMS).get("model.safetensors")
-        return checksum if isinstance(checksum, str) else None
+        checksums = read_json(folder / CHECKSUMS)
+        small, checksum = checksums.get("training.json"), checksums.get("model.safetensors")
+        belongs = small is None or small == digest(folder / "training.json")
+        return checksum if belongs and isinstance(checksum, str) else None
     return None
 
 

@@ -197,7 +197,9 @@ class FolderResults(RunResults):
             if "mechanism" not in verdict:
                 raise ValueError("it names no mechanism")
         except (OSError, ValueError) as error:
-            self.trouble.append(f"'{file}' cannot be read ({error})")
+            self.trouble.append(
+                f"'{file}' is damaged ({error}); `{self.verdict_command}` writes it again"
+            )
             return None
         if self._outdated(verdict, None):
             self.trouble.append(
