@@ -189,8 +189,10 @@ def renew(folder: Path, start: Path) -> None:
     shutil.copytree(start, folder, symlinks=True)
 
 
-RUN = ("run/metrics.jsonl", "run/run.json", "run/checkpoints/**/*")
-CELLS = ("study/cells/**/metrics.jsonl", "study/cells/**/checkpoints/**/*", "study/outcomes/*",
+RUN = ("run/metrics.jsonl", "run/run.json", "run/checkpoints/step-36/*")
+"""Which older checkpoints are kept depends on where a run was stopped."""
+
+CELLS = ("study/cells/**/metrics.jsonl", "study/cells/*/checkpoints/step-18/*", "study/outcomes/*",
          "study/early/*", "study/study.json")  # fmt: skip
 ENDED = ("study/outcomes/*", "study/study.json")
 """What counts once all cells have ended; their runs are not read any more."""

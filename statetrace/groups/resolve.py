@@ -82,6 +82,11 @@ def group_name(spec: GroupSpec) -> str:
 def stored_group(folder: Path, spec: GroupSpec, notation: str = "moves") -> Group:
     """The group of a run folder: RUN/group.json, unless the spec is a built-in name."""
     file = folder / GROUP_FILE
+    if isinstance(spec, str) and ":" in spec and not file.is_file():
+        raise StatetraceError(
+            f"'{file}' is missing, and opening a folder does not import its group {spec!r}; "
+            "restore the file"
+        )
     builtin = isinstance(spec, str) and is_named(spec)
     return group(spec, notation) if builtin or not file.is_file() else Group.load(file)
 

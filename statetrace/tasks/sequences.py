@@ -81,6 +81,8 @@ class Sequences:
         try:
             about = read_json(file)
             stored = (about["group"], about["notation"])
+        except FileNotFoundError:
+            raise _damaged(file, "it is missing") from None
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(file, error) from None
         same = stored == (group.name, group.notation)

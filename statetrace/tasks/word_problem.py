@@ -110,7 +110,7 @@ class WordProblem:
         return Sequences(actions, scan(self.group, actions))
 
     def _read(self, folder: Path) -> Sequences:
-        if (folder / "sequences.json").is_file():
+        if any((folder / name).is_file() for name in ("sequences.json", "actions.npy")):
             sequences = Sequences.load(folder, self.group)
         elif is_published(folder):
             sequences = read_published(folder, self.group)
