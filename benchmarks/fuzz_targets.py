@@ -32,8 +32,8 @@ from statetrace.studies.survey import Survey
 from statetrace.tasks.sequences import Sequences
 
 SHARES = {
-    "json": 0.4, "toml": 0.1, "request": 0.25, "group-name": 0.06, "group-file": 0.06,
-    "recipe": 0.05, "study-file": 0.02, "data": 0.02, "run": 0.015, "lens": 0.01, "study": 0.01,
+    "json": 0.44, "toml": 0.1, "request": 0.27, "group-name": 0.02, "group-file": 0.06,
+    "recipe": 0.05, "study-file": 0.01, "data": 0.02, "run": 0.015, "lens": 0.01, "study": 0.01,
     "answer": 0.004, "checkpoint": 0.001,
 }  # fmt: skip
 """Share of all inputs that each target gets: the cheap ones get most."""
