@@ -277,7 +277,7 @@ class Folders:
         return self.made(home, STUDIES)
 
     def begun(self) -> Path:
-        return self.stopped(self.nothing, STUDIES, "study/cells/*/checkpoints/step-*", 4)
+        return self.stopped(self.nothing, STUDIES, "study/cells/*/checkpoints/step-*", 2)
 
 
 RAY = "study on Ray"

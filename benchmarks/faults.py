@@ -21,6 +21,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -328,7 +329,7 @@ def judge(fault: Fault, work: Path, disturbed: Ending) -> tuple[str, str]:
     text = final.text + "".join(
         (work / made).read_text() for made in job.makes if made.endswith(".html")
     )
-    told = "damaged" in text or "is missing" in text
+    told = any(words in text for words in ("damaged", "is missing", "of other weights"))
     if fault.file is not None and _names(fault.file, text) and told:
         return OLDER, final.text
     return DIFFERENT, f"{changed}\n{final.text}"
@@ -344,18 +345,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Inject faults and count what happens.")
     parser.add_argument("--count", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", default="", help="only jobs whose name contains this")
+    parser.add_argument("--jobs", default="", help="only jobs that match this pattern")
     parser.add_argument("--faults", default="", help="only faults whose name contains this")
     parser.add_argument("--ray", action="store_true", help="only studies on Ray")
     parser.add_argument("--verbose", action="store_true", help="print every fault")
-    parser.add_argument("--out", type=Path, help="write every fault to a JSON file")
+    parser.add_argument("--out", type=Path, help="append every fault to a file of JSON lines")
+    parser.add_argument("--show", type=Path, nargs="+", help="only add up such files")
     options = parser.parse_args()
+    if options.show:
+        lines = [line for file in options.show for line in file.read_text().splitlines()]
+        show([json.loads(line) for line in lines])
+        return
     os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     server = forkserver.start()
     chance, records = random.Random(options.seed), []
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         work = Path(folder) / "work"
-        names = [name for name in JOBS if options.jobs in name and (name == RAY) == options.ray]
+        names = [
+            name for name in JOBS if re.search(options.jobs, name) and (name == RAY) == options.ray
+        ]
         jobs = make_jobs(Path(folder), names, lambda line: print(line, flush=True))
         faults = plan(jobs, options.count, chance, options.faults)
         for number, fault in enumerate(faults, start=1):
@@ -364,12 +372,13 @@ def main() -> None:
             records.append({"job": fault.job.name, "fault": fault.kind, "file": fault.file,
                             "outcome": outcome, "why": why, "status": status,
                             "seconds": round(time.perf_counter() - began, 2)})  # fmt: skip
+            if options.out:
+                with options.out.open("a") as lines:
+                    lines.write(json.dumps(records[-1]) + "\n")
             if options.verbose or outcome in (LOST, DIFFERENT):
                 where = f" of {fault.file}" if fault.file else ""
                 print(f"{number} {fault.job.name}: {fault.kind}{where}: {outcome}", flush=True)
                 print("    " + why[-1500:].replace("\n", "\n    "), flush=True)
-    if options.out:
-        options.out.write_text(json.dumps(records, indent=1))
     show(records)
     if server is not None:
         server.communicate()
