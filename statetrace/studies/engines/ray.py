@@ -56,11 +56,12 @@ class RayPool:
             options |= {"num_cpus": jobs or cores(), "include_dashboard": False}
         try:
             ray.init(**options, logging_level="ERROR", ignore_reinit_error=False)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except Exception as error:  # of many types, a plain Exception if its raylet dies
             where = f"at '{address}'" if address else "on this machine"
             first = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
-            token = "; if it requires authentication, set RAY_AUTH_TOKEN" if address else ""
-            raise StatetraceError(f"no Ray cluster answers {where}: {first}{token}") from None
+            token = "; if it requires authentication, set RAY_AUTH_TOKEN"
+            hint = token if address else "; give the same command again"
+            raise StatetraceError(f"no Ray cluster answers {where}: {first}{hint}") from None
         resources = ray.cluster_resources()
         gpus = int(resources.get("GPU", 0)) if gpus_per_run != 0 else 0
         share = (gpus_per_run or 1.0) if gpus else 0
