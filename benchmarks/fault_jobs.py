@@ -194,6 +194,7 @@ RUN = ("run/metrics.jsonl", "run/run.json", "run/checkpoints/step-36/*")
 
 CELLS = ("study/cells/**/metrics.jsonl", "study/cells/*/checkpoints/step-18/*", "study/outcomes/*",
          "study/early/*", "study/study.json")  # fmt: skip
+VERDICT = ("run/verdict.json", "run/lenses/generalization.*", "run/lenses/depth.*")
 ENDED = ("study/outcomes/*", "study/study.json")
 """What counts once all cells have ended; their runs are not read any more."""
 
@@ -293,7 +294,7 @@ JOBS: dict[str, tuple[str, Callable[[Folders], Made]]] = {
     "analyze": (ANALYZES, lambda f: (f.trained(0), ("run/lenses/*",), f.trained(1), EVERYTHING)),
     "analyze again": (ANALYZES, lambda f: (f.analyzed(0), ("run/lenses/*",), f.analyzed(1),
                                            EVERYTHING)),
-    "verdict": ("verdict run", lambda f: (f.analyzed(0), ("run/lenses/*", "run/verdict.json"),
+    "verdict": ("verdict run", lambda f: (f.analyzed(0), VERDICT,
                                           f.analyzed(1), EVERYTHING)),
     "report": ("report run", lambda f: (f.analyzed(0), ("run/report.html",), f.analyzed(1),
                                         EVERYTHING)),

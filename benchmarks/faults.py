@@ -265,6 +265,9 @@ MOMENTS = {"SIGKILL": kill(signal.SIGKILL), "SIGTERM": kill(signal.SIGTERM),
 RAY_KILLS = {"Ray worker killed": kill_in_ray("ray::"),
              "raylet killed": kill_in_ray("raylet/raylet"),
              "Ray driver killed": kill_in_ray("driver")}  # fmt: skip
+OPTIONAL = re.compile(r"run/verdict\.json|run/lenses/\w+\.json")
+"""Without these there is no verdict or result, as if it had never been computed."""
+
 SKIPPED = (".lock", "slurm.sh", "report.html")
 
 
@@ -281,6 +284,8 @@ def plan(jobs: list[Job], count: int, chance: random.Random, only: str = "") -> 
         names = [name for name in names if not name.endswith(SKIPPED)]
         for kind in (*DAMAGES, "deleted", "swapped"):
             faults = [Fault(job, kind, damage(kind, name), name) for name in names]
+            if kind == "deleted" and job.name in ("verdict", "report"):
+                faults = [f for f in faults if not OPTIONAL.fullmatch(f.file or "")]
             if kind == "swapped":
                 faults = [f for f in faults if job.other and _differ(job, f.file or "")]
             queues.append(chance.sample(faults, len(faults)))

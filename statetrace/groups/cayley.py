@@ -140,7 +140,11 @@ class Group:
     ) -> "Group":
         """`from_matrices` where the generators are matrices, else `from_permutations`."""
         values = list(generators.values() if isinstance(generators, Mapping) else generators)
-        if modulus is not None or (values and np.ndim(values[0]) == 2):
+        first = values[0] if values else ()
+        rows = isinstance(first, np.ndarray | list | tuple) and any(
+            isinstance(row, np.ndarray | list | tuple) for row in first
+        )
+        if modulus is not None or rows:
             return Group.from_matrices(generators, modulus, **settings)
         return Group.from_permutations(generators, **settings)
 
