@@ -192,7 +192,7 @@ def renew(folder: Path, start: Path) -> None:
 RUN = ("run/metrics.jsonl", "run/run.json", "run/checkpoints/step-36/*")
 """Which older checkpoints are kept depends on where a run was stopped."""
 
-CELLS = ("study/cells/**/metrics.jsonl", "study/cells/*/checkpoints/step-18/*", "study/outcomes/*",
+CELLS = ("study/cells/*/metrics.jsonl", "study/cells/*/checkpoints/step-18/*", "study/outcomes/*",
          "study/early/*", "study/study.json")  # fmt: skip
 VERDICT = ("run/verdict.json", "run/lenses/generalization.*", "run/lenses/depth.*")
 ENDED = ("study/outcomes/*", "study/study.json")

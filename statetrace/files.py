@@ -40,7 +40,9 @@ def read_json(file: Path, kind: type = dict, most: int = MOST) -> Any:
     if isinstance(value, dict) and isinstance(value.get(SEAL), str):
         content = {key: part for key, part in value.items() if key != SEAL}
         if value[SEAL] != seal(content):
-            raise ValueError("its content does not match its checksum")
+            raise ValueError(
+                f'its content does not match its checksum; after an edit by hand, delete "{SEAL}"'
+            )
         return content
     return value
 

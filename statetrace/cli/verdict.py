@@ -13,6 +13,7 @@ from rich.text import Text
 from statetrace.cli.console import next_steps, out, print_table, working
 from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
 from statetrace.config.options import path_named, with_reading
+from statetrace.files import read_json
 
 if TYPE_CHECKING:
     from statetrace.mechanisms.verdict import Verdict
@@ -55,7 +56,7 @@ def verdict(
             judged = model.cutoff_verdict()
         else:
             full = model.verdict(work.lens, work.estimate)
-            judged = json.loads((model.run.path / "verdict.json").read_text())
+            judged = read_json(model.run.path / "verdict.json")
     if as_json:
         out.print(json.dumps(judged, indent=2), markup=False)
         return

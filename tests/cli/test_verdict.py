@@ -15,6 +15,7 @@ import statetrace as st
 from statetrace.cli import app
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json, write_json
 from statetrace.lenses.compiled import save_compiled
 from statetrace.models.checkpoint import quiet
 from statetrace.models.compiled import compile_model
@@ -53,7 +54,7 @@ def test_json_and_the_file(compiled):
     assert 0.5 < found["confidence"] <= 1
     assert set(found["evidence"]) == {"depth", "generalization"}
     assert [link["link"] for link in found["links"]] == ["parity", "state"]
-    assert json.loads((compiled / "verdict.json").read_text()) == found
+    assert read_json(compiled / "verdict.json") == found
 
 
 def test_results_that_are_there_are_used(compiled):
@@ -163,7 +164,7 @@ def theirs(looked_at, tmp_path):
     shutil.copytree(looked_at, tmp_path, dirs_exist_ok=True)
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     info["foreign"]["folder"] = str(tmp_path / "hf")
-    (tmp_path / "run" / "run.json").write_text(json.dumps(info))
+    write_json(tmp_path / "run" / "run.json", info)
     return tmp_path
 
 
@@ -231,7 +232,7 @@ def test_results_without_a_fingerprint_still_count(theirs):
     for file in (theirs / "run" / "lenses").glob("*.json"):
         about = json.loads(file.read_text())
         del about["subject"]["weights"]
-        file.write_text(json.dumps(about))
+        write_json(file, about)
     put(CompileSpec(algorithm="parallel", length=6), theirs / "hf")
     assert json.loads(said(theirs / "run", "--json").stdout)["mechanism"] == "associative"
 

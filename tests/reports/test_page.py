@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from statetrace.errors import StatetraceError
+from statetrace.files import write_json
 from statetrace.reports import page
 from statetrace.reports.cards import link_table
 from statetrace.reports.figures.predicted import prediction
@@ -116,7 +117,7 @@ def at_length(lenses, name, length, step=900):
     for file in lenses.glob(f"{name}.*"):
         shutil.copy(file, folder)
     about = json.loads((folder / f"{name}.json").read_text())
-    (folder / f"{name}.json").write_text(json.dumps(about | {"subject": {"step": step}}))
+    write_json(folder / f"{name}.json", about | {"subject": {"step": step}})
 
 
 def test_results_at_shorter_lengths_are_shown(run, tmp_path):
@@ -180,12 +181,12 @@ def test_text_from_outside_is_escaped(run, tmp_path):
     shutil.copytree(run, evil)
     info = json.loads((evil / "run.json").read_text())
     info["compiled"]["algorithm"] = "<img src=x onerror=alert(2)>"
-    (evil / "run.json").write_text(json.dumps(info))
+    write_json(evil / "run.json", info)
     verdict = json.loads((evil / "verdict.json").read_text())
     verdict["says"] = "<b onclick=alert(3)>{{js}}</b>"
     verdict["evidence"]["<i>"] = {"says": "</script><script>alert(4)</script>"}
     verdict["links"][0]["link"] = "<img src=x onerror=alert(5)>"
-    (evil / "verdict.json").write_text(json.dumps(verdict))
+    write_json(evil / "verdict.json", verdict)
     (evil / "lenses" / "probing.json").unlink()
     html = report([evil, run])
     for tag in ("<script>alert", "<img src=x", "<b onclick", "<i>"):
