@@ -89,7 +89,7 @@ class Study:
         file = self.path / "study.json"
         try:
             return StudyPlan.of(read_json(file))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StatetraceError(
                 f"{file} is damaged ({error}); `statetrace study FILE --out {self.path}` "
                 "restores it"

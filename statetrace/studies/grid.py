@@ -120,10 +120,18 @@ class StudyPlan:
 
     @staticmethod
     def of(tables: Mapping[str, Any]) -> StudyPlan:
-        """The inverse of `to_dict`."""
-        return StudyPlan(
-            tuple(Cell(**cell) for cell in tables["cells"]), StudySettings(**tables["rules"])
-        )
+        """The inverse of `to_dict`; refuses what cannot be one, such as a cell whose name leads
+        out of the folder."""
+        cells = tuple(Cell(**cell) for cell in tables["cells"])
+        for cell in cells:
+            name, steps = cell.name, cell.recipe["training"]["steps"]
+            stages = [steps, *(s.get("steps", steps) for s in cell.recipe.get("stage") or ())]
+            well_formed = isinstance(cell.levels, dict) and {type(n) for n in stages} == {int}
+            if not (isinstance(name, str) and Path(name).name == name and well_formed):
+                raise ValueError(f"cell {name!r:.80} is not one")
+        if not cells:
+            raise ValueError("it has no cells")
+        return StudyPlan(cells, StudySettings(**tables["rules"]))
 
 
 Level = tuple[dict[str, Any], list[dict[str, Any]] | None]
