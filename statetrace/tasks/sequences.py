@@ -95,7 +95,8 @@ class Sequences:
         shape = about.get("sequences", len(actions)), about.get("length", actions.shape[1])
         for name, array in zip(FILES, (actions, states), strict=True):
             if array.shape != shape:
-                sizes = f"it has {_size(array)} elements, and {file.name} says {shape}"
+                planned = " x ".join(map(str, shape))
+                sizes = f"it has {_size(array)} elements, but {file.name} says {planned}"
                 raise _damaged(folder / f"{name}.npy", sizes)
         for start in range(0, len(actions), CHUNK):
             rows = slice(start, start + CHUNK)

@@ -112,7 +112,11 @@ def cut_off(file):
         ("states.npy", cut_off, "length"),
         ("states.npy", lambda file: file.write_bytes(b""), "EOF"),
         ("actions.npy", lambda file: file.write_bytes(b"PK\3\4 not at all"), "magic"),
-        ("states.npy", lambda file: np.save(file, np.zeros((4, 7), np.uint8)), "4 x 7, but .* 20"),
+        (
+            "states.npy",
+            lambda file: np.save(file, np.zeros((4, 7), np.uint8)),
+            "4 x 7 elements, but .* 20 x 7",
+        ),
         ("actions.npy", lambda file: np.save(file, np.zeros(9, np.uint8)), r"shape \(9,\)"),
         ("actions.npy", lambda file: np.save(file, np.zeros((20, 7))), "float64"),
         (
@@ -120,7 +124,7 @@ def cut_off(file):
             lambda file: np.save(file, np.full((20, 7), 6, np.uint8)),
             "6 is not an",
         ),
-        ("states.npy", one_state_changed, "row 3 is not the products of its actions"),
+        ("states.npy", one_state_changed, "row 3 is not the products of the actions"),
         ("sequences.json", lambda file: file.write_text('{"group"'), "delimiter"),
         ("sequences.json", lambda file: file.write_text("{}"), "group"),
         ("sequences.json", lambda file: file.write_text("[]"), "not a JSON object"),

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from statetrace.errors import StatetraceError
+from statetrace.files import digest, read_json, write_json
 from statetrace.lenses.loading import load_run
 from statetrace.models import ModelSpec, build, parameter_count
 from statetrace.models.from_recipe import make_task, max_length, model_spec
@@ -120,12 +121,16 @@ def test_opening_a_run_fetches_nothing(tmp_path, monkeypatch):
     byte_level(["swap rotate"]).save(str(tmp_path / "tokenizer.json"))
     run = Run(tmp_path / "run")
     train(toy(**TEXT | {"steps": 8, "tokenizer": str(tmp_path)}), run, Recorder())
-    info = run.info
-    info["recipe"]["task"]["tokenizer"] = "someone/tokenizer"
+    info, notes = run.info, read_json(run.checkpoint(8) / "training.json")
+    for about in (info, notes):
+        about["recipe"]["task"]["tokenizer"] = "someone/tokenizer"
+    write_json(run.checkpoint(8) / "training.json", notes)
+    checksums = read_json(run.checkpoint(8) / "checksums.json")
+    checksums["training.json"] = digest(run.checkpoint(8) / "training.json")
+    (run.checkpoint(8) / "checksums.json").write_text(json.dumps(checksums))
     run.write_info(info)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: 1 / 0)
     assert load_run(run, None, "cpu").step == 8
-    checksums = json.loads((run.checkpoint(8) / "checksums.json").read_text())
     del checksums["tokenizer.json"]
     (run.checkpoint(8) / "checksums.json").write_text(json.dumps(checksums))
     (run.checkpoint(8) / "tokenizer.json").unlink()
