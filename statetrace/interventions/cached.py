@@ -30,7 +30,7 @@ from statetrace.interventions.fullrun import (
     run_from,
     run_tokens,
 )
-from statetrace.interventions.memory import in_pieces
+from statetrace.models.memory import in_pieces
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import Window
 from statetrace.models import Anatomy, causal_mask

@@ -20,7 +20,7 @@ from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.interventions.cached import CachedPatcher, tokens_per_pass
 from statetrace.interventions.hooks import HookPatcher
-from statetrace.interventions.memory import in_pieces
+from statetrace.models.memory import in_pieces
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import GridSpec, Window
 from statetrace.models import Anatomy, anatomy

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from statetrace.interventions.cached import Keep, tokens_per_pass
 from statetrace.interventions.capture import Edit, capturing, overwrite
-from statetrace.interventions.memory import in_pieces
+from statetrace.models.memory import in_pieces
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import Window
 

@@ -23,6 +23,7 @@ model gets wrong are excluded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -40,7 +41,16 @@ from statetrace.lenses.parts.intervals import quantile
 from statetrace.lenses.parts.lengths import usual_lengths
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.models.stack import ModelStack
 from statetrace.tasks.word_problem import WordProblem
+
+Links = dict[str, tuple[str, np.ndarray, np.ndarray]]
+"""See `Pairs.links`."""
+
+Drawn = tuple[int, Links]
+"""A length, and the links of its pairs."""
+
+Votes = dict[str, np.ndarray]
 
 FEWEST = 5
 """The fewest pairs of a split to report on."""
@@ -74,32 +84,54 @@ def depth(
     """A row per length, layer and split: the vote for the clean run. `summary` has the layers
     needed: the sum of the votes over layers, so that half a vote counts as half a layer, their
     standard deviation over pairs, and the links with their splits."""
-    spec = spec or DepthSpec()
+    return stacked_depth([model], task, spec, progress)[0]
+
+
+def stacked_depth(
+    models: Sequence[Any],
+    task: WordProblem,
+    spec: DepthSpec | None = None,
+    progress: Progress = no_progress,
+) -> list[LensResult]:
+    """The results of several models of one shape."""
+    spec, stack = spec or DepthSpec(), ModelStack(models)
     lengths = spec.lengths or usual_lengths(task.length)
-    check_fits(model, task, max(lengths))
-    chain = task.group.chain()
+    check_fits(stack.first, task, max(lengths))
+    drawn: list[Drawn] = []
+    votes: list[list[Votes]] = [[] for _ in models]
+    for number, length in enumerate(lengths):
+        pairs = draw_pairs(task, spec.pairs, length, 0, spec.seed)
+        drawn.append((length, pairs.links(task.group.chain(), task.group.order)))
+        runs = part(f"runs-{length}", partial(_runs, stack, task, pairs))["logits"]
+        for of_model, logits in zip(votes, runs, strict=True):
+            of_model.append(_votes(logits, pairs, drawn[-1][1]))
+        progress((number + 1) / len(lengths))
+    return [_result(task, spec, drawn, of_model) for of_model in votes]
+
+
+def _result(
+    task: WordProblem, spec: DepthSpec, drawn: Sequence[Drawn], votes: Sequence[Votes]
+) -> LensResult:
+    """The result of one model."""
     rows: list[dict[str, Any]] = []
     needed: dict[str, list[float | None]] = {}
     deviations: dict[str, list[float | None]] = {}
     splits: dict[str, str] = {}
     correct: list[bool] = []
-    for number, length in enumerate(lengths):
-        pairs = draw_pairs(task, spec.pairs, length, 0, spec.seed)
-        links = pairs.links(chain, task.group.order)
-        patched = part(f"length-{length}", partial(_votes, model, task, pairs, links))
+    for (length, links), patched in zip(drawn, votes, strict=True):
         valid = patched["valid"]
         correct += patched["correct"].tolist()
-        members = {"all": ("state", np.ones(len(pairs), dtype=bool))}
+        members = {"all": ("state", np.ones(len(valid), dtype=bool))}
         members |= {split: (link, chosen) for link, (split, chosen, _) in links.items()}
         splits |= {link: split for link, (split, _, _) in links.items()}
         for split, (link, chosen) in members.items():
-            votes = patched[link][:, chosen & valid]
-            rows += _rows(votes, length, split)
-            sums, enough = votes.sum(0), votes.shape[1] >= FEWEST
+            shares = patched[link][:, chosen & valid]
+            rows += _rows(shares, length, split)
+            sums, enough = shares.sum(0), shares.shape[1] >= FEWEST
             needed.setdefault(split, []).append(round(float(sums.mean()), 3) if enough else None)
             deviation = round(float(sums.std(ddof=1)), 3) if enough else None
             deviations.setdefault(split, []).append(deviation)
-        progress((number + 1) / len(lengths))
+    lengths = [length for length, _ in drawn]
     accuracy, consequence = float(np.mean(correct)), "; the depths are not meaningful"
     notes = low_accuracy(accuracy, task.group.order, "on these pairs", consequence)
     excluded = len(correct) - sum(correct)
@@ -107,10 +139,10 @@ def depth(
         notes.append(f"{excluded} of {len(correct)} pairs were excluded: an answer is wrong")
     return LensResult(
         lens="depth",
-        spec=asdict(spec) | {"lengths": list(lengths)},
+        spec=asdict(spec) | {"lengths": lengths},
         columns={name: [row[name] for row in rows] for name in rows[0]},
         summary={
-            "lengths": list(lengths),
+            "lengths": lengths,
             "layers_needed": needed,
             "deviation": deviations,
             "links": splits,
@@ -119,30 +151,34 @@ def depth(
     )
 
 
-def _votes(
-    model: Any,
-    task: WordProblem,
-    pairs: Pairs,
-    links: dict[str, tuple[str, np.ndarray, np.ndarray]],
-) -> dict[str, np.ndarray]:
+def _runs(stack: ModelStack, task: WordProblem, pairs: Pairs) -> dict[str, np.ndarray]:
+    """The logits of all elements [S, layers + 3, P, order]: with the last token reset at each
+    layer, of the clean run, and of the corrupted run."""
+    elements = torch.as_tensor(task.vocabulary.elements)
+
+    def compute(model: Any) -> torch.Tensor:
+        patched = pairs.patched(
+            model,
+            task,
+            GridSpec("context", "substitution"),
+            keep=lambda logits, _clean, _corrupted: logits[..., elements.to(logits.device)],
+        )
+        unpatched = torch.stack([patched.clean, patched.corrupted])[..., elements]
+        return torch.cat([patched.grids[0].values[:, 0], unpatched])
+
+    positions = 2 * len(pairs) * task.vocabulary.tokens(pairs.clean.shape[1])
+    return {"logits": stack.each(compute, positions).double().numpy()}
+
+
+def _votes(logits: np.ndarray, pairs: Pairs, links: Links) -> Votes:
     """For each link the votes for the clean run, 0 to 1, [layers + 1, P]; correct: pairs [P] with
     two correct answers; valid: those for which the clean run is not undecided itself."""
-    elements = torch.as_tensor(task.vocabulary.elements)
-    patched = pairs.patched(
-        model,
-        task,
-        GridSpec("context", "substitution"),
-        keep=lambda logits, _clean, _corrupted: logits[..., elements.to(logits.device)],
-    )
-    clean, corrupted = patched.clean[:, elements], patched.corrupted[:, elements]
-    correct = (clean.argmax(-1).numpy() == pairs.clean_state) & (
-        corrupted.argmax(-1).numpy() == pairs.corrupted_state
-    )
-    runs = torch.cat([patched.grids[0].values[:, 0], clean[None], corrupted[None]]).double()
-    votes: dict[str, np.ndarray] = {"correct": correct, "valid": correct.copy()}
+    answers = logits[-2:].argmax(-1)
+    correct = (answers == [pairs.clean_state, pairs.corrupted_state]).all(0)
+    votes: Votes = {"correct": correct, "valid": correct.copy()}
     for link, (_, chosen, classes) in links.items():
         ours, theirs = classes[pairs.clean_state], classes[pairs.corrupted_state]
-        odds = _mass(runs, classes, ours) - _mass(runs, classes, theirs)  # [layers + 3, P]
+        odds = _mass(logits, classes, ours) - _mass(logits, classes, theirs)  # [layers + 3, P]
         span = odds[-2] - odds[-1]
         if link == "state":  # it is compared for all pairs, the others for their own
             chosen = np.ones_like(chosen)
@@ -152,10 +188,11 @@ def _votes(
     return votes
 
 
-def _mass(logits: torch.Tensor, classes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _mass(logits: np.ndarray, classes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The log of the unnormalized probability of a class [rows, P]; wanted [P]."""
-    outside = torch.from_numpy(classes[None] != wanted[:, None])
-    return logits.masked_fill(outside, -torch.inf).logsumexp(-1).numpy()
+    inside = np.where(classes[None] == wanted[:, None], logits, -np.inf)
+    most = inside.max(-1, keepdims=True)
+    return np.log(np.exp(inside - most).sum(-1)) + most[..., 0]
 
 
 def _rows(votes: np.ndarray, length: int, split: str) -> list[dict[str, Any]]:

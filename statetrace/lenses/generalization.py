@@ -12,7 +12,10 @@ known. Learned positions (GPT-2) beyond the training length are untrained.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,12 +23,17 @@ import numpy as np
 from statetrace.config.checks import at_least, check_seed
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
-from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy, too_few
+from statetrace.lenses.parts.answers import check_fits, low_accuracy, stacked_answers, too_few
 from statetrace.lenses.parts.cutoffs import NEVER, THRESHOLD, first_below, reach
 from statetrace.lenses.parts.intervals import CONFIDENCE, wilson
 from statetrace.lenses.result import LensResult, Progress, no_progress
 from statetrace.models import anatomy
+from statetrace.models.stack import ModelStack
 from statetrace.tasks.word_problem import WordProblem
+
+
+Correct = dict[str, list[np.ndarray]]
+"""What ("state" or a quotient) -> for each length, whether each of n sequences is correct [n]."""
 
 
 @dataclass(frozen=True)
@@ -58,38 +66,60 @@ def generalization(
     progress: Progress = no_progress,
 ) -> LensResult:
     """Accuracy by length with Wilson intervals; cutoffs with bootstrap intervals."""
-    spec = spec or GeneralizationSpec()
-    longest, notes = _longest(model, task, spec)
+    return stacked_generalization([model], task, spec, progress)[0]
+
+
+def stacked_generalization(
+    models: Sequence[Any],
+    task: WordProblem,
+    spec: GeneralizationSpec | None = None,
+    progress: Progress = no_progress,
+) -> list[LensResult]:
+    """The results of several models of one shape."""
+    spec, stack = spec or GeneralizationSpec(), ModelStack(models)
+    longest, notes = _longest(stack.first, task, spec)
     quotients = task.quotients()
-    maps = {"state": np.arange(task.group.order)} | {q.name: q.map for q in quotients}
-    correct: dict[str, list[np.ndarray]] = {}  # what -> one [n] array of bool per length
-    lengths = np.arange(1, longest + 1)
+    correct: list[Correct] = [{} for _ in models]
     for first, last in ((0, min(task.length, longest)), (task.length, longest)):
         if first >= last:
             continue
         drawn = task.draw(spec.sequences, spec.seed, last)
         notes += too_few(len(drawn), spec.sequences, last)
-        predicted = answers(model, task, drawn)
-        for what, image in maps.items():
-            same = image[predicted] == image[drawn.states]  # [n, last]
-            correct.setdefault(what, []).extend(same.T[first:last])
+        predicted = stacked_answers(stack, task, drawn)[..., first:].astype(np.int64)
+        true = drawn.states[:, first:].astype(np.int64)
+        maps = {"state": np.arange(task.group.order)}
+        maps |= {quotient.name: quotient.map.astype(np.int64) for quotient in quotients}
+        for of_model, states in zip(correct, predicted, strict=True):
+            for what, image in maps.items():
+                of_model.setdefault(what, []).extend((image[states] == image[true]).T)
         progress(last / longest)
-    chance = {"state": 1 / task.group.order} | {q.name: 1 / q.image.order for q in quotients}
+    return [_result(stack.first, task, spec, of_model, notes) for of_model in correct]
+
+
+def _result(
+    model: Any, task: WordProblem, spec: GeneralizationSpec, correct: Correct, notes: list[str]
+) -> LensResult:
+    """The result of one model."""
+    longest = len(correct["state"])
+    chance = {"state": 1 / task.group.order} | {
+        quotient.name: 1 / quotient.image.order for quotient in task.quotients()
+    }
     accuracy = {
         what: float(np.mean([sample.mean() for sample in samples[: task.length]]))
         for what, samples in correct.items()
     }
-    notes += low_accuracy(accuracy["state"], task.group.order, f"up to length {task.length}")
-    columns = _table(lengths, correct, chance)
+    low = low_accuracy(accuracy["state"], task.group.order, f"up to length {task.length}")
+    notes = [*notes, *low]
+    columns = _table(np.arange(1, longest + 1), correct, chance)
     cutoffs, arrays = _cutoffs(correct, spec)
     return LensResult(
         lens="generalization",
-        spec=dataclasses.asdict(spec) | {"longest": int(longest)},
+        spec=dataclasses.asdict(spec) | {"longest": longest},
         columns=columns,
         arrays=arrays,
         summary={
             "training_length": task.length,
-            "longest": int(longest),
+            "longest": longest,
             "readable": _readable(model, task),
             "accuracy": accuracy,
             "threshold": spec.threshold,
@@ -120,7 +150,7 @@ def _readable(model: Any, task: WordProblem) -> int | None:
 
 
 def _table(
-    lengths: np.ndarray, correct: dict[str, list[np.ndarray]], chance: dict[str, float]
+    lengths: np.ndarray, correct: Correct, chance: dict[str, float]
 ) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
         name: [] for name in ("what", "length", "accuracy", "low", "high", "n", "chance")
@@ -137,21 +167,24 @@ def _table(
 
 
 def _cutoffs(
-    correct: dict[str, list[np.ndarray]], spec: GeneralizationSpec
+    correct: Correct, spec: GeneralizationSpec
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Cutoffs, and their percentiles over resampled sequences (the same samples for every target,
     so that differences between cutoffs can be tested)."""
-    rng = np.random.default_rng([spec.seed, 1])
-    sizes = {len(sample) for sample in correct["state"]}
-    weights = {
-        n: rng.multinomial(n, np.full(n, 1 / n), size=spec.bootstrap) / n for n in sorted(sizes)
-    }  # [bootstrap, n]
+    sizes = tuple(sorted({len(sample) for sample in correct["state"]}))
+    weights = _resampling(spec.seed, spec.bootstrap, sizes)
     tail = 100 * (1 - CONFIDENCE) / 2
     cutoffs: dict[str, Any] = {}
     arrays: dict[str, np.ndarray] = {}
     for what, samples in correct.items():
         measured = np.array([sample.mean() for sample in samples])
-        resampled = np.stack([weights[len(sample)] @ sample for sample in samples], axis=-1)
+        resampled = np.concatenate(
+            [
+                weights[n] @ np.stack([*same], axis=-1)
+                for n, same in itertools.groupby(samples, key=len)
+            ],
+            axis=-1,
+        )
         cut = first_below(resampled, spec.threshold)
         finite = np.where(cut == NEVER, len(samples) + 1, cut)
         low, high = np.percentile(finite, [tail, 100 - tail], method="nearest")
@@ -164,3 +197,10 @@ def _cutoffs(
         }
         arrays[f"cutoff_bootstrap_{what}"] = cut.astype(np.int32)
     return cutoffs, arrays
+
+
+@lru_cache(maxsize=2)
+def _resampling(seed: int, samples: int, sizes: tuple[int, ...]) -> dict[int, np.ndarray]:
+    """By number of sequences n: how much each weighs in each bootstrap sample [samples, n]."""
+    rng = np.random.default_rng([seed, 1])
+    return {n: rng.multinomial(n, np.full(n, 1 / n), size=samples) / n for n in sizes}

@@ -126,16 +126,10 @@ class Anatomy:
         mask [T, S] or [B, 1, T, S] is True where a query may attend (see `causal_mask`); None means
         causal, for queries and keys at the same positions.
         """
-        # Not at the top of the file: it loads all of transformers' modelling code.
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
         self._check_lengths(q, k, mask)
         assert self.attention is not None
-        # The model's own function: its treatment of grouped heads, and with it the kernel that
-        # torch chooses, differs between versions.
-        z, _ = sdpa_attention_forward(
-            self.attention[layer], q, k, v, mask, dropout=0.0, scaling=self.scaling(layer)
-        )  # [B, T, H, head_width]
+        attend = attention if torch.is_grad_enabled() else _Attention.apply
+        z = attend(q, k, v, mask, self.attention[layer], self.scaling(layer))
         return z.reshape(*z.shape[:-2], -1).contiguous()
 
     def pattern(self, layer: int, q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -202,3 +196,47 @@ class Anatomy:
 def causal_mask(query_positions: Tensor, key_positions: Tensor) -> Tensor:
     """[T] and [S] -> [T, S], True where the query is at or after the key."""
     return query_positions[:, None] >= key_positions[None, :]
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, module: nn.Module, scaling: float
+) -> Tensor:
+    """[B, T, H, head_width], by the model's own function: its treatment of grouped heads, and with
+    it the kernel that torch chooses, differs between versions."""
+    # Not at the top of the file: it loads all of transformers' modelling code.
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    z: Tensor
+    z, _ = sdpa_attention_forward(module, q, k, v, mask, dropout=0.0, scaling=scaling)
+    return z
+
+
+MOST_ROWS = 1 << 15
+"""Sequences in one call of a GPU's attention kernels, which fail from 65,536 on."""
+
+
+class _Attention(torch.autograd.Function):
+    """`attention` without gradients, which knows what to do with a stack of models (stack.py):
+    attention has no parameters, so their sequences are one batch."""
+
+    @staticmethod
+    def forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> Tensor:
+        return attention(q, k, v, *rest)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Nothing is kept for a backward pass."""
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], q: Tensor, k: Tensor, v: Tensor, *rest: Any
+    ) -> tuple[Tensor, int]:
+        models, mask = info.batch_size, rest[0]
+        assert mask is None or mask.ndim == 2, "a mask by sequence is not supported in a stack"
+        rows = [
+            (part.expand(models, *part.shape) if dim is None else part.movedim(dim, 0)).flatten(0, 1)
+            for part, dim in zip((q, k, v), in_dims, strict=False)
+        ]
+        pieces = zip(*(part.split(MOST_ROWS) for part in rows), strict=True)
+        z = torch.cat([attention(*piece, *rest) for piece in pieces])
+        return z.unflatten(0, (models, -1)), 0

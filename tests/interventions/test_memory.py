@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from statetrace.interventions.memory import in_pieces, is_out_of_memory
+from statetrace.models.memory import in_pieces, is_out_of_memory
 from statetrace.models.device import free_bytes
 
 OUT_OF_MEMORY = [

@@ -22,13 +22,13 @@ def oracle(task, state_until, parity_until, seed=0):
     rng = np.random.default_rng(seed)
     parity = task.group.parity
 
-    def say(model, asked, sequences, batch=512):
+    def say(stack, asked, sequences):
         predicted = rng.integers(0, task.group.order, size=sequences.states.shape)
         same = np.array([np.flatnonzero(parity == p) for p in (0, 1)])  # [2, order / 2]
         of_parity = same[parity[sequences.states], rng.integers(0, same.shape[1], predicted.shape)]
         predicted[:, :parity_until] = of_parity[:, :parity_until]
         predicted[:, :state_until] = sequences.states[:, :state_until]
-        return predicted
+        return predicted[None]
 
     return say
 
@@ -36,7 +36,7 @@ def oracle(task, state_until, parity_until, seed=0):
 @pytest.mark.parametrize(("state_until", "parity_until"), [(7, 7), (7, 12), (3, 16), (16, 16)])
 def test_cutoffs_are_where_the_answers_end(monkeypatch, state_until, parity_until):
     task = word_problem("S3", 8)
-    monkeypatch.setattr(lens, "answers", oracle(task, state_until, parity_until))
+    monkeypatch.setattr(lens, "stacked_answers", oracle(task, state_until, parity_until))
     result = generalization(tiny(task), task, GeneralizationSpec(bootstrap=50))
     cutoff = result.summary["cutoff"]
     expected = {"state": state_until, "parity": parity_until}
@@ -64,11 +64,11 @@ def test_the_bootstrap_interval_holds_an_uncertain_cutoff(monkeypatch):
     task = word_problem("S3", 30)
     rng = np.random.default_rng(0)
 
-    def sinking(model, asked, sequences, batch=512):
+    def sinking(stack, asked, sequences):
         wrong = rng.random(sequences.states.shape) < np.linspace(0, 0.04, sequences.length)
-        return np.where(wrong, (sequences.states + 1) % 6, sequences.states)
+        return np.where(wrong, (sequences.states + 1) % 6, sequences.states)[None]
 
-    monkeypatch.setattr(lens, "answers", sinking)
+    monkeypatch.setattr(lens, "stacked_answers", sinking)
     spec = GeneralizationSpec(longest=30, sequences=300, bootstrap=300)
     cutoff = generalization(tiny(task), task, spec).summary["cutoff"]["state"]
     assert cutoff["low"] <= cutoff["first_below"] <= cutoff["high"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from statetrace.errors import StatetraceError
 from statetrace.models import anatomy
 from statetrace.models.predict import evaluating, predict
+from statetrace.models.stack import ModelStack
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
@@ -68,13 +70,28 @@ def too_few(drawn: int, requested: int, length: int) -> list[str]:
 
 def answers(model: Any, task: WordProblem, sequences: Sequences, batch: int = 512) -> np.ndarray:
     """Predicted states [n, length]."""
-    check_fits(model, task, sequences.length)
-    with evaluating(model):
-        states = [
-            task.read_out(predict(model, tokens)).argmax(-1).cpu().numpy()
-            for tokens in token_batches(model, task, sequences, batch)
-        ]
-    return np.concatenate(states)
+    return stacked_answers(ModelStack([model]), task, sequences, batch)[0]
+
+
+def stacked_answers(
+    stack: ModelStack, task: WordProblem, sequences: Sequences, batch: int = 512
+) -> np.ndarray:
+    """Predicted states [S, n, length]."""
+    check_fits(stack.first, task, sequences.length)
+
+    def states(tokens: torch.Tensor) -> np.ndarray:
+        def compute(model: Any) -> torch.Tensor:
+            reader = anatomy(model)
+            logits = reader.forward(tokens) if reader.fast else predict(model, tokens)
+            return task.read_out(logits).argmax(-1)
+
+        return stack.each(compute, tokens.numel()).cpu().numpy()
+
+    batches = token_batches(stack.first, task, sequences, batch)
+    with ExitStack() as modes:
+        for model in stack.models:
+            modes.enter_context(evaluating(model))
+        return np.concatenate([states(tokens) for tokens in batches], axis=1)
 
 
 def token_batches(

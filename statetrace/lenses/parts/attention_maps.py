@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions.memory import in_pieces
+from statetrace.models.memory import in_pieces
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.attention_tree import TreeMeasures, attention_trees

@@ -1,0 +1,77 @@
+"""One computation over several models of one shape at once.
+
+Purpose: a small model keeps a GPU busy with launches, not with arithmetic. `ModelStack.each` calls
+a function of a model once for all models, with their parameters stacked (torch.func.vmap): every
+matrix product is a batched one. Numbers equal those of one model after the other up to rounding.
+Cost: a copy of all parameters. Caveat: the function sees no difference to a single model, but must
+not choose by numbers that depend on parameters, or take gradients. Families that cannot be
+evaluated piece by piece are computed one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from statetrace.models.families import anatomy
+from statetrace.models.memory import in_pieces
+
+NUMBERS = {"cpu": 1 << 19, "cuda": 1 << 26}
+"""Entries of the residual stream, over all models, that are computed at once: what fits the cache
+of a CPU, and a tenth of a GPU's memory."""
+
+
+class ModelStack:
+    """Models of one shape on one device. `first` stands for all of them where only the shape
+    matters."""
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        self.models, self.first = models, models[0]
+        self._reader = anatomy(self.first)
+        self._state: dict[str, Tensor] | None = None
+        if len(models) > 1 and self._reader.fast and all(alike(self.first, m) for m in models):
+            parameters, buffers = stack_module_state(list(models))
+            self._state = {f"model.{name}": x for name, x in (parameters | buffers).items()}
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    @torch.no_grad()
+    def each(self, compute: Callable[[Any], Tensor], positions: int) -> Tensor:
+        """compute(model) of every model, stacked [S, ...]; `positions` is how many it holds of one
+        model at once."""
+        state, device = self._state, next(self.first.parameters()).device.type
+        most = NUMBERS.get(device, NUMBERS["cuda"]) // (positions * self._reader.width)
+        if state is None or most < 2:
+            return torch.stack([compute(model) for model in self.models])
+        call, parts = _Call(self.first, compute), []
+
+        def work(start: int, stop: int) -> None:
+            some = {name: tensor[start:stop] for name, tensor in state.items()}
+            parts.append(vmap(lambda one: functional_call(call, one, ()))(some))
+
+        in_pieces(len(self), most, work)
+        return torch.cat(parts)
+
+
+class _Call(nn.Module):
+    """A function of a model as a module whose parameters are those of the model."""
+
+    def __init__(self, model: Any, compute: Callable[[Any], Tensor]) -> None:
+        super().__init__()
+        self.model, self._compute = model, compute
+
+    def forward(self) -> Tensor:
+        return self._compute(self.model)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two models differ in the values of their parameters alone."""
+    if one is other:
+        return True
+    configs = [model.config.to_dict() | {"_name_or_path": ""} for model in (one, other)]
+    return type(one) is type(other) and configs[0] == configs[1]
