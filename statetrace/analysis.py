@@ -429,3 +429,39 @@ class Analyzer:
     def _report_ignored(self, stored: StoredResults) -> None:
         if (sentence := stored.ignored()) is not None:
             self.on_message(sentence)
+
+
+def analyze_together(
+    analyzers: Sequence[Analyzer], lens: str, length: int | None = None
+) -> list[LensResult]:
+    """A lens on checkpoints that differ in their weights alone: as `analyze`, of one after the
+    other, but computed at once. `length` is one shorter than the task's."""
+    from statetrace.lenses.registry import LENSES
+    from statetrace.models.threads import using_threads
+
+    first = analyzers[0]
+    job = first._job(lens, {}, False)
+    results = [each._stored_result(job, length) for each in analyzers]
+    missing = [number for number, result in enumerate(results) if result is None]
+    if missing:
+        task = first.loaded.task if length is None else first.loaded.task.at_length(length)
+        models = [analyzers[number].loaded.model for number in missing]
+        with using_threads(first.loaded.threads or first.speed.threads):
+            measured = LENSES[lens].look_together(models, task, job.spec)
+        for number, result in zip(missing, measured, strict=True):
+            about = analyzers[number].loaded.about() | {"spec": repr(job.spec)}
+            results[number] = result = dataclasses.replace(result, subject=about)
+            analyzers[number].store.put(result, length)
+    return [result for result in results if result is not None]
+
+
+def measure_together(analyzers: Sequence[Analyzer]) -> None:
+    """Compute and store what the verdicts need, for checkpoints that differ in their weights
+    alone."""
+    general = analyze_together(analyzers, "generalization")
+    by_length: dict[int, list[Analyzer]] = {}
+    for analyzer, result in zip(analyzers, general, strict=True):
+        if has_learned(result):
+            by_length.setdefault(solved_length(result), []).append(analyzer)
+    for length, solvers in by_length.items():
+        analyze_together(solvers, "depth", None if length == solvers[0].length else length)

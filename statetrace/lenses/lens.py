@@ -4,13 +4,13 @@ torch, so that a plug-in can be listed and shown without it."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statetrace import plugins
 from statetrace.errors import StatetraceError
-from statetrace.lenses.result import NAMES, LensResult
+from statetrace.lenses.result import NAMES, LensResult, no_progress
 
 if TYPE_CHECKING:
     from statetrace.reports.figures.chart import Chart
@@ -23,6 +23,7 @@ class Lens:
     Attributes:
         spec: a dataclass of settings with defaults; `--set NAME.FIELD=VALUE` sets them.
         look: measures; `progress` takes the share of the work that is done, 0 to 1.
+        stacked: as `look` for several models of one shape at once, with a list of results.
         reads_log: whether it reads the run's training log, not the model; its spec then has the
             fields `run` (the folder) and `until` (the last step, or None).
         whole: whether it covers all lengths itself, even with `--at-length`.
@@ -36,6 +37,13 @@ class Lens:
     whole: bool = False
     headline: Callable[[LensResult], str] | None = None
     figure: Callable[[LensResult], Chart] | None = None
+    stacked: Callable[..., list[LensResult]] | None = None
+
+    def look_together(self, models: Sequence[Any], task: Any, spec: Any) -> list[LensResult]:
+        """The results of several models of one shape."""
+        if self.stacked is None:
+            return [self.look(model, task, spec, no_progress) for model in models]
+        return self.stacked(models, task, spec)
 
 
 def registered_lens(name: str) -> Lens | None:

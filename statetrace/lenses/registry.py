@@ -12,9 +12,13 @@ from statetrace import plugins
 from statetrace.config.checks import known
 from statetrace.errors import StatetraceError
 from statetrace.lenses.attention import AttentionSpec, attention
-from statetrace.lenses.depth import DepthSpec, depth
+from statetrace.lenses.depth import DepthSpec, depth, stacked_depth
 from statetrace.lenses.dynamics import DynamicsSpec, dynamics
-from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.lenses.generalization import (
+    GeneralizationSpec,
+    generalization,
+    stacked_generalization,
+)
 from statetrace.lenses.geometry import GeometrySpec, geometry
 from statetrace.lenses.lens import Lens
 from statetrace.lenses.patching import PatchingSpec, patching
@@ -23,10 +27,12 @@ from statetrace.lenses.result import ON_REQUEST
 from statetrace.lenses.subspace import SubspaceSpec, subspace
 
 BUILTIN = {
-    "generalization": Lens(GeneralizationSpec, generalization, whole=True),
+    "generalization": Lens(
+        GeneralizationSpec, generalization, whole=True, stacked=stacked_generalization
+    ),
     "probing": Lens(ProbingSpec, probing),
     "patching": Lens(PatchingSpec, patching),
-    "depth": Lens(DepthSpec, depth),
+    "depth": Lens(DepthSpec, depth, stacked=stacked_depth),
     "attention": Lens(AttentionSpec, attention),
     "geometry": Lens(GeometrySpec, geometry),
     "dynamics": Lens(DynamicsSpec, dynamics, reads_log=True, whole=True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import fields, replace
+from functools import lru_cache
 from pathlib import Path
 
 from statetrace.config.recipe import Recipe
@@ -16,6 +17,7 @@ from statetrace.models.spec import ModelSpec
 from statetrace.tasks import tokenizer
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.sequences import Sequences
+from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem, word_problem
 
 POSITION_FACTOR = 2
@@ -54,11 +56,26 @@ def make_splits(recipe: Recipe, task: WordProblem) -> tuple[Sequences, Sequences
 
 
 def make_analysis_split(recipe: Recipe, task: WordProblem) -> Sequences:
-    """The second of `make_splits` alone, which is cheaper."""
-    return task.analysis_split(*_split_arguments(recipe))
+    """The second of `make_splits` alone, which is cheaper; runs that differ in their seed share
+    it."""
+    arguments = _split_arguments(recipe)
+    if recipe.task.data is not None:  # files may change
+        return task.analysis_split(*arguments)
+    return _drawn_split(task.group, task.length, task.actions, arguments)
 
 
-def _split_arguments(recipe: Recipe) -> tuple[int | None, float, int, Path | None]:
+@lru_cache(maxsize=1)
+def _drawn_split(
+    group: Group, length: int, actions: tuple[int, ...] | None, arguments: SplitArguments
+) -> Sequences:
+    task = WordProblem(group, length, Vocabulary.plain(group.order, False), actions)
+    return task.analysis_split(*arguments)
+
+
+SplitArguments = tuple[int | None, float, int, Path | None]
+
+
+def _split_arguments(recipe: Recipe) -> SplitArguments:
     settings = recipe.task
     folder = None if settings.data is None else Path(settings.data)
     return settings.sequences, settings.analysis_fraction, settings.data_seed, folder

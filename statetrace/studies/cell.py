@@ -30,23 +30,26 @@ Work = Callable[[Study, Sequence[Cell], Stop], list[Row] | None]
 def train_cells(study: Study, cells: Sequence[Cell], stop: Stop) -> list[Row] | None:
     """Train and evaluate a cell, or several that differ only in their seed, from their last
     checkpoints to their end."""
-    from statetrace.studies.evaluate import evaluate_checkpoint
+    from statetrace.studies.evaluate import evaluate_checkpoints
 
     settings = study.plan.settings
     recipes = [Recipe.of(dict(cell.recipe)) for cell in cells]
     runs, damages = [study.run(cell) for cell in cells], Damages()
-    device, full = recipes[0].training.device, settings.verdict == "full"
+    device, kind = recipes[0].training.device, settings.verdict
     early = [study.early(cell) for cell in cells]
     evaluates_early = settings.early < recipes[0].stages[-1].training.steps
     if evaluates_early and None in early:
         step = _train_to(settings.early, recipes, runs, stop, damages)
         if step is None:
             return None
-        for number, (cell, run) in enumerate(zip(cells, runs, strict=True)):
-            if early[number] is None:
-                record = evaluate_checkpoint(run, step, device, full and not settings.train_on)
-                early[number] = record
-                study.write_early(cell, record)
+        missing = [number for number, record in enumerate(early) if record is None]
+        last = not settings.train_on
+        records = evaluate_checkpoints(
+            [runs[n] for n in missing], step, device, kind if last else "quick", store=last
+        )
+        for number, record in zip(missing, records, strict=True):
+            early[number] = record
+            study.write_early(cells[number], record)
     if evaluates_early and not settings.train_on:
         return [
             _row(run, record, record or {}) | damages.of(run)
@@ -55,9 +58,10 @@ def train_cells(study: Study, cells: Sequence[Cell], stop: Stop) -> list[Row] | 
     step = _train_to(None, recipes, runs, stop, damages)
     if step is None:
         return None
+    final = evaluate_checkpoints(runs, step, device, kind, store=True)
     return [
-        _row(run, record, evaluate_checkpoint(run, step, device, full)) | damages.of(run)
-        for run, record in zip(runs, early, strict=True)
+        _row(run, record, last) | damages.of(run)
+        for run, record, last in zip(runs, early, final, strict=True)
     ]
 
 

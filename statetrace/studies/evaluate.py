@@ -1,16 +1,18 @@
 """Evaluate a trained cell: accuracy, cutoffs, verdict and its evidence.
 
-Cost: two forward passes over 1,000 sequences for the quick verdict, all lenses for the full one.
+Cost: two forward passes over 1,000 sequences for the quick verdict, those and the depth lens for
+the standard one, all lenses for the full one. Seeds of one model are measured together, except by
+the lenses that the full verdict adds.
 Caveat: the quick verdict is the paper's reading of the generalization curve (section 5.1). It has
 no confidence and cannot classify a model that is correct at every length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statetrace.analysis import Analyzer
+from statetrace.analysis import Analyzer, analyze_together, measure_together
 from statetrace.groups import Group
 from statetrace.lenses.dynamics import DynamicsSpec, dynamics
 from statetrace.lenses.loading import load_run
@@ -19,16 +21,39 @@ from statetrace.mechanisms import distances, registered
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
 from statetrace.mechanisms.evidence import Evidence
 from statetrace.mechanisms.mastery import COLLECTED, NEEDED
-from statetrace.mechanisms.verdict import measure_distances, verdict
+from statetrace.mechanisms.verdict import measure_distances
 from statetrace.runs import Run
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.grid import Cell
 
 
-def evaluate_checkpoint(run: Run, step: int, device: str, full: bool) -> dict[str, Any]:
-    """One checkpoint of a run, as plain JSON values."""
-    analyzer = Analyzer(load_run(run, step, device))  # the run folder is left as it is
-    general = analyzer.analyze(["generalization"]).results["generalization"]
+def evaluate_checkpoints(
+    runs: Sequence[Run], step: int, device: str, settings: str, store: bool
+) -> list[dict[str, Any]]:
+    """One checkpoint of each run, as plain JSON values. The runs differ in their seed alone, and
+    are measured together.
+
+    Args:
+        settings: the kind of verdict, as in StudySettings.
+        store: whether lens results and the verdict are written to the run folders; `step` is then
+            the last one.
+    """
+    analyzers = [
+        Analyzer(run, device=device) if store else Analyzer(load_run(run, step, device))
+        for run in runs
+    ]
+    if settings == "quick":
+        analyze_together(analyzers, "generalization")
+    else:
+        measure_together(analyzers)
+    return [
+        _record(analyzer, run, step, settings)
+        for analyzer, run in zip(analyzers, runs, strict=True)
+    ]
+
+
+def _record(analyzer: Analyzer, run: Run, step: int, settings: str) -> dict[str, Any]:
+    (general,) = analyze_together([analyzer], "generalization")
     summary = general.summary
     cutoffs = summary["cutoff"]
     quotient = next((name for name in cutoffs if name != "state"), None)
@@ -41,10 +66,10 @@ def evaluate_checkpoint(run: Run, step: int, device: str, full: bool) -> dict[st
         "parity_cutoff": cutoffs[quotient]["first_below"] if quotient else None,
         "longest": summary["longest"],
     }
-    if not full:
+    if settings == "quick":
         return record
-    results = analyzer.evidence(lenses=COLLECTED)
-    judged = verdict(results, analyzer.group).to_dict()
+    results = analyzer.evidence(lenses=COLLECTED if settings == "full" else NEEDED)
+    judged = analyzer.verdict().to_dict()
     record |= {key: judged[key] for key in ("mechanism", "confidence", "says")}
     # left out of the verdict, so that the two can be compared
     log = dynamics(None, analyzer.loaded.task, DynamicsSpec(run=str(run.path), until=step))
@@ -82,7 +107,7 @@ def reevaluate(study: Study, cell: Cell) -> str:
         return f"{cell.name}: its outcome does not record a step, skipped"
     if step not in dict(run.checkpoints()):
         return f"{cell.name}: its weights of step {step:,} are gone, skipped"
-    after = evaluate_checkpoint(run, step, "auto", study.plan.settings.verdict == "full")
+    (after,) = evaluate_checkpoints([run], step, "auto", study.plan.settings.verdict, store=False)
     study.replace_final(cell, after)
     old, new = (record.get("mechanism", record.get("quick")) for record in (before, after))
     return f"{cell.name}: {new}" + ("" if new == old else f", before {old}")

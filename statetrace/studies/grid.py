@@ -53,7 +53,7 @@ MOST_CELLS = 100_000
 
 SEED = "seed"
 STAGES = "stages"
-VERDICTS = ("full", "quick")
+VERDICTS = ("full", "standard", "quick")
 WORK = ("train", "nothing")
 
 
@@ -64,7 +64,8 @@ class StudySettings:
     Attributes:
         early: steps of the last stage before the early evaluation.
         train_on: whether training continues after it; if not, the early verdict is final.
-        verdict: `full` (all lenses) or `quick` (cutoffs only).
+        verdict: `quick` (cutoffs only), `standard` (the two lenses that decide a verdict) or
+            `full` (also the lenses that are compared with the algorithms as a check).
         together: seeds of one model that may be trained as one batch; 1 trains each alone, with
             bit-exact numbers (see stacked.py).
         retries: how often a cell that fails without progress is tried again.

@@ -56,8 +56,7 @@ class Sequences:
         if length == self.length:
             return self
         rows = np.ascontiguousarray(self.actions[:, :length])
-        _, first = np.unique(rows, axis=0, return_index=True)
-        first.sort()
+        first = _first_of_equal(rows)
         return Sequences(rows[first], np.ascontiguousarray(self.states[first, :length]))
 
     def save(self, folder: Path, group: Group) -> None:
@@ -106,6 +105,18 @@ class Sequences:
                 why = f"row {row} is not the products of the actions in actions.npy"
                 raise _damaged(folder / "states.npy", why)
         return Sequences(actions, states)
+
+
+def _first_of_equal(rows: np.ndarray) -> np.ndarray:
+    """The rows that are not equal to an earlier one, in order. Where a row fits into a number, rows
+    are compared as numbers, which is much faster."""
+    base = int(rows.max(initial=0)) + 1
+    if base ** rows.shape[1] <= 2**63:
+        powers = base ** np.arange(rows.shape[1], dtype=np.int64)
+        _, first = np.unique(rows.astype(np.int64) @ powers, return_index=True)
+    else:
+        _, first = np.unique(rows, axis=0, return_index=True)
+    return np.sort(first)
 
 
 FILES = ("actions", "states")
