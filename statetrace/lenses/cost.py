@@ -20,7 +20,7 @@ from statetrace.models.predict import predict
 from statetrace.models.threads import fastest_threads, using_threads
 from statetrace.tasks.word_problem import WordProblem
 
-TRIAL_TOKENS = 2000
+TRIAL_TOKENS = 600
 """Tokens of the forward pass that is timed."""
 
 ITERATIONS = 25

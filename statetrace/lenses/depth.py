@@ -202,7 +202,7 @@ def _rows(votes: np.ndarray, length: int, split: str) -> list[dict[str, Any]]:
         statistics: dict[str, Any] = dict.fromkeys(("mean", "std", "low", "high"))
         if n >= FEWEST:
             mean, std = float(shares.mean()), float(shares.std(ddof=1))
-            half = quantile() * std / np.sqrt(n)
+            half = float(quantile() * std / np.sqrt(n))
             statistics = {"mean": mean, "std": std, "low": mean - half, "high": mean + half}
         rows.append({"length": length, "layer": layer, "split": split, **statistics, "n": n})
     return rows

@@ -68,16 +68,23 @@ def too_few(drawn: int, requested: int, length: int) -> list[str]:
     return [f"{drawn} sequences of length {length} instead of {requested}: no more were held out"]
 
 
-def answers(model: Any, task: WordProblem, sequences: Sequences, batch: int = 512) -> np.ndarray:
+def answers(
+    model: Any, task: WordProblem, sequences: Sequences, batch: int | None = None
+) -> np.ndarray:
     """Predicted states [n, length]."""
     return stacked_answers(ModelStack([model]), task, sequences, batch)[0]
 
 
+BATCH = {"cpu": 128}
+"""Sequences per forward pass; on a CPU few enough that activations stay in the cache."""
+
+
 def stacked_answers(
-    stack: ModelStack, task: WordProblem, sequences: Sequences, batch: int = 512
+    stack: ModelStack, task: WordProblem, sequences: Sequences, batch: int | None = None
 ) -> np.ndarray:
     """Predicted states [S, n, length]."""
     check_fits(stack.first, task, sequences.length)
+    batch = batch or BATCH.get(device_of(stack.first).type, 512)
 
     def states(tokens: torch.Tensor) -> np.ndarray:
         def compute(model: Any) -> torch.Tensor:
