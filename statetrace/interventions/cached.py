@@ -30,10 +30,10 @@ from statetrace.interventions.fullrun import (
     run_from,
     run_tokens,
 )
-from statetrace.models.memory import in_pieces
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import Window
 from statetrace.models import Anatomy, causal_mask
+from statetrace.models.memory import in_pieces
 
 TOKENS_PER_PASS = {"cpu": 256, "cuda": 32768}
 """Positions per batch of cells: enough to keep the device busy, but no more, because all cells of a

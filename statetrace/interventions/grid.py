@@ -20,11 +20,11 @@ from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.interventions.cached import CachedPatcher, tokens_per_pass
 from statetrace.interventions.hooks import HookPatcher
-from statetrace.models.memory import in_pieces
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import GridSpec, Window
 from statetrace.models import Anatomy, anatomy
 from statetrace.models.device import free_bytes
+from statetrace.models.memory import in_pieces
 from statetrace.models.predict import evaluating
 
 Keep = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from statetrace.interventions.cached import Keep, tokens_per_pass
 from statetrace.interventions.capture import Edit, capturing, overwrite
-from statetrace.models.memory import in_pieces
 from statetrace.interventions.sites import Site
 from statetrace.interventions.spec import Window
+from statetrace.models.memory import in_pieces
 
 
 class HookPatcher:

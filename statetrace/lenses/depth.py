@@ -102,9 +102,9 @@ def stacked_depth(
     for number, length in enumerate(lengths):
         pairs = draw_pairs(task, spec.pairs, length, 0, spec.seed)
         drawn.append((length, pairs.links(task.group.chain(), task.group.order)))
-        runs = part(f"runs-{length}", partial(_runs, stack, task, pairs))["logits"]
-        for of_model, logits in zip(votes, runs, strict=True):
-            of_model.append(_votes(logits, pairs, drawn[-1][1]))
+        logits = part(f"runs-{length}", partial(runs, stack, task, pairs))["logits"]
+        for of_model, of_runs in zip(votes, logits, strict=True):
+            of_model.append(_votes(of_runs, pairs, drawn[-1][1]))
         progress((number + 1) / len(lengths))
     return [_result(task, spec, drawn, of_model) for of_model in votes]
 
@@ -151,7 +151,7 @@ def _result(
     )
 
 
-def _runs(stack: ModelStack, task: WordProblem, pairs: Pairs) -> dict[str, np.ndarray]:
+def runs(stack: ModelStack, task: WordProblem, pairs: Pairs) -> dict[str, np.ndarray]:
     """The logits of all elements [S, layers + 3, P, order]: with the last token reset at each
     layer, of the clean run, and of the corrupted run."""
     elements = torch.as_tensor(task.vocabulary.elements)

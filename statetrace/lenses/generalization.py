@@ -31,7 +31,6 @@ from statetrace.models import anatomy
 from statetrace.models.stack import ModelStack
 from statetrace.tasks.word_problem import WordProblem
 
-
 Correct = dict[str, list[np.ndarray]]
 """What ("state" or a quotient) -> for each length, whether each of n sequences is correct [n]."""
 
@@ -149,9 +148,7 @@ def _readable(model: Any, task: WordProblem) -> int | None:
     return None if positions is None else task.vocabulary.fitting(positions)
 
 
-def _table(
-    lengths: np.ndarray, correct: Correct, chance: dict[str, float]
-) -> dict[str, list[Any]]:
+def _table(lengths: np.ndarray, correct: Correct, chance: dict[str, float]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {
         name: [] for name in ("what", "length", "accuracy", "low", "high", "n", "chance")
     }

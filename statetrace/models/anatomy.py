@@ -234,7 +234,9 @@ class _Attention(torch.autograd.Function):
         models, mask = info.batch_size, rest[0]
         assert mask is None or mask.ndim == 2, "a mask by sequence is not supported in a stack"
         rows = [
-            (part.expand(models, *part.shape) if dim is None else part.movedim(dim, 0)).flatten(0, 1)
+            (part.expand(models, *part.shape) if dim is None else part.movedim(dim, 0)).flatten(
+                0, 1
+            )
             for part, dim in zip((q, k, v), in_dims, strict=False)
         ]
         pieces = zip(*(part.split(MOST_ROWS) for part in rows), strict=True)

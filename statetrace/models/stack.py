@@ -15,10 +15,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import functional_call, vmap
 
 from statetrace.models.families import anatomy
 from statetrace.models.memory import in_pieces
+from statetrace.models.predict import evaluating, predict
 
 NUMBERS = {"cpu": 1 << 19, "cuda": 1 << 26}
 """Entries of the residual stream, over all models, that are computed at once: what fits the cache
@@ -31,31 +32,55 @@ class ModelStack:
 
     def __init__(self, models: Sequence[Any]) -> None:
         self.models, self.first = models, models[0]
-        self._reader = anatomy(self.first)
-        self._state: dict[str, Tensor] | None = None
-        if len(models) > 1 and self._reader.fast and all(alike(self.first, m) for m in models):
-            parameters, buffers = stack_module_state(list(models))
-            self._state = {f"model.{name}": x for name, x in (parameters | buffers).items()}
+        self._state: dict[str, Tensor] = {}
+        if (
+            len(models) > 1
+            and anatomy(self.first).fast
+            and all(alike(self.first, m) for m in models)
+        ):
+            self._state = _stacked(models)
 
-    def __len__(self) -> int:
-        return len(self.models)
-
-    @torch.no_grad()
     def each(self, compute: Callable[[Any], Tensor], positions: int) -> Tensor:
         """compute(model) of every model, stacked [S, ...]; `positions` is how many it holds of one
         model at once."""
-        state, device = self._state, next(self.first.parameters()).device.type
-        most = NUMBERS.get(device, NUMBERS["cuda"]) // (positions * self._reader.width)
-        if state is None or most < 2:
-            return torch.stack([compute(model) for model in self.models])
+        most = self._most(positions)
+        if most < 2:
+            return torch.stack([_evaluated(compute, model) for model in self.models])
         call, parts = _Call(self.first, compute), []
 
         def work(start: int, stop: int) -> None:
-            some = {name: tensor[start:stop] for name, tensor in state.items()}
-            parts.append(vmap(lambda one: functional_call(call, one, ()))(some))
+            some = {name: tensor[start:stop] for name, tensor in self._state.items()}
+            parts.append(vmap(lambda state: functional_call(call, state, ()))(some))
 
-        in_pieces(len(self), most, work)
+        with evaluating(self.first):
+            in_pieces(len(self.models), most, work)
         return torch.cat(parts)
+
+    def predict(self, model: Any, tokens: Tensor) -> Tensor:
+        """As `predict`, inside `each`."""
+        return anatomy(model).forward(tokens).float() if self._state else predict(model, tokens)
+
+    def _most(self, positions: int) -> int:
+        """How many models are computed at once."""
+        if not self._state:
+            return 1
+        device = next(iter(self._state.values())).device.type
+        numbers = NUMBERS.get(device, NUMBERS["cuda"])
+        return numbers // (positions * anatomy(self.first).width)
+
+
+def _stacked(models: Sequence[Any]) -> dict[str, Tensor]:
+    """All parameters and buffers [S, ...], by their names in `_Call`."""
+    tensors = [dict(model.named_parameters()) | dict(model.named_buffers()) for model in models]
+    return {
+        f"model.{name}": torch.stack([of_model[name].detach() for of_model in tensors])
+        for name in tensors[0]
+    }
+
+
+def _evaluated(compute: Callable[[Any], Tensor], model: Any) -> Tensor:
+    with evaluating(model):
+        return compute(model)
 
 
 class _Call(nn.Module):

@@ -118,11 +118,19 @@ def batch_rows(n: int, size: int, seed: int, index: int) -> np.ndarray:
         piece = _epoch(n, seed, epoch)[offset : offset + size]
         pieces.append(piece)
         start, size = start + len(piece), size - len(piece)
-    return np.concatenate(pieces)
+    return np.concatenate(pieces, dtype=np.int64)
 
 
-@lru_cache(maxsize=40)
 def _epoch(n: int, seed: int, epoch: int) -> np.ndarray:
-    order = np.random.default_rng([seed, epoch]).permutation(n)
-    order.setflags(write=False)
-    return order
+    latest = _latest_epoch(n, seed)
+    if epoch not in latest:
+        order = np.random.default_rng([seed, epoch]).permutation(n)
+        latest.clear()
+        latest[epoch] = order.astype(np.int32 if n < 2**31 else np.int64)
+    return latest[epoch]
+
+
+@lru_cache(maxsize=512)
+def _latest_epoch(n: int, seed: int) -> dict[int, np.ndarray]:
+    """The order of one epoch of each of many seeds, which are trained together."""
+    return {}

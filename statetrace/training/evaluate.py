@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from statetrace.groups import Quotient
 from statetrace.models.device import float64_device
-from statetrace.models.predict import evaluating, predict
-from statetrace.tasks.batch import Split
+from statetrace.models.stack import ModelStack
+from statetrace.tasks.batch import Batch, Split
 from statetrace.tasks.word_problem import WordProblem
 
 
@@ -57,33 +58,50 @@ def accuracy(
     task: WordProblem,
     split: Split,
     quotients: tuple[Quotient, ...] = (),
-    batch: int = 512,
     autocast: AbstractContextManager[Any] | None = None,
+    batch: int = 512,
 ) -> Accuracy:
     """Evaluate on a split.
 
     A quotient counts as correct if the image of the predicted state is: parity accuracy is the
     accuracy of the prediction's parity.
     """
-    n, length, device = len(split), split.length, split.actions.device
-    maps = {q.name: torch.as_tensor(q.map.astype("int64"), device=device) for q in quotients}
-    correct = {
-        what: torch.zeros(length, dtype=torch.long, device=device) for what in ("state", *maps)
-    }
-    total = torch.zeros(length, dtype=torch.float64, device=float64_device(device))
-    with evaluating(model):
-        for start in range(0, n, batch):
-            rows = slice(start, min(start + batch, n))
-            examples = split.rows(rows)
-            targets = examples.targets
+    return stacked_accuracy([model], task, split, quotients, autocast, batch)[0]
+
+
+def stacked_accuracy(
+    models: Sequence[Any],
+    task: WordProblem,
+    split: Split,
+    quotients: tuple[Quotient, ...] = (),
+    autocast: AbstractContextManager[Any] | None = None,
+    batch: int = 512,
+) -> list[Accuracy]:
+    """The accuracies of several models of one shape."""
+    stack, device = ModelStack(models), split.actions.device
+    maps = [torch.as_tensor(q.map.astype("int64"), device=device) for q in quotients]
+    total: Tensor | float = 0.0
+    for start in range(0, len(split), batch):
+        rows = slice(start, min(start + batch, len(split)))
+        examples, states = split.rows(rows), split.states[rows].long()
+
+        def sums(model: Any, examples: Batch = examples, states: Tensor = states) -> Tensor:
+            """Of the losses, and of correct states and images, by length [2 + quotients, T]."""
             with autocast or nullcontext():
-                logits = predict(model, examples.tokens)
-            states = split.states[rows].long()
+                logits = stack.predict(model, examples.tokens)
             predicted = task.read_out(logits).argmax(-1)  # [B, T]
-            correct["state"] += (predicted == states).sum(0)
-            for name, image in maps.items():
-                correct[name] += (image[predicted] == image[states]).sum(0)
+            correct = [predicted == states, *(m[predicted] == m[states] for m in maps)]
+            targets = examples.targets
             losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
-            total += losses.view(targets.shape)[:, task.vocabulary.reads].sum(0).to(total.device)
-    by_length = {what: (count.cpu().double() / n).tolist() for what, count in correct.items()}
-    return Accuracy(n, (total / n).tolist(), by_length)
+            losses = losses.view(targets.shape)[:, task.vocabulary.reads]
+            rows = [losses.sum(0), *(same.sum(0) for same in correct)]
+            return torch.stack([row.to(float64_device(device)).double() for row in rows])
+
+        total = total + stack.each(sums, examples.tokens.numel())
+    assert isinstance(total, Tensor)
+    names = ("state", *(quotient.name for quotient in quotients))
+    accuracies = []
+    for loss, *correct in (total.cpu() / len(split)).tolist():
+        by_length = dict(zip(names, correct, strict=True))
+        accuracies.append(Accuracy(len(split), loss, by_length))
+    return accuracies

@@ -25,7 +25,7 @@ from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
 from statetrace.training.run_log import RunLog, restore
 from statetrace.training.setup import TrainingPlan
-from statetrace.training.trainer import Trainer, step_of
+from statetrace.training.trainer import Trainer, evaluate, save, step_of
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,8 @@ def _train_stage(
     stage, world = trainers[0].stage, trainers[0].plan.world
     steps, step, ended, stopped = stage.training.steps, start, False, False
     if start == 0:
-        for trainer, log in zip(trainers, logs, strict=True):
-            log.evaluation(trainer.evaluate(0))
+        for evaluation, log in zip(evaluate(trainers, 0), logs, strict=True):
+            log.evaluation(evaluation)
     train_step = step_of(trainers)
     while step < steps and not ended and not stopped:
         train_step(step)
@@ -255,16 +255,19 @@ def _train_stage(
         saves = step % stage.checkpoint.checkpoint_every == 0 or step == steps or stopped
         if not (writes or evaluates or saves):
             continue
-        for trainer, log in zip(trainers, logs, strict=True):
-            loss, why = trainer.read_losses(), None
+        losses = [trainer.read_losses() for trainer in trainers]
+        evaluations = evaluate(trainers, step) if evaluates else [None] * len(trainers)
+        reasons: list[str | None] = []
+        for trainer, log, loss, evaluation in zip(trainers, logs, losses, evaluations, strict=True):
             callback.on_step(step, loss)
             if writes:
                 log.training(step, loss)
-            if evaluates:
-                evaluation = trainer.evaluate(step)
+            if evaluation is not None:
                 log.evaluation(evaluation)
-                why = trainer.stopping_reason(step, evaluation) if step < steps else None
-                ended = world.agreed(why is not None)  # rounding may differ between processes
-            if saves or ended:
-                trainer.save(step, why, log.text())
+            judged = evaluation is not None and step < steps
+            reasons.append(trainer.stopping_reason(step, evaluation) if judged else None)
+        if evaluates:
+            ended = world.agreed(reasons[0] is not None)  # rounding may differ between processes
+        if saves or ended:
+            save(trainers, step, reasons, [log.text() for log in logs])
     return step, ended, stopped

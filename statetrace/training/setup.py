@@ -7,6 +7,7 @@ import platform
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -225,11 +226,7 @@ def environment(world: World) -> dict[str, Any]:
     device = world.device
     versions = {"statetrace": __version__, "commit": source_commit(),
                 "python": platform.python_version()}  # fmt: skip
-    for name in ("torch", "transformers", "numpy", "safetensors"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = str(getattr(sys.modules.get(name), "__version__", "unknown"))
+    versions |= {name: _version(name) for name in ("torch", "transformers", "numpy", "safetensors")}
     cuda = device.type == "cuda"
     hardware = {
         "device": torch.cuda.get_device_name(device) if cuda else platform.machine() + " CPU",
@@ -238,3 +235,11 @@ def environment(world: World) -> dict[str, Any]:
         "system": platform.system(),
     }
     return {"versions": versions, "hardware": hardware}
+
+
+@cache
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return str(getattr(sys.modules.get(name), "__version__", "unknown"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,12 @@ import torch
 from torch import nn
 
 from statetrace.errors import StatetraceError
+from statetrace.models.checkpoint import quiet
 from statetrace.models.predict import predict
 from statetrace.runs import LOG, Run
 from statetrace.training import checkpoint, setup
 from statetrace.training.auxiliary import ModelWithAuxiliary, evaluate_auxiliary
-from statetrace.training.evaluate import accuracy
+from statetrace.training.evaluate import Accuracy, accuracy, stacked_accuracy
 from statetrace.training.fused import FusedStep
 from statetrace.training.objectives import evaluate_objective
 from statetrace.training.objectives.objective import ROWS
@@ -37,6 +39,9 @@ from statetrace.training.optimizer import (
 )
 from statetrace.training.parallel import local_gradients, spread
 from statetrace.training.setup import TrainingPlan
+
+WRITERS = 8
+"""Checkpoints that are written at the same time."""
 
 
 class NonFiniteLoss(StatetraceError):
@@ -173,9 +178,9 @@ class Trainer:
         self._unread.clear()
         return values[-1]
 
-    def evaluate(self, step: int) -> Evaluation:
+    def evaluate(self, step: int, states: Accuracy | None = None) -> Evaluation:
         """Evaluate the state, and the stage's objective if that is another one. All processes take
-        part, as a sharded model requires."""
+        part, as a sharded model requires. `states` is the accuracy of the state if known."""
         plan, objective, length = self.plan, self.objective, self.stage.length
         records: list[dict[str, Any]] = []
         if objective.held_out:
@@ -189,8 +194,8 @@ class Trainer:
             shares = evaluate_auxiliary(self.module, self.auxiliary, batches, plan.autocast)
             records.append({"kind": "auxiliary", "step": step, "accuracy": shares})
         if objective.tracks_state:
-            states = accuracy(
-                self.module, plan.task, plan.analysis, plan.quotients, autocast=plan.autocast
+            states = states or accuracy(
+                self.module, plan.task, plan.analysis, plan.quotients, plan.autocast
             )
             records.append(states.record(step))
             if not objective.held_out:
@@ -270,6 +275,28 @@ class Stack:
         losses = self._step(index, tokens, targets, learning_rate(settings, index), seeds)
         for trainer, loss in zip(self.trainers, losses.unbind(), strict=True):
             trainer.add_loss(index, loss)
+
+
+def evaluate(trainers: Sequence[Trainer], step: int) -> list[Evaluation]:
+    """Evaluate trainers that take their steps together; their states at once."""
+    plan = trainers[0].plan
+    if len(trainers) == 1 or not trainers[0].objective.tracks_state:
+        return [trainer.evaluate(step) for trainer in trainers]
+    models = [trainer.model for trainer in trainers]
+    states = stacked_accuracy(models, plan.task, plan.analysis, plan.quotients, plan.autocast)
+    return [trainer.evaluate(step, known) for trainer, known in zip(trainers, states, strict=True)]
+
+
+def save(
+    trainers: Sequence[Trainer], step: int, reasons: Sequence[str | None], logs: Sequence[str]
+) -> None:
+    """Write a checkpoint of each trainer, with the reason why its stage ends here and its log;
+    several at a time, because most of it is waiting for the disk."""
+    if len(trainers) == 1:
+        trainers[0].save(step, reasons[0], logs[0])
+        return
+    with quiet(), ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(Trainer.save, trainers, [step] * len(trainers), reasons, logs))
 
 
 def step_of(trainers: Sequence[Trainer]) -> Callable[[int], None]:

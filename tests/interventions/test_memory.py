@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from statetrace.models.memory import in_pieces, is_out_of_memory
 from statetrace.models.device import free_bytes
+from statetrace.models.memory import in_pieces, is_out_of_memory
 
 OUT_OF_MEMORY = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.models import anatomy
-from statetrace.models.predict import evaluating, predict
 from statetrace.models.stack import ModelStack
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
@@ -88,17 +86,12 @@ def stacked_answers(
 
     def states(tokens: torch.Tensor) -> np.ndarray:
         def compute(model: Any) -> torch.Tensor:
-            reader = anatomy(model)
-            logits = reader.forward(tokens) if reader.fast else predict(model, tokens)
-            return task.read_out(logits).argmax(-1)
+            return task.read_out(stack.predict(model, tokens)).argmax(-1)
 
         return stack.each(compute, tokens.numel()).cpu().numpy()
 
     batches = token_batches(stack.first, task, sequences, batch)
-    with ExitStack() as modes:
-        for model in stack.models:
-            modes.enter_context(evaluating(model))
-        return np.concatenate([states(tokens) for tokens in batches], axis=1)
+    return np.concatenate([states(tokens) for tokens in batches], axis=1)
 
 
 def token_batches(
