@@ -23,7 +23,7 @@ from statetrace.config.recipe import Recipe
 from statetrace.runs import Run
 from statetrace.training import setup
 from statetrace.training.parallel import join
-from statetrace.training.trainer import Stack, Trainer, step_of
+from statetrace.training.trainer import Stack, Trainer, stepper
 
 SEEDS = 16
 SHAPES = ((8, 8), (16, 16), (32, 16), (128, 16))
@@ -61,12 +61,12 @@ def measure(batch: int, length: int, options: argparse.Namespace) -> tuple[float
         def trainers() -> list[Trainer]:
             return [Trainer(plan, Run(Path(folder)), setup.make_model(plan)) for plan in plans]
 
-        alone = [step_of([trainer]) for trainer in trainers()]
+        alone = [stepper([trainer]) for trainer in trainers()]
         stack = Stack(trainers())
 
         def apart(index: int) -> None:
-            for step in alone:
-                step(index)
+            for trainer in alone:
+                trainer.step(index)
 
         # alternating, so that other load on the machine affects both
         times: dict[str, list[float]] = {"apart": [], "together": []}

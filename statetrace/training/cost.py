@@ -23,7 +23,7 @@ from statetrace.tasks.word_problem import WordProblem
 from statetrace.training.optimizer import current_length
 from statetrace.training.parallel import World
 from statetrace.training.setup import make_model, make_plan
-from statetrace.training.trainer import Trainer, step_of
+from statetrace.training.trainer import Trainer, stepper
 
 BYTES_PER_PARAMETER = 16
 """A float32 weight, its gradient and two moments."""
@@ -151,13 +151,13 @@ class Trial:
         }
         small = recipe.override(changes)
         plan = make_plan(small, World(0, 1, device), task.group).at(small.stages[stage.number])
-        self._trainer = Trainer(plan, Run(Path(os.devnull)), make_model(plan))
-        self._train_step, self._steps = step_of([self._trainer]), count()
+        trainer = Trainer(plan, Run(Path(os.devnull)), make_model(plan))
+        self._training, self._steps = stepper([trainer]), count()
         self._scale = stage.training.batch / batch
 
     def step(self) -> None:
-        self._train_step(next(self._steps))
-        self._trainer.read_losses()
+        self._training.step(next(self._steps))
+        self._training.read_losses()
 
     def seconds(self) -> float:
         """Of one step: the best of a few after one to warm up, scaled to the whole batch."""

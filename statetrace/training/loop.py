@@ -25,7 +25,7 @@ from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
 from statetrace.training.run_log import RunLog, restore
 from statetrace.training.setup import TrainingPlan
-from statetrace.training.trainer import Trainer, evaluate, save, step_of
+from statetrace.training.trainer import Evaluation, Trainer, evaluate, save, stepper
 
 
 @dataclass(frozen=True)
@@ -243,11 +243,11 @@ def _train_stage(
     stage, world = trainers[0].stage, trainers[0].plan.world
     steps, step, ended, stopped = stage.training.steps, start, False, False
     if start == 0:
-        for evaluation, log in zip(evaluate(trainers, 0), logs, strict=True):
-            log.evaluation(evaluation)
-    train_step = step_of(trainers)
+        for first, log in zip(evaluate(trainers, 0), logs, strict=True):
+            log.evaluation(first)
+    training = stepper(trainers)
     while step < steps and not ended and not stopped:
-        train_step(step)
+        training.step(step)
         step += 1
         stopped = world.size == 1 and callback.should_stop()
         writes = step % stage.evaluation.log_every == 0 or step == steps
@@ -255,17 +255,20 @@ def _train_stage(
         saves = step % stage.checkpoint.checkpoint_every == 0 or step == steps or stopped
         if not (writes or evaluates or saves):
             continue
-        losses = [trainer.read_losses() for trainer in trainers]
-        evaluations = evaluate(trainers, step) if evaluates else [None] * len(trainers)
+        losses = training.read_losses()
+        evaluations: list[Evaluation | None] = [None] * len(trainers)
+        if evaluates:
+            evaluations = [*evaluate(trainers, step)]
         reasons: list[str | None] = []
         for trainer, log, loss, evaluation in zip(trainers, logs, losses, evaluations, strict=True):
             callback.on_step(step, loss)
             if writes:
                 log.training(step, loss)
+            reasons.append(None)
             if evaluation is not None:
                 log.evaluation(evaluation)
-            judged = evaluation is not None and step < steps
-            reasons.append(trainer.stopping_reason(step, evaluation) if judged else None)
+                if step < steps:
+                    reasons[-1] = trainer.stopping_reason(step, evaluation)
         if evaluates:
             ended = world.agreed(reasons[0] is not None)  # rounding may differ between processes
         if saves or ended:

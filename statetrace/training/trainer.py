@@ -7,7 +7,7 @@ on (seed, stage, step, process). A resumed run therefore repeats an uninterrupte
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ class Trainer:
         optimizer: AdamW over the model's parameters.
         objective: what is trained, with its batches.
         auxiliary: the model with its auxiliary classifier, if the stage has one.
-        uses_fused_step: whether `step_of` takes the fused training step.
+        uses_fused_step: whether `stepper` takes the fused training step.
         lowest: the lowest accuracy of the last evaluation at any length; 0 before the first.
     """
 
@@ -127,7 +127,7 @@ class Trainer:
             load_parameters(self.auxiliary.named_classifier(), checkpoint.auxiliary(folder))
 
     def step(self, index: int) -> None:
-        """One optimizer step on batch number `index`, by calling the model; see `step_of`."""
+        """One optimizer step on batch number `index`, by calling the model; see `stepper`."""
         settings, world = self.stage.training, self.plan.world
         length = current_length(settings, index, self.stage.length)
         batch = self.objective.source.batch(
@@ -157,26 +157,26 @@ class Trainer:
             nn.utils.clip_grad_norm_(parameters, settings.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.add_loss(index, total)
+        self._unread.append((index + 1, total))
 
-    def add_loss(self, index: int, value: torch.Tensor) -> None:
-        """Store the loss of step `index` for `read_losses`."""
-        self._unread.append((index + 1, value))
-
-    def read_losses(self) -> float:
-        """The latest training loss. Reading waits for the GPU, so it is done only occasionally;
-        all losses since the last call are checked, and a non-finite one ends the run."""
+    def read_losses(self) -> list[float]:
+        """The latest training loss, as a list of one. Reading waits for the GPU, so it is done only
+        occasionally; all losses since the last call are checked, and a non-finite one ends the
+        run."""
         losses = torch.stack([value for _, value in self._unread])
         if self.plan.world.size > 1:
             torch.distributed.all_reduce(losses)
             losses /= self.plan.world.size
         values: list[float] = losses.tolist()
-        for (step, _), value in zip(self._unread, values, strict=True):
+        self.check_losses([step for step, _ in self._unread], values)
+        self._unread.clear()
+        return values[-1:]
+
+    def check_losses(self, steps: Sequence[int], values: Sequence[float]) -> None:
+        for step, value in zip(steps, values, strict=True):
             if not math.isfinite(value):
                 rate = self.stage.training.learning_rate
                 raise NonFiniteLoss(self.run, step, value, rate)
-        self._unread.clear()
-        return values[-1]
 
     def evaluate(self, step: int, states: Accuracy | None = None) -> Evaluation:
         """Evaluate the state, and the stage's objective if that is another one. All processes take
@@ -261,6 +261,7 @@ class Stack:
         )
         for number, trainer in enumerate(trainers):
             self._step.adopt(number, trainer.optimizer)
+        self._unread: list[tuple[int, torch.Tensor]] = []  # step, losses [S]
 
     def step(self, index: int) -> None:
         """One optimizer step of every seed, each on its own batch number `index`."""
@@ -273,8 +274,16 @@ class Stack:
             batch = first.objective.source.batches_of(seeds, index, settings.batch, length)
         tokens, targets = batch.tokens.unflatten(0, shape), batch.targets.unflatten(0, shape)
         losses = self._step(index, tokens, targets, learning_rate(settings, index), seeds)
-        for trainer, loss in zip(self.trainers, losses.unbind(), strict=True):
-            trainer.add_loss(index, loss)
+        self._unread.append((index + 1, losses))
+
+    def read_losses(self) -> list[float]:
+        """The latest loss of each trainer; see `Trainer.read_losses`."""
+        losses = torch.stack([values for _, values in self._unread], dim=1).tolist()
+        steps = [step for step, _ in self._unread]
+        for trainer, values in zip(self.trainers, losses, strict=True):
+            trainer.check_losses(steps, values)
+        self._unread.clear()
+        return [values[-1] for values in losses]
 
 
 def evaluate(trainers: Sequence[Trainer], step: int) -> list[Evaluation]:
@@ -299,9 +308,9 @@ def save(
         list(pool.map(Trainer.save, trainers, [step] * len(trainers), reasons, logs))
 
 
-def step_of(trainers: Sequence[Trainer]) -> Callable[[int], None]:
-    """A function that takes the step of a number, for all trainers: the fused one of several or
-    where the trainer uses it."""
+def stepper(trainers: Sequence[Trainer]) -> Trainer | Stack:
+    """What takes the steps of all trainers: a stack, of several or where the trainer uses the fused
+    step, else the trainer."""
     if len(trainers) > 1 or trainers[0].uses_fused_step:
-        return Stack(trainers).step
-    return trainers[0].step
+        return Stack(trainers)
+    return trainers[0]

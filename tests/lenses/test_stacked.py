@@ -157,7 +157,7 @@ def test_models_that_are_not_alike_are_computed_one_by_one(monkeypatch):
 
 
 def test_modes_are_restored():
-    models, task = random_models("pythia", False)
+    models, _ = random_models("pythia", False)
     models[0].train()
     ModelStack(models).each(lambda model: model.get_input_embeddings().weight.sum(), 1)
     assert [model.training for model in models] == [True, False, False]
