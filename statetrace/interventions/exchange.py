@@ -31,9 +31,9 @@ class Exchange:
         self.read = anatomy(model)
         sites = sites_of("resid", self.read)
         if self.read.fast:
-            self.cache = run_tokens(self.read, base, frozenset({"resid", "kv"}))
+            self.cache = run_tokens(self.read, base, frozenset({"resid", "kv", "top"}))
             before = self.cache.resid
-            after = run_tokens(self.read, source, frozenset({"resid"})).resid
+            after = run_tokens(self.read, source, frozenset({"resid", "top"})).resid
         else:
             before, after = (
                 {site.layer: stream for site, stream in capture(model, tokens, sites).items()}

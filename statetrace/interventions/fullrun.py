@@ -1,7 +1,8 @@
 """Forward passes over whole sequences that cache activations for `CachedPatcher`.
 
-Cost: one forward pass. Cached per pair, position and layer: keys and values, and on request the
-residual stream, the queries and the z of the heads, each of width D.
+Cost: one forward pass; the last block is computed at the last position only, unless the residual
+stream above it ("top") or its z is to be held. Cached per pair, position and layer: keys and
+values, and on request the residual stream, the queries and the z of the heads, each of width D.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from statetrace.interventions.sites import Site
-from statetrace.models import Anatomy
+from statetrace.models import Anatomy, causal_mask
 
 
 @dataclass
@@ -60,13 +61,16 @@ def _continue(read: Anatomy, run: FullRun, resid: Tensor, layer: int, hold: froz
     positions = torch.arange(resid.shape[1], device=resid.device)
     for block in range(layer, read.layers):
         q, k, v = read.qkv(block, resid, positions)
-        z = read.attend(block, q, k, v)
-        attn_out = read.attn_out(block, z)
-        resid = read.combine(block, resid, attn_out, read.mlp_out(block, resid, attn_out))
         if "kv" in hold:
             run.k[block + 1], run.v[block + 1] = k, v
         if "q" in hold or ("kv" in hold and block == layer):
             run.q[block + 1] = q
+        mask = None
+        if block == read.layers - 1 and not hold & {"z", "top"}:
+            q, resid, mask = q[:, :, -1:], resid[:, -1:], causal_mask(positions[-1:], positions)
+        z = read.attend(block, q, k, v, mask)
+        attn_out = read.attn_out(block, z)
+        resid = read.combine(block, resid, attn_out, read.mlp_out(block, resid, attn_out))
         if "z" in hold:
             run.z[block + 1] = z
         if "resid" in hold:
