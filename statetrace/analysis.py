@@ -446,6 +446,9 @@ def analyze_together(
     if missing:
         task = first.loaded.task if length is None else first.loaded.task.at_length(length)
         models = [analyzers[number].loaded.model for number in missing]
+        if first.loaded.threads is None:  # models of one shape are equally fast
+            for each in analyzers:
+                vars(each).setdefault("speed", first.speed)
         with using_threads(first.loaded.threads or first.speed.threads):
             measured = LENSES[lens].look_together(models, task, job.spec)
         for number, result in zip(missing, measured, strict=True):

@@ -137,7 +137,7 @@ class LensResult:
         about = _read(file, _about)
         table, arrays = (
             _read(file.with_suffix(suffix), read, about.get("files", {}).get(suffix))
-            for suffix, read in ((".parquet", pq.read_table), (".safetensors", load_file))
+            for suffix, read in ((".parquet", _table), (".safetensors", load_file))
         )
         return LensResult(
             lens=lens,
@@ -201,6 +201,12 @@ def _array(values: Sequence[Any]) -> pa.Array:
     valid = np.packbits([value is not None for value in values], bitorder="little")
     buffers = [pa.py_buffer(part) for part in (valid, *content)]
     return pa.Array.from_buffers(kind, len(values), buffers)
+
+
+def _table(file: Path) -> pa.Table:
+    """As `pq.read_table`, which imports pandas."""
+    with pq.ParquetFile(file) as parquet:
+        return parquet.read()
 
 
 def _about(file: Path) -> dict[str, Any]:
