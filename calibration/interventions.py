@@ -29,43 +29,106 @@ from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences, scan
 from statetrace.tasks.word_problem import WordProblem
 
-PAIRS, SEQUENCES, FEWEST, SEED = 128, 768, 20, 20_261
+PAIRS, SWAPS, SEQUENCES, FEWEST, SEED = 256, 128, 512, 20, 20_261
 SOLVED = 0.9
-POSITIONS = (0, 1, 2, 3, 5, 8, 12, 16, 24)
+SHORT = (4, 6, 8, 12, 16)
+"""Lengths below the longest at which pairs are interchanged too."""
+
+ALIKE, BETWEEN = "alike", 0.1
+"""Margins that are kept are between if they are at least 0.1 from both ends."""
 
 Images = dict[str, np.ndarray]
 """Each link of the group's chain, the state last -> its classes [order]."""
 
 
 def measure(model: Any, task: WordProblem, longest: int) -> dict[str, Any]:
-    """The evidence of a model that solves sequences up to `longest`; plain JSON."""
-    images = {quotient.name: quotient.map.astype(np.int64) for quotient in task.group.chain()}
+    """The evidence of a model that solves sequences up to `longest`; plain JSON. "interchange" has
+    for each link a row of layers for each [length, position] of "pairs"."""
+    chain = task.group.chain()
+    images = {quotient.name: quotient.map.astype(np.int64) for quotient in chain}
     images["state"] = np.arange(task.group.order)
-    positions = sorted({p for p in POSITIONS if p < longest - 2} | {max(longest - 3, 0)})
+    lengths = [n for n in SHORT if 1.3 * n < longest] + [longest]
+    at = [(n, position) for n in lengths for position in positions(n)]
     with torch.no_grad(), evaluating(model):
-        wrong = [interchange(model, task, longest, images, position) for position in positions]
-        measured = [(p, shares) for p, shares in zip(positions, wrong, strict=True) if shares]
+        shares = {pair: interchange(model, task, images, *pair) for pair in at}
+        measured = {pair: wrong for pair, wrong in shares.items() if wrong}
         return {
             "length": longest,
             "layers": anatomy(model).layers,
-            "positions": [position for position, _ in measured],
-            "interchange": {name: [shares[name] for _, shares in measured] for name in images},
+            "pairs": [list(pair) for pair in measured],
+            "interchange": {name: [wrong[name] for wrong in measured.values()] for name in images},
+            ALIKE: [wrong[ALIKE] for wrong in measured.values()],
             "subspace": {
                 quotient.name: exchange_quotient(model, task, longest, quotient)
-                for quotient in task.group.chain()
+                for quotient in chain
             },
             "cut": cut(model, task, longest, images),
         }
 
 
+def positions(length: int) -> list[int]:
+    """Of the first of two actions: evenly spaced, and 2, 4, 8, ... from the end, where a scan
+    divides the sequence."""
+    even = {round(share * (length - 3)) for share in (0, 0.25, 0.5, 0.75, 1)}
+    return sorted(even | {length - 1 - 2**k for k in range(1, (length - 1).bit_length())})
+
+
 def interchange(
-    model: Any, task: WordProblem, length: int, images: Images, position: int
+    model: Any, task: WordProblem, images: Images, length: int, position: int
 ) -> dict[str, list[float]] | None:
     """Link -> the share of answers that become wrong in it and are correct in those before it, by
     layer; None where too few pairs have another with the same product."""
+    ours, theirs = _same_product(task, length, position)
+    if len(ours) < FEWEST:
+        return None
+    states = scan(task.group, ours)[:, -1]
+    stride = task.vocabulary.stride
+    start = task.vocabulary.tokens(length) - (length - position) * stride
+    exchange = Exchange(model, _tokens(task, model, ours), _tokens(task, model, theirs), start)
+    last = max(exchange.change)
+    right = _elements(task, exchange.logits(last, None)) == states
+    for change in exchange.change.values():
+        change[:, 2 * stride :] = 0
+    before = _margins(task, exchange.logits(last, None), states)
+    right &= before > 0
+    if right.sum() < FEWEST:
+        return None
+    wrong: dict[str, list[float]] = {name: [] for name in (*images, ALIKE)}
+    for layer in exchange.change:
+        logits = exchange.logits(layer, None)
+        given = _elements(task, logits)
+        earlier = right.copy()
+        for name, image in images.items():
+            correct = image[given] == image[states]
+            wrong[name].append(_share((earlier & ~correct)[right]))
+            earlier &= correct
+        kept = (_margins(task, logits, states) / before)[right]
+        wrong[ALIKE].append(_alike(kept[kept < 1 - BETWEEN]))
+    return wrong
+
+
+def _alike(kept: np.ndarray) -> float:
+    """1 if most margins that an interchange lowers are lowered to the same share, as where a second
+    computation adds its part of the logits."""
+    if len(kept) < FEWEST or abs(np.median(kept)) > 1 - BETWEEN:
+        return 0.0
+    return float(np.mean(np.abs(kept - np.median(kept)) < BETWEEN / 2) > 0.5)
+
+
+def _margins(task: WordProblem, logits: torch.Tensor, states: np.ndarray) -> np.ndarray:
+    """By how much the logit of the state exceeds those of all others [P]."""
+    ids = torch.as_tensor(task.vocabulary.elements, device=logits.device)
+    values = np.array(logits[:, ids].cpu(), dtype=np.float64)
+    own = values[np.arange(len(states)), states]
+    values[np.arange(len(states)), states] = -np.inf
+    return own - values.max(1)
+
+
+def _same_product(task: WordProblem, length: int, position: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences [P, length], and the same with another pair of actions of the same product."""
     rng = np.random.default_rng([SEED, length, position])
     alphabet, table = _alphabet(task), task.group.table
-    ours = alphabet[rng.integers(len(alphabet), size=(4 * PAIRS, length))]
+    ours = alphabet[rng.integers(len(alphabet), size=(8 * PAIRS, length))]
     product = scan(task.group, ours[:, position : position + 2])[:, -1]
     theirs = ours.copy()
     theirs[:, position] = alphabet[rng.integers(len(alphabet), size=len(ours))]
@@ -74,26 +137,7 @@ def interchange(
     second[pairs[:, 0], scan(task.group, pairs)[:, -1]] = pairs[:, 1]
     theirs[:, position + 1] = second[theirs[:, position], product]
     fits = (theirs[:, position + 1] >= 0) & (theirs[:, position] != ours[:, position])
-    ours, theirs = ours[fits], theirs[fits]
-    states = scan(task.group, ours)[:, -1]
-    right = np.ones(len(ours), dtype=bool)
-    for actions in (ours, theirs):
-        right &= _last_answers(model, task, actions) == states
-    ours, theirs, states = (x[right][:PAIRS] for x in (ours, theirs, states))
-    if len(ours) < FEWEST:
-        return None
-    start = task.vocabulary.tokens(length) - (length - position) * task.vocabulary.stride
-    exchange = Exchange(model, _tokens(task, model, ours), _tokens(task, model, theirs), start)
-    wrong: dict[str, list[float]] = {name: [] for name in images}
-    for layer, change in exchange.change.items():
-        change[:, 2 * task.vocabulary.stride :] = 0
-        given = _elements(task, exchange.logits(layer, None))
-        earlier = np.ones(len(given), dtype=bool)
-        for name, image in images.items():
-            correct = image[given] == image[states]
-            wrong[name].append(_share(earlier & ~correct))
-            earlier &= correct
-    return wrong
+    return ours[fits][:PAIRS], theirs[fits][:PAIRS]
 
 
 def exchange_quotient(
@@ -110,7 +154,7 @@ def exchange_quotient(
     tokens = _tokens(task, model, actions)
     sites = [Site("resid", layer) for layer in range(anatomy(model).layers + 1)]
     streams = {site.layer: x[:, -1:] for site, x in capture(model, tokens, sites).items()}
-    base = rng.permutation(len(actions))[:PAIRS]
+    base = rng.permutation(len(actions))[:SWAPS]
     others = [np.flatnonzero(image[states] != image[state]) for state in states[base]]
     source = np.array([rng.choice(rows) for rows in others])
     exchange = Exchange(model, tokens[base], tokens[source], tokens.shape[1] - 1)
@@ -134,10 +178,14 @@ def cut(model: Any, task: WordProblem, longest: int, images: Images) -> dict[str
     sequences = Sequences(actions, scan(task.group, actions))
     tokens = _tokens(task, model, actions)
     solved: dict[str, list[int]] = {name: [] for name in images}
-    for layer in range(1, anatomy(model).layers + 1):
-        sites = [Site("attn_out", layer), Site("mlp_out", layer)]
-        streams = capture(model, tokens, sites)
-        with overwrite(model, {site: _constant(x.mean(0)) for site, x in streams.items()}):
+    layers = range(1, anatomy(model).layers + 1)
+    blocks = [(Site("attn_out", layer), Site("mlp_out", layer)) for layer in layers]
+    means = {
+        site: stream.mean(0)
+        for site, stream in capture(model, tokens, [s for block in blocks for s in block]).items()
+    }
+    for block in blocks:
+        with overwrite(model, {site: _constant(means[site]) for site in block}):
             given = answers(model, task, sequences)
         for name, image in images.items():
             correct = (image[given] == image[sequences.states]).mean(0)

@@ -1,0 +1,101 @@
+"""Does the verdict depend on the seed of the analysis, or on the length that is declared?
+
+    python -m calibration.stability MODEL [MODEL ...] --out FILE [--study STUDY] [--processes N]
+
+measures every model with ten analysis seeds at three lengths (what it solves, and 3/4 and 1/2 of
+it) and appends a row for each; `flips` counts the verdicts that differ from the model's usual one.
+Cost: about 30 s of one core per model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import statetrace as st
+from calibration.fitting import judge
+from calibration.measuring import Row, summary
+from calibration.trained import finished, name_of
+from statetrace.lenses.depth import DepthSpec, depth
+from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.mechanisms.mastery import LEARNED, has_learned, solved_length
+from statetrace.mechanisms.mechanism_map import Weights
+from statetrace.mechanisms.sentences import CLOSE
+
+SEEDS, SHARES = 10, (1.0, 0.75, 0.5)
+
+
+def measured(source: str, step: int | None = None) -> list[Row]:
+    """Rows of one model; none if it has not learned."""
+    import torch
+
+    torch.set_num_threads(1)
+    loaded = st.load(source, step=step, device="cpu").loaded
+    general = generalization(loaded.model, loaded.task)
+    if not has_learned(general):
+        return []
+    longest = solved_length(general)
+    lengths = sorted({n for share in SHARES if (n := round(share * longest)) >= LEARNED})
+    rows = []
+    for length in lengths:
+        task = loaded.task.at_length(length)
+        for seed in range(SEEDS):
+            spec = GeneralizationSpec(seed=seed, bootstrap=1)
+            results = {"generalization": generalization(loaded.model, task, spec)}
+            if has_learned(results["generalization"]):
+                results["depth"] = depth(loaded.model, task, DepthSpec(seed=seed))
+            about = {"name": name_of(source, step), "group": task.group.name}
+            rows.append(about | {"length": length, "seed": seed} | summary(results))
+    return rows
+
+
+def flips(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, Any]:
+    """How many verdicts differ from the most frequent one of their model, and how many of these do
+    not say so: they name no second algorithm, and no other verdict of the model does."""
+    models: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for row in rows:
+        models[row["name"]].append(judge(row, weights))
+    flipped = silent = changed = 0
+    for verdicts in models.values():
+        usual = Counter(name for name, _ in verdicts).most_common(1)[0][0]
+        other = [confidence for name, confidence in verdicts if name != usual]
+        flipped += len(other)
+        silent += sum(confidence > 1 - CLOSE for confidence in other)
+        changed += bool(other)
+    return {
+        "models": len(models),
+        "verdicts": len(rows),
+        "flips": flipped,
+        "silent": silent,
+        "models_that_flip": changed,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure models with several seeds and lengths.")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--study", help="a study folder: its finished cells")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--processes", type=int, default=1)
+    arguments = parser.parse_args()
+    jobs = finished(arguments.models, arguments.study, 1)
+    lines = arguments.out.read_text().splitlines() if arguments.out.exists() else []
+    done = {json.loads(line)["name"] for line in lines}
+    jobs = [job for job in jobs if name_of(*job) not in done]
+    with ProcessPoolExecutor(arguments.processes) as pool, arguments.out.open("a") as file:
+        futures = {pool.submit(measured, *job): job for job in jobs}
+        for future in as_completed(futures):
+            try:
+                file.writelines(json.dumps(row) + "\n" for row in future.result())
+            except Exception as error:
+                print(f"{name_of(*futures[future])}: {error}", flush=True)
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
