@@ -34,8 +34,8 @@ SOLVED = 0.9
 SHORT = (4, 6, 8, 12, 16)
 """Lengths below the longest at which pairs are interchanged too."""
 
-ALIKE, BETWEEN = "alike", 0.1
-"""Margins that are kept are between if they are at least 0.1 from both ends."""
+ALIKE, BETWEEN = "alike", 0.05
+"""The share of a vote that is kept is between if it is at least 0.05 from both ends."""
 
 Images = dict[str, np.ndarray]
 """Each link of the group's chain, the state last -> its classes [order]."""
@@ -89,8 +89,8 @@ def interchange(
     right = _elements(task, exchange.logits(last, None)) == states
     for change in exchange.change.values():
         change[:, 2 * stride :] = 0
-    before = _margins(task, exchange.logits(last, None), states)
-    right &= before > 0
+    unchanged = exchange.logits(last, None)
+    right &= _elements(task, unchanged) == states
     if right.sum() < FEWEST:
         return None
     wrong: dict[str, list[float]] = {name: [] for name in (*images, ALIKE)}
@@ -102,26 +102,26 @@ def interchange(
             correct = image[given] == image[states]
             wrong[name].append(_share((earlier & ~correct)[right]))
             earlier &= correct
-        kept = (_margins(task, logits, states) / before)[right]
+        kept = _votes(task, logits, states)[right] / _votes(task, unchanged, states)[right]
         wrong[ALIKE].append(_alike(kept[kept < 1 - BETWEEN]))
     return wrong
 
 
 def _alike(kept: np.ndarray) -> float:
-    """1 if most margins that an interchange lowers are lowered to the same share, as where a second
+    """1 if most votes that an interchange lowers are lowered to the same share, as where a second
     computation adds its part of the logits."""
-    if len(kept) < FEWEST or abs(np.median(kept)) > 1 - BETWEEN:
+    middle = np.median(kept) if len(kept) >= FEWEST else 0.0
+    if not BETWEEN < middle < 1 - BETWEEN:
         return 0.0
-    return float(np.mean(np.abs(kept - np.median(kept)) < BETWEEN / 2) > 0.5)
+    return float(np.mean(np.abs(kept - middle) < BETWEEN) > 0.5)
 
 
-def _margins(task: WordProblem, logits: torch.Tensor, states: np.ndarray) -> np.ndarray:
-    """By how much the logit of the state exceeds those of all others [P]."""
+def _votes(task: WordProblem, logits: torch.Tensor, states: np.ndarray) -> np.ndarray:
+    """By how much the logit of the state exceeds the median one [P]."""
     ids = torch.as_tensor(task.vocabulary.elements, device=logits.device)
-    values = np.array(logits[:, ids].cpu(), dtype=np.float64)
-    own = values[np.arange(len(states)), states]
-    values[np.arange(len(states)), states] = -np.inf
-    return own - values.max(1)
+    values = logits[:, ids].cpu().numpy().astype(np.float64)
+    own: np.ndarray = values[np.arange(len(states)), states] - np.median(values, axis=1)
+    return own
 
 
 def _same_product(task: WordProblem, length: int, position: int) -> tuple[np.ndarray, np.ndarray]:

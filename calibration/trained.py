@@ -22,7 +22,7 @@ longest length that it solves, from interchanges of neighbouring actions (interv
   1.5, beyond which it could be a fold in strides: associative.
 - Without a quotient: associative if composed.
 - All else is undecided, and so are models with a layer for every action, which could add them one
-  by one, and those in which an interchange lowers most margins to the same share, as if another
+  by one, and those in which an interchange lowers most votes to the same share, as if another
   computation added its logits. Such models are kept, and neither fitted to nor counted as mistakes.
 
     python -m calibration.trained RUN [RUN ...] --out FILE [--checkpoints N] [--processes N]
@@ -62,7 +62,7 @@ SHORTEST = 6
 """Actions that a model must solve to be labeled."""
 
 SHARED = 0.1
-"""Share of the exposed cells in which all margins are lowered alike, from which two may answer."""
+"""Share of the exposed cells in which most votes are lowered alike, from which two may answer."""
 
 COUNTED, COMPOSED, STEEPER = "counted", "composed", "steeper"
 
