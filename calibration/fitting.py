@@ -110,7 +110,7 @@ def quality(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, An
     none = np.array([row["label"] in (MIXED, OTHER) for row in rows], dtype=bool)
     named = np.array([name not in (MIXED, OTHER) for name, _ in verdicts], dtype=bool)
     fast = [(row["fast"], name) for row, (name, _) in zip(rows, verdicts, strict=True)]
-    decided = [(early, name) for early, name in fast if early not in (MIXED, UNLEARNED)]
+    decided = [(early, name) for early, name in fast if early not in (UNDECIDED, UNLEARNED)]
     return {
         "models": len(rows),
         "right": round(float(correct.mean()), 4) if rows else None,

@@ -14,6 +14,7 @@ from statetrace.reports.figures.chart import Bars, Chart, Panel
 STYLES = {
     AA: ("state", "circle"), PAA: ("parity", "square"), "parallel": ("third", "triangle-up"),
     "sequential": ("fourth", "diamond"), "mixed": ("grey", "triangle-down"),
+    "undecided": ("grey", "diamond"),
 }  # fmt: skip
 
 

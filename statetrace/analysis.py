@@ -198,6 +198,7 @@ class Analyzer:
             return kept
         results, weights = self._evidence(on_progress, on_estimate)
         judged = verdict(results, self.group)
+        judged = dataclasses.replace(judged, hint=self._hint(results))
         if self.run is not None and self._asked_step is None:
             about = {} if weights is None else {"weights": weights}
             write_json(self.run.path / "verdict.json", judged.to_dict() | about)
@@ -392,6 +393,15 @@ class Analyzer:
 
         results = collect_evidence(loaded.model, loaded.task, known, run_lens, lenses)
         return results, loaded.weights
+
+    def _hint(self, results: Mapping[str, LensResult]) -> str | None:
+        """Another reading of an external checkpoint that does not solve its task, if one does."""
+        trained_here = self.run is not None and not self.run.external
+        if trained_here or solved_length(results["generalization"]) == self.length:
+            return None
+        from statetrace.mechanisms.misreading import hint
+
+        return hint(self.loaded.model, self.loaded.task)
 
     def _replaceable(self, lens: str, shorter: int | None) -> bool:
         """Whether there is no result of the checkpoint; one with unusual settings stays."""

@@ -83,8 +83,7 @@ def _show(judged: dict[str, Any], full: Verdict | None) -> None:
         print_table(table)
         out.print()
     line = Text(judged["mechanism"], style="bold")
-    undecided = full is None and judged["mechanism"] == "mixed"  # no algorithm was compared
-    if judged["mechanism"] != "unlearned" and not undecided:
+    if judged["mechanism"] not in ("unlearned", "undecided"):
         line.append(f", confidence {judged['confidence']:.0%}", style="not bold")
     line.append(f": {judged['says']}", style="not bold")
     if full is not None and full.probabilities:
@@ -92,3 +91,5 @@ def _show(judged: dict[str, Any], full: Verdict | None) -> None:
 
         out.print(f"calibration: {accuracy_on_trained_models()}")
     out.print(line)
+    if "hint" in judged:
+        out.print(f"hint: {judged['hint']}", markup=False)

@@ -16,15 +16,17 @@ from statetrace.mechanisms.distances import Array, parity_kept
 from statetrace.mechanisms.mastery import by_length, cutoff_sentence, cutoffs, has_learned
 from statetrace.mechanisms.mechanism_map import calibrated
 
+UNDECIDED = "undecided"
+
 
 def read_cutoffs(general: LensResult) -> str:
-    """associative, parity-associative, unlearned, or mixed where generalization is not enough."""
+    """associative, parity-associative, unlearned, or undecided if that is not enough."""
     trained = int(general.summary["training_length"])
     if not has_learned(general):
         return "unlearned"
     quotients = [name for name in general.summary["cutoff"] if name != "state"]
     if not quotients:
-        return "mixed"
+        return UNDECIDED
     chances = dict(zip(general.columns["what"], general.columns["chance"], strict=True))
     order, images = (round(1 / chances[kind]) for kind in ("state", quotients[0]))
     state, parity = by_length(general, "state"), by_length(general, quotients[0])
@@ -36,7 +38,7 @@ def read_cutoffs(general: LensResult) -> str:
     ]
     known = [share for share in shares if share is not None]
     if not known:
-        return "mixed"
+        return UNDECIDED
     return "parity-associative" if max(known) > 0.5 else "associative"
 
 
@@ -53,14 +55,14 @@ def cutoff_verdict(general: LensResult) -> dict[str, Any]:
     measured = calibrated()[1].get("fresh: all", {})
     agrees, models = measured.get("fast_agrees"), measured.get("fast_told", 0)
     evidence = {"generalization": {"cutoffs": cutoffs(general), "says": cutoff_sentence(general)}}
-    says = _SENTENCES[mechanism] if mechanism != "mixed" else _undecided(general)
-    if agrees is not None and mechanism not in ("mixed", "unlearned"):
+    says = _SENTENCES[mechanism] if mechanism != UNDECIDED else _undecided(general)
+    if agrees is not None and mechanism not in (UNDECIDED, "unlearned"):
         says += (
             f"; the full verdict agreed with this reading for {agrees:.0%} of {models} calibration "
             "models"
         )
     confidence = 1.0 if mechanism == "unlearned" else float(agrees or 0.5)
-    if mechanism == "mixed":
+    if mechanism == UNDECIDED:
         confidence = 0.5
     return {
         "mechanism": mechanism,

@@ -37,6 +37,7 @@ class Verdict:
     evidence: lens -> what it measured, and a sentence.
     says: the verdict in one sentence.
     links: how each link of the group's chain is computed, coarse to fine.
+    hint: options with which the model may be read better, as a sentence.
     """
 
     mechanism: str
@@ -45,6 +46,7 @@ class Verdict:
     evidence: dict[str, dict[str, Any]]
     says: str
     links: list[dict[str, Any]] = field(default_factory=list)
+    hint: str | None = None
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Verdict:
@@ -57,6 +59,7 @@ class Verdict:
                 values["evidence"],
                 values["says"],
                 values.get("links", []),
+                values.get("hint"),
             )
         except KeyError as missing:
             raise StatetraceError(f"verdict.json has no {missing}; delete it") from None
@@ -70,7 +73,7 @@ class Verdict:
             "links": self.links,
             "evidence": self.evidence,
             "says": self.says,
-        }
+        } | ({} if self.hint is None else {"hint": self.hint})
 
     @property
     def sentences(self) -> dict[str, str]:
@@ -89,6 +92,8 @@ class Verdict:
         if ranked:
             lines.append("  " + ", ".join(f"{name} {share:.2f}" for name, share in ranked))
         lines += [f"  {lens}: {says}" for lens, says in self.sentences.items()]
+        if self.hint is not None:
+            lines.append(f"  hint: {self.hint}")
         return folded(lines)
 
     def _repr_html_(self) -> str:

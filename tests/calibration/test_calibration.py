@@ -87,7 +87,7 @@ def row(needed, kept=None, label="associative"):
         for name, layers in zip(("parity", "state"), needed, strict=True)
     ]
     kept = {"parity": kept}
-    return {"group": "S3", "links": chain, "kept": kept, "label": label, "fast": "mixed"}
+    return {"group": "S3", "links": chain, "kept": kept, "label": label, "fast": "undecided"}
 
 
 LENGTHS = [2, 3, 4, 6, 8, 12, 16]

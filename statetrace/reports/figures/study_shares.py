@@ -21,6 +21,7 @@ STYLES = {
     "sequential": ("fourth", "diamond"),
     "composed-quotient": ("fifth", "square"),
     "mixed": ("grey", "triangle-down"),
+    "undecided": ("grey", "diamond"),
     "other": ("sixth", "diamond"),
     "unlearned": ("faint", "circle"),
 }
