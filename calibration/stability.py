@@ -1,15 +1,16 @@
 """Does the verdict depend on the seed of the analysis, or on the length that is declared?
 
-    python -m calibration.stability MODEL [MODEL ...] --out FILE [--study STUDY] [--processes N]
+    python -m calibration.stability MODEL [MODEL ...] --out FILE [--study STUDY] [--compiled STEP]
 
 measures every model with ten analysis seeds at three lengths (what it solves, and 3/4 and 1/2 of
 it) and appends a row for each; `flips` counts the verdicts that differ from the model's usual one.
-Cost: about 30 s of one core per model.
+With --compiled also every STEP-th fresh compiled model. Cost: about 30 s of one core per model.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -18,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import statetrace as st
+from calibration import compiled
 from calibration.fitting import judge
 from calibration.measuring import Row, summary
 from calibration.trained import finished, name_of
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
 from statetrace.mechanisms.mastery import LEARNED, has_learned, solved_length
@@ -30,12 +33,15 @@ from statetrace.mechanisms.sentences import CLOSE
 SEEDS, SHARES = 10, (1.0, 0.75, 0.5)
 
 
-def measured(source: str, step: int | None = None) -> list[Row]:
+def measured(source: str | CompileSpec, step: int | None = None) -> list[Row]:
     """Rows of one model; none if it has not learned."""
     import torch
 
     torch.set_num_threads(1)
-    loaded = st.load(source, step=step, device="cpu").loaded
+    if isinstance(source, CompileSpec):
+        loaded, name = st.compile(**dataclasses.asdict(source)).loaded, f"compiled {source.seed}"
+    else:
+        loaded, name = st.load(source, step=step, device="cpu").loaded, name_of(source, step)
     general = generalization(loaded.model, loaded.task)
     if not has_learned(general):
         return []
@@ -49,8 +55,8 @@ def measured(source: str, step: int | None = None) -> list[Row]:
             results = {"generalization": generalization(loaded.model, task, spec)}
             if has_learned(results["generalization"]):
                 results["depth"] = depth(loaded.model, task, DepthSpec(seed=seed))
-            about = {"name": name_of(source, step), "group": task.group.name}
-            rows.append(about | {"length": length, "seed": seed} | summary(results))
+            about = {"name": name, "group": task.group.name, "length": length, "seed": seed}
+            rows.append(about | summary(results))
     return rows
 
 
@@ -80,20 +86,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure models with several seeds and lengths.")
     parser.add_argument("models", nargs="*")
     parser.add_argument("--study", help="a study folder: its finished cells")
+    parser.add_argument("--compiled", type=int, metavar="STEP")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
-    jobs = finished(arguments.models, arguments.study, 1)
+    jobs: list[Any] = finished(arguments.models, arguments.study, 1)
     lines = arguments.out.read_text().splitlines() if arguments.out.exists() else []
     done = {json.loads(line)["name"] for line in lines}
     jobs = [job for job in jobs if name_of(*job) not in done]
+    if arguments.compiled:
+        fresh = compiled.sets()["fresh-compiled"][:: arguments.compiled]
+        jobs += [(spec, None) for spec, _ in fresh if f"compiled {spec.seed}" not in done]
     with ProcessPoolExecutor(arguments.processes) as pool, arguments.out.open("a") as file:
         futures = {pool.submit(measured, *job): job for job in jobs}
         for future in as_completed(futures):
             try:
                 file.writelines(json.dumps(row) + "\n" for row in future.result())
             except Exception as error:
-                print(f"{name_of(*futures[future])}: {error}", flush=True)
+                print(f"{futures[future]}: {error}", flush=True)
             file.flush()
 
 

@@ -81,7 +81,11 @@ def test_looked_at_by_name(tmp_path, monkeypatch):
     run = CliRunner().invoke
     done = run(app, ["verdict", "zoo:s3-parity-associative", "--fast", "--json"])
     assert done.exit_code == 0, done.exception
-    assert json.loads(done.stdout)["mechanism"] in ("parity-associative", "associative", "undecided")
+    assert json.loads(done.stdout)["mechanism"] in (
+        "parity-associative",
+        "associative",
+        "undecided",
+    )
     assert (tmp_path / "zoo-s3-parity-associative" / "run.json").is_file()
     done = run(
         app, ["analyze", "zoo:s3-rotary", "--only", "generalization", "--out", str(tmp_path / "r")]
