@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from statetrace.analysis import Analyzer
 from statetrace.errors import StatetraceError
 from statetrace.explorer.describe import describe_view
 from statetrace.explorer.python import as_python
@@ -23,6 +24,7 @@ from statetrace.inspection.query import (
     make_query,
     parse_places,
 )
+from statetrace.lenses.loading import LoadedModel
 
 LONGEST_QUOTE = 60
 
@@ -86,9 +88,7 @@ KEYS = tuple(field.name for field in fields(Request))
 def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
     """Everything that the page shows of one model for one request."""
     began = time.perf_counter()
-    if not 0 <= request.model < len(sessions):
-        raise StatetraceError(f"there is no model {request.model}; use 0 to {len(sessions) - 1}")
-    session = _at_step(sessions[request.model], request.step)
+    session = _session(sessions, request)
     changes = (request.patches, request.without, request.instead)
     query = make_query(session, request.actions, request.source or None, *changes)
     length = len(query.actions)
@@ -112,6 +112,19 @@ def respond(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
         "notes": _notes(session, query.actions),
         "ms": round(1000 * (time.perf_counter() - began), 1),
     }
+
+
+def judge(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
+    """The verdict on one model, as in verdict.json. Others wait for the model meanwhile."""
+    session = _session(sessions, request)
+    with session.lock:
+        return Analyzer(LoadedModel(session.model, session.task)).verdict().to_dict()
+
+
+def _session(sessions: Sequence[Session], request: Request) -> Session:
+    if not 0 <= request.model < len(sessions):
+        raise StatetraceError(f"there is no model {request.model}; use 0 to {len(sessions) - 1}")
+    return _at_step(sessions[request.model], request.step)
 
 
 def _at_step(session: Session, step: int | None) -> Session:

@@ -5,6 +5,7 @@ between requests, so several people can use it at once, each with an address of 
     /TOKEN/assets/NAME      its scripts and styles, only those in the package
     /TOKEN/api/about        the models
     /TOKEN/api/look         POST: a request as in requests.py
+    /TOKEN/api/verdict      POST: the same, of which only the model and its step count
 
 Every path begins with a random token that other programs and pages do not know. Requests under
 another host name (DNS rebinding) or from another page are refused. No file is opened for a request:
@@ -33,7 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from statetrace.errors import StatetraceError
 from statetrace.explorer.describe import describe_model
-from statetrace.explorer.requests import Request, respond
+from statetrace.explorer.requests import Request, judge, respond
 from statetrace.inspection import Session
 
 MOST_BYTES = 65_536
@@ -136,12 +137,17 @@ def application(sessions: Sequence[Session], token: str, trust: Trust) -> Guard:
         body = await _body(request)
         return JSONResponse(await run_in_threadpool(lambda: respond(sessions, Request.of(body))))
 
+    async def verdict(request: HttpRequest) -> Response:
+        body = await _body(request)
+        return JSONResponse(await run_in_threadpool(lambda: judge(sessions, Request.of(body))))
+
     inner = Starlette(
         routes=[
             Route("/{token}/", page),
             Route("/{token}/assets/{name}", asset),
             Route("/{token}/api/about", about),
             Route("/{token}/api/look", look, methods=["POST"]),
+            Route("/{token}/api/verdict", verdict, methods=["POST"]),
         ],
         exception_handlers={
             StatetraceError: _refused,

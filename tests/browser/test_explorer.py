@@ -11,7 +11,7 @@ from statetrace.runs import Run
 from statetrace.training.loop import train
 from tests.browser.visiting import Visit
 from tests.explorer.serving import serving
-from tests.inspection.cases import zoo
+from tests.inspection.cases import random_model, zoo
 from tests.training.conftest import Recorder, toy
 
 pytestmark = pytest.mark.browser
@@ -270,6 +270,22 @@ def test_keys_alone_are_enough(visit):
     visit.answered(lambda: page.keyboard.press("Enter"))
     assert "patched" in visit.cell("state", 2, 1).get_attribute("class")
     assert page.evaluate("document.activeElement.dataset.key") == "state-2-1"
+
+
+def test_the_verdict_has_a_map(browser):
+    with serving(random_model("gpt2"), zoo()) as server:
+        visit = Visit(browser, server.url)
+        first, second = visit.page.locator(".judged").all()
+        first.get_by_role("button").click()
+        first.locator("b").wait_for()
+        assert first.locator("b").text_content() == "unlearned"
+        second.get_by_role("button").click()
+        second.locator("svg").wait_for()
+        assert second.locator("b").text_content().startswith("parity-associative, confidence ")
+        lengths = second.locator("thead th").all_text_contents()
+        assert lengths[1:4] == ["2", "3", "4"]
+        assert second.locator("tbody th").all_text_contents() == ["parity", "state"]
+        visit.close()
 
 
 def test_the_slider_follows_training(browser, tmp_path):

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import dataclasses
 import fnmatch
 import json
 import re
@@ -15,13 +16,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from statetrace.analysis import Analyzer
+from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.explorer.server import HEADERS, MOST_BYTES, Trust, check_comparable, listen
-from statetrace.inspection import Patch, look
+from statetrace.groups import group
+from statetrace.inspection import Patch, look, make_session
+from statetrace.lenses.compiled import task_of
+from statetrace.lenses.loading import LoadedModel
+from statetrace.models.compiled import compile_model
 from tests.explorer.serving import TOKEN, serving
 from tests.inspection.cases import ACTIONS, SOURCE, ZOO, labels, random_model, zoo
 
-PATHS = ["/", "/assets/main.js", "/api/about", "/api/look"]
+PATHS = ["/", "/assets/main.js", "/api/about", "/api/look", "/api/verdict"]
 HERE, THERE = ACTIONS.split(","), SOURCE.split(",")
 
 
@@ -315,6 +322,20 @@ def test_every_kind_of_model_is_described_and_answers(kind):
     assert ("state" in answer["base"]["probe"]) is (kind != "too many")
     if kind == "sentences":
         assert about["sentences"][about["labels"].index("132")] == "Swap positions 2 and 3."
+
+
+def test_the_verdict_is_that_of_the_library():
+    """On an untrained model, whose verdict takes the least time, and on one that is misread."""
+    untrained, spec = random_model("gpt2"), CompileSpec(algorithm="associative", length=6)
+    task = dataclasses.replace(task_of(spec), group=group("S3", "receives"))
+    misread = make_session(LoadedModel(compile_model(spec), task), "misread")
+    for session in (untrained, misread):
+        with serving(session) as server:
+            status, _, found = server.ask("/api/verdict", {"model": 0})
+            assert server.ask("/api/verdict", {"model": 1})[0] == 400
+        judged = Analyzer(LoadedModel(session.model, session.task)).verdict()
+        assert (status, found) == (200, json.loads(json.dumps(judged.to_dict())))
+    assert "--notation moves" in found["hint"]
 
 
 def test_two_models_answer_side_by_side():

@@ -5,6 +5,7 @@ import { Answer, Heads, headline } from "./panels.js";
 import { Score } from "./score.js";
 import { fresh, read, setPrefix, toggleCell, write } from "./state.js";
 import { Training } from "./training.js";
+import { Verdict } from "./verdict.js";
 
 const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
@@ -69,9 +70,11 @@ class Part {
     }) }, "Undo all changes");
     this.notes = make("p", { class: "fine notes" });
     this.training = new Training(this.about, (step, done) => {
+      this.verdict.clear();
       change(() => { own().step = step === this.about.step ? null : step; }, done);
       return this.work;
     });
+    this.verdict = new Verdict(() => request("api/verdict", { model: this.number, step: own().step }));
     this.headline = make("div", {}, this.title());
     const title = models.length > 1 ? make("h2", {}, this.about.name) : null;
     this.box = make("section", { class: "model", data: { model: String(number) }, "aria-label": this.about.name },
@@ -322,7 +325,7 @@ for (const name of ["actions", "source"]) {
   stage = new Stage($("stage"), models[0], add);
   palette();
   parts = models.map((_, i) => new Part(i));
-  $("headlines").replaceChildren(...parts.map((part) => make("div", {}, part.headline, part.training.box)));
+  $("headlines").replaceChildren(...parts.map((part) => make("div", {}, part.headline, part.training.box, part.verdict.box)));
   $("models").replaceChildren(...parts.map((part) => part.box));
   show();
   await Promise.all(parts.map((part) => part.ask()));
