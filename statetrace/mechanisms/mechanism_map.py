@@ -153,7 +153,8 @@ UNCERTAIN = 0.3
 def growth_odds(link: Link, w: Weights) -> float:
     """Log-odds that the layers needed grow."""
     slope, error = link.growth
-    return w["growth"] * (slope - w["growth_middle"]) / float(np.hypot(1, error / UNCERTAIN))
+    blur = np.hypot(error / UNCERTAIN, w["blur"] * link.soft)
+    return w["growth"] * (slope - w["growth_middle"]) / float(np.hypot(1, blur))
 
 
 LAYER_PER_ACTION = 0.75
