@@ -41,9 +41,6 @@ COMMON = (
 )
 """Options that --help shows; --help-all shows every one."""
 
-LEARNED = 0.98
-"""Accuracy at the training length from which a model has learned the task: the paper's."""
-
 
 @with_settings
 def train(
@@ -147,29 +144,30 @@ def _unfinished(run: Run, recipe: Recipe) -> bool:
 
 def _show_result(run: Run) -> None:
     """Whether the model has learned the task, and what to do next."""
+    from statetrace.lenses.parts.cutoffs import THRESHOLD
+    from statetrace.mechanisms.mastery import SOLVED
+
     evaluations = run.evaluations()
-    if evaluations:
-        accuracy = evaluations[-1]["accuracy_by_length"]["state"]
+    accuracy = evaluations[-1]["accuracy_by_length"]["state"] if evaluations else []
+    if accuracy:
         length, last = len(accuracy), accuracy[-1]
-        if last >= LEARNED:
-            when = f"after {evaluations[-1]['step']:,} steps"
-            note(f"learned: {last:.1%} of the states are correct at length {length}, {when}")
-        else:
-            cutoff = next(n for n, share in enumerate(accuracy, 1) if share < LEARNED)
-            recipe = run.recipe
-            steps = ["--steps", 2 * recipe["training"]["steps"]]
-            prolong = (
-                [] if recipe.get("stage") else [["train", "--out", run.path, "--resume", *steps]]
-            )
-            warn(
-                f"not learned: {last:.1%} of the states are correct at length {length}; "
-                f"{LEARNED:.0%} cutoff: {cutoff}"
-            )
-            next_steps(
-                *prolong, "start again with another --seed, more --steps or a shorter --length"
-            )
+        result = f"{last:.1%} of the states are correct at length {length}"
+        cutoff = next((n for n, share in enumerate(accuracy, 1) if share < THRESHOLD), None)
+        ends = "" if cutoff is None else f"; {THRESHOLD:.0%} cutoff: {cutoff}"
+        if last < SOLVED:
+            warn(f"not learned: {result}{ends}")
+            next_steps(*_prolonged(run), "start again with another --seed or a shorter --length")
             return
+        note(f"learned: {result}, after {evaluations[-1]['step']:,} steps{ends}")
     next_steps(["verdict", run.path], ["report", run.path], ["explore", run.path])
+
+
+def _prolonged(run: Run) -> list[list[object]]:
+    """The command that trains a run of one stage for as many steps again."""
+    recipe = run.recipe
+    steps = 2 * recipe["training"]["steps"]
+    command = ["train", "--out", run.path, "--resume", "--steps", steps]
+    return [] if recipe.get("stage") else [command]
 
 
 def _show_cost(recipe: Recipe) -> None:
