@@ -67,6 +67,7 @@ def supervise(
         while True:
             began = time.perf_counter()
             states = survey.look()
+            reading = time.perf_counter() - began
             watch(states)
             _tell_damages(states, ended, on_message)
             if all(state.ended for state in states):
@@ -83,7 +84,7 @@ def supervise(
                     f"{deaths[-1] if deaths else 'no message'}"
                 )
             _refill(pool, states)
-            time.sleep(max(POLL, 9 * (time.perf_counter() - began)))
+            time.sleep(max(POLL, 9 * reading))
     finally:
         pool.close()
 

@@ -1,7 +1,7 @@
 """Code and commands of the documentation, as a reader would copy them.
 
-A fenced block after `<!-- costly: REASON -->` is checked but not executed; one after
-`<!-- recipe -->` is a recipe file of the page. Everything else is executed.
+A fenced block after `<!-- costly: REASON -->` is executed with smaller settings; one after
+`<!-- recipe -->` is a recipe file of the page. Everything else is executed as it is.
 """
 
 import re

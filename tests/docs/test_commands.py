@@ -1,29 +1,60 @@
-"""Every command and every block of Python in the documentation is executed, or, where it is marked
-as costly, checked: the command and its options, recipes, extras and make targets exist."""
+"""Every command and every block of Python in the documentation is executed, page by page and from
+top to bottom. Commands in blocks marked as costly are executed with less: a smaller model, fewer
+steps, a browser that leaves at once. ELSEWHERE lists the few that are not executed here."""
 
-import ast
+import os
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import tomllib
+import urllib.request
 
+import nbformat
 import pytest
 from typer.testing import CliRunner
 
 import statetrace as st
 from statetrace import plugins
 from statetrace.cli import app
-from statetrace.config.bundled import bundled_names, locate
+from statetrace.config import bundled
+from statetrace.config.bundled import bundled_names
 from statetrace.config.recipe import Recipe
+from statetrace.runs import Run
+from statetrace.training.loop import train
 from tests.docs.blocks import ROOT, blocks, inline, markdown, resolve
+from tests.training.conftest import toy
 
 PAGES = markdown()
-WITH = {
-    language: [page for page in PAGES if any(b.language == language for b in blocks(page))]
-    for language in ("sh", "python")
-}
+CODE = [page for page in PAGES if any(b.language in ("sh", "python") for b in blocks(page))]
 HOW_TOS = sorted((ROOT / "docs" / "how-to").glob("own-*.md"))
-LENGTH = "4"  # of the models here, to be quick; the pages say 14
 PLAIN = {"sh", "python", "toml", "json", "text", "bibtex"}
+
+LENGTH = "4"  # of the models here; the pages say 14
+SMALLER = {
+    "train": "--layers 1 --width 16 --heads 2 --length 4 --steps 4 --warmup 0 --batch 8 "
+    "--sequences 300 --evaluate-sequences 50 --threads 1 --device cpu",
+    "analyze": "--set subspace.sequences=200 --set subspace.pairs=8 --set subspace.train=8 "
+    "--set subspace.steps=2",
+    "explore": "--device cpu",
+}
+"""Further options of costly commands; of an option that is given twice the last one counts."""
+
+ELSEWHERE = {
+    "pip install": "the continuous integration installs the package; its extras are checked here",
+    "make": "the continuous integration calls the targets; that they exist is checked here",
+    "sbatch": "there is no Slurm; tests/cli/test_study.py runs the script as its tasks do",
+    "statetrace study studies/tiny": "Ray takes long; tests/studies/test_ray.py runs its engine",
+    "python -m website.pictures": "tests/docs/test_pictures.py draws one that needs no model",
+}
+"""Beginnings of commands that are not executed here, and why."""
+
+MODULE = """import statetrace as st
+
+def make_q8():
+    return st.Group.from_matrices([[[0, 1], [2, 0]], [[1, 1], [1, 2]]], modulus=3, name="Q8")
+"""
 
 
 def name_of(page):
@@ -32,12 +63,30 @@ def name_of(page):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """RUN, a run folder, and FOLDER, a Hugging Face checkpoint."""
+    """RUN and runs/mine, run folders, FOLDER, a Hugging Face checkpoint, and small recipes."""
     folder = tmp_path_factory.mktemp("models")
     model = st.compile("associative", "S3", length=int(LENGTH), out=folder / "RUN")
     model.verdict()
     model.model.save_pretrained(folder / "FOLDER")
+    steps = int(LENGTH)
+    recipe = toy(layers=1, length=4, steps=steps, checkpoint_every=steps, sequences=500)
+    train(recipe, Run(folder / "runs" / "mine"))
+    write_small_recipes(folder / "small")
+    (folder / "my_module.py").write_text(MODULE)
+    tutorial = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")])
+    (folder / "docs" / "tutorials").mkdir(parents=True)
+    nbformat.write(tutorial, folder / "docs" / "tutorials" / "sum.ipynb")
     return folder
+
+
+def write_small_recipes(folder):
+    """The bundled recipes, of which the demo and the first study take seconds."""
+    shutil.copytree(bundled.RECIPES, folder)
+    (folder / "demo.toml").write_text(toy(steps=8, length=5, layers=1).to_toml())
+    study = folder / "studies" / "toy.toml"
+    text = re.sub(r"steps = \d+", "steps = 4", study.read_text())
+    text = re.sub(r"(?m)^(seeds|early|layers) = \d+", r"\1 = 1", text)
+    study.write_text(re.sub(r"(?m)^warmup = \d+", "warmup = 0", text))
 
 
 @pytest.fixture
@@ -75,56 +124,69 @@ def test_commands_in_the_text_exist(page):
         assert name in bundled_names()
 
 
-@pytest.mark.parametrize("page", WITH["sh"], ids=name_of)
-def test_shell(page, desk):
+@pytest.mark.parametrize("page", CODE, ids=name_of)
+def test_page(page, desk, monkeypatch):
     write_recipes(page, desk)
+    names = {"__name__": "page", "st": st}
     for block in blocks(page):
-        if block.language != "sh":
-            continue
-        for words in block.commands:
-            if "statetrace" not in words:
-                check_other(words)
-                continue
-            words = words[words.index("statetrace") :]
-            command, rest = resolve(words)
-            names = [p.name for p in command.params if p.param_type_name == "argument"]
-            if names[:1] in (["recipe"], ["file"]) and rest and not rest[0].startswith("-"):
-                assert locate(rest[0]).is_file() or (desk / rest[0]).is_file(), rest[0]
-            if block.mark != "costly":
-                words = [LENGTH if word == "14" else word for word in words]
-                outcome = CliRunner().invoke(app, words[1:])
-                assert outcome.exit_code == 0, (words, outcome.output, outcome.exception)
+        if block.language == "python":
+            code = block.text.replace("length=14", f"length={LENGTH}")
+            exec(compile(code, name_of(page), "exec"), names)
+        if block.language == "sh":
+            with monkeypatch.context() as patch:
+                if block.mark == "costly":
+                    patch.setattr(bundled, "RECIPES", desk / "small")
+                for words in block.commands:
+                    execute(words, block.mark == "costly", desk, patch)
+
+
+def execute(words, costly, desk, patch):
+    line = " ".join(words)
+    if any(line.startswith(start) for start in ELSEWHERE):
+        check_other(words)
+        return
+    words = [{"14": LENGTH, "500": LENGTH}.get(word, word) for word in words]
+    if words[0] == "torchrun":
+        done = run("-m", "torch.distributed.run", "--standalone", *words[1:], *small("train"))
+        assert done.returncode == 0, done.stderr
+    elif words[:2] == ["python", "-m"]:
+        done = run(*words[1:-1], *map(str, desk.glob(words[-1])))
+        assert done.returncode == 0, done.stderr
+    else:
+        resolve(words)
+        extra = small(words[1]) if costly else []
+        if words[1] == "explore":
+            patch.setattr("webbrowser.open", leave_at_once)
+        outcome = CliRunner().invoke(app, [*words[1:], *extra])
+        assert outcome.exit_code == 0, (words, outcome.output, outcome.exception)
+
+
+def small(command):
+    return SMALLER.get(command, "").split()
+
+
+def run(*words):
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=600)
+
+
+def leave_at_once(url):
+    """A browser that reads the page and presses Ctrl-C."""
+    with urllib.request.urlopen(url, timeout=300) as answer:
+        assert b"statetrace explorer" in answer.read()
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def check_other(words):
-    """make targets, and extras of pip install."""
-    if words[0] == "make":
+    """Options of a command that is not executed, make targets, extras of pip install."""
+    if words[0] == "statetrace":
+        resolve(words)
+    elif words[0] == "make":
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        assert {word for word in words[1:] if "=" not in word} <= set(targets)
+        assert set(words[1:]) <= set(targets)
     elif words[:2] == ["pip", "install"]:
-        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
-            "optional-dependencies"
-        ]
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         for named in re.findall(r"\[([a-z,]+)\]", " ".join(words)):
-            assert set(named.split(",")) <= set(extras)
-    else:
-        assert words[0] in ("cd", "git", "source", "python", "sbatch", "ray"), words
-        assert words[:2] != ["python", "-m"] or (ROOT / words[2].split(".")[0]).is_dir()
-
-
-@pytest.mark.parametrize("page", WITH["python"], ids=name_of)
-def test_python(page, desk):
-    names = {"__name__": "page", "st": st}
-    for block in blocks(page):
-        if block.language != "python":
-            continue
-        code = compile(block.text.replace("length=14", f"length={LENGTH}"), name_of(page), "exec")
-        if block.mark == "costly":
-            for node in ast.walk(ast.parse(block.text)):
-                if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "st":
-                    assert hasattr(st, node.attr), node.attr
-        else:
-            exec(code, names)
+            assert set(named.split(",")) <= set(project["optional-dependencies"])
 
 
 def test_there_is_a_how_to_for_each_kind_of_plugin():
