@@ -1,6 +1,9 @@
 import pytest
 
 from statetrace import plugins
+from tests.explorer.conftest import probes_are_fitted_once
+
+__all__ = ["probes_are_fitted_once"]
 
 
 @pytest.fixture(autouse=True)

@@ -90,9 +90,11 @@ def write_small_recipes(folder):
 
 
 @pytest.fixture
-def desk(models, tmp_path, monkeypatch):
+def desk(models, page, tmp_path, monkeypatch):
     """A folder in which a page's commands can be typed."""
     shutil.copytree(models, tmp_path, dirs_exist_ok=True)
+    if "--out runs/mine" in page.read_text():
+        shutil.rmtree(tmp_path / "runs")
     for folder in ("recipes", "results"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
