@@ -1,8 +1,8 @@
 """Named defaults for runs without a recipe.
 
-`laptop` is for small groups on a CPU; what it was found by and which groups it was seen to learn is
-in docs/lab-notes.md. For S3 at length 12 it is the demo's recipe. `paper` is the paper's model and
-optimization.
+`laptop` is for small groups on a CPU; docs/lab-notes.md says how its settings were found and which
+groups and seeds learned with them. Most runs end early, when the task is learned; the last steps
+are for seeds that take longer. `paper` is the paper's model and optimization.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ PRESETS = ("laptop", "paper")
 SIZES = (
     (6, 4, 32, 8, 5e-3),
     (8, 4, 64, 8, 2e-3),
-    (12, 5, 128, 16, 1e-3),
+    (12, 5, 64, 8, 2e-3),
     (math.inf, 4, 128, 16, 1e-3),
 )
 """Largest order of a group, with the layers, width, heads and learning rate that learn it."""
+
+LARGE = 8
+"""Order of a group above which a run has half as many steps again."""
 
 # as the help shows it; `preset_recipe` fills in what depends on the task
 LAPTOP: dict[str, Any] = {
@@ -35,11 +38,12 @@ LAPTOP: dict[str, Any] = {
     "heads": "8, or 16 for width 128",
     "dropout": 0.0,
     "init_std": 0.06,
-    "steps": "500 + 500 per action, or more",
+    "steps": "700 + 700 per action, 1.5 times as many for more than 8 elements; fewer if it learns "
+    "earlier",
     "learning_rate": "5e-3, 2e-3 or 1e-3, by width",
     "schedule": "trapezoid",
     "warmup": 200,
-    "grow": 0.7,
+    "grow": 0.5,
     "weight_decay": 0.1,
     "beta2": 0.99,
     "stop_learned": 0.99,
@@ -65,7 +69,7 @@ def preset_recipe(
     length = settings.get("length", LAPTOP["length"])
     order = (states or group(task.group, task.notation)).order
     layers, width, heads, rate = next(size for limit, *size in SIZES if order <= limit)
-    steps = settings.get("steps", 500 + 500 * length + (1000 if width > 64 else 0))
+    steps = settings.get("steps", (700 + 700 * length) * (3 if order > LARGE else 2) // 2)
     sized = {
         "steps": steps,
         "warmup": min(LAPTOP["warmup"], steps // 8),

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from statetrace.api import resolve_recipe
-from statetrace.config.bundled import locate
 from statetrace.config.presets import LAPTOP, preset_recipe
 from statetrace.config.recipe import OPTIONS, Recipe
 from statetrace.errors import StatetraceError
@@ -46,11 +45,5 @@ def test_a_recipe_is_unaffected(tmp_path):
 
 def test_the_size_depends_on_the_order_of_a_group_of_ones_own():
     own = dataclasses.replace(group("Z12"), name="mine")
-    assert preset_recipe({"group": "mine", "length": 8}, states=own).model.width == 128
-
-
-def test_s3_at_12_is_the_demo():
-    """The demo is tested on several seeds (docs/lab-notes.md)."""
-    demo = Recipe.read(locate("demo"))
-    same = {"stop_learned": None, "evaluate_sequences": 2000, "device": "cpu", "threads": 1}
-    assert preset_recipe({"group": "S3", "length": 12}).override(same) == demo
+    recipe = preset_recipe({"group": "mine", "length": 8}, states=own)
+    assert (recipe.model.layers, recipe.model.width, recipe.training.steps) == (5, 64, 9450)
