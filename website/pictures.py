@@ -90,17 +90,12 @@ def patching() -> Chart:
     """Same and opposite parity, for both models."""
     panels = []
     for name in MODELS:
-        result = _prefix_patching(name)
+        model = _model(name)
+        result = model.analyze("patching", pairs=100, grids="prefix-substitution-resid")["patching"]
         for pairs in ("same parity", "opposite parity"):
             panel = result.plot(pairs=pairs).panels[0]
             panels.append(replace(panel, title=f"{name}: {pairs}"))
     return Chart("patching", "", tuple(panels), columns=2)
-
-
-def _prefix_patching(name: str) -> st.api.Result:
-    return _model(name).analyze("patching", pairs=100, grids="prefix-substitution-resid")[
-        "patching"
-    ]
 
 
 def depth() -> Chart:
@@ -128,14 +123,12 @@ def subspace() -> Chart:
 
 
 def verdict() -> Chart:
-    """What was measured, beside what the algorithms predict."""
-    pairs = "opposite parity"
-    predicted = {panel.title: panel for panel in st.signatures("S3", length=24).plot(pairs).panels}
-    panels = []
+    """The map of mechanisms, of two models."""
+    panels: list[Panel] = []
     for number, name in enumerate(MODELS, start=1):
-        measured = _prefix_patching(name).plot(pairs=pairs).panels[0]
-        panels.append(replace(measured, title=f"trained model {number}, measured"))
-        panels.append(replace(predicted[name], title=f"{name} algorithm, predicted"))
+        results = _model(name).analyze(["generalization", "depth"])
+        place, needed = results["depth"].plot("map").panels
+        panels += [replace(place, title=f"trained model {number}"), needed]
     return Chart("verdict", "", tuple(panels), columns=2)
 
 
