@@ -234,7 +234,7 @@ function controls() {
   $("view").replaceChildren(
     choice("reader", "read by", [["probe", "probes"], ["unembedding", "unembedding"]], state.reader, set("reader")),
     when,
-    make("span", { class: "scale" }, "chance", ramp("parity"), ramp("state"), "certain and correct"),
+    make("span", { class: "scale" }, "chance", ...parts[0].score.targets.map((t) => ramp(t.hue)), "certain and correct"),
     make("span", { class: "scale" }, ramp("other"), "certain of another value"),
     make("span", { class: "scale" }, make("span", { class: "framed" }), "patched", make("span", { class: "dotted" }), "reading changed"));
   if (!held) return;

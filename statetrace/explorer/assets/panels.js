@@ -122,7 +122,7 @@ export class Heads {
     marks.style.setProperty("--columns", S);
     if (this.about.marker) marks.append(make("span", { class: "begin" }));
     odd.forEach((o) => marks.append(make("span", { class: o ? "odd" : "" })));
-    const caption = make("output", { class: "fine" }, "rows attend to columns; odd actions are marked");
+    const caption = make("output", { class: "fine" }, `rows attend to columns${this.about.parity ? "; odd actions are marked" : ""}`);
     const point = (event) => {
       const area = picture.getBoundingClientRect();
       const row = Math.min(T - 1, Math.max(0, Math.floor(((event.clientY - area.top) / area.height) * T)));
