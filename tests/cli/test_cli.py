@@ -18,7 +18,10 @@ from typer.testing import CliRunner
 from statetrace import cli
 from statetrace.cli import app
 from statetrace.cli.console import duration
+from statetrace.cli.train import _show_result as show_result
 from statetrace.config.recipe import OPTIONS
+from statetrace.glossary import find
+from statetrace.runs import Run
 from tests.studies.conftest import study_file
 from tests.training.conftest import TOY, flags
 
@@ -111,6 +114,25 @@ def test_train_reports_progress_and_where_the_model_is(run):
     assert lines[7] == f"next: statetrace train --out {folder} --resume --steps 48"
     assert len(lines) == 9  # and nothing else: no library talks in between
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("last", "result", "steps"),
+    [
+        (0.99, "learned: 99.0% of the states are correct at length 3, after 24 steps", "verdict"),
+        (0.9, "learned: 90.0% .* after 24 steps; 98% cutoff: 3", "verdict"),
+        (0.89, "not learned: 89.0% .* at length 3; 98% cutoff: 3", "train --out .* --steps 48"),
+    ],
+)
+def test_learned_is_what_the_glossary_says(tmp_path, capsys, last, result, steps):
+    trained = Run(tmp_path)
+    trained.write_info({"recipe": {"training": {"steps": 24}}})
+    by_length = {"state": [1.0, 0.98, last]}
+    trained.append({"kind": "evaluation", "step": 24, "accuracy_by_length": by_length})
+    show_result(trained)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert re.match(rf"{result} next: statetrace {steps}", shown), shown
+    assert "at least 90%" in find("learned").definition
 
 
 def test_show_draws_what_the_table_says(run):
