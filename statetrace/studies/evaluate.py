@@ -28,13 +28,13 @@ from statetrace.studies.grid import Cell
 
 
 def evaluate_checkpoints(
-    runs: Sequence[Run], step: int, device: str, settings: str, store: bool
+    runs: Sequence[Run], step: int, device: str, verdict: str, store: bool
 ) -> list[dict[str, Any]]:
     """One checkpoint of each run, as plain JSON values. The runs differ in their seed alone, and
     are measured together.
 
     Args:
-        settings: the kind of verdict, as in StudySettings.
+        verdict: the kind of verdict, as in StudySettings.
         store: whether lens results and the verdict are written to the run folders; `step` is then
             the last one.
     """
@@ -42,17 +42,17 @@ def evaluate_checkpoints(
         Analyzer(run, device=device) if store else Analyzer(load_run(run, step, device))
         for run in runs
     ]
-    if settings == "quick":
+    if verdict == "quick":
         analyze_together(analyzers, "generalization")
     else:
         measure_together(analyzers)
     return [
-        _record(analyzer, run, step, settings)
+        _record(analyzer, run, step, verdict)
         for analyzer, run in zip(analyzers, runs, strict=True)
     ]
 
 
-def _record(analyzer: Analyzer, run: Run, step: int, settings: str) -> dict[str, Any]:
+def _record(analyzer: Analyzer, run: Run, step: int, verdict: str) -> dict[str, Any]:
     (general,) = analyze_together([analyzer], "generalization")
     summary = general.summary
     cutoffs = summary["cutoff"]
@@ -66,9 +66,9 @@ def _record(analyzer: Analyzer, run: Run, step: int, settings: str) -> dict[str,
         "parity_cutoff": cutoffs[quotient]["first_below"] if quotient else None,
         "longest": summary["longest"],
     }
-    if settings == "quick":
+    if verdict == "quick":
         return record
-    results = analyzer.evidence(lenses=COLLECTED if settings == "full" else NEEDED)
+    results = analyzer.evidence(lenses=COLLECTED if verdict == "full" else NEEDED)
     judged = analyzer.verdict().to_dict()
     record |= {key: judged[key] for key in ("mechanism", "confidence", "says")}
     # left out of the verdict, so that the two can be compared
