@@ -47,8 +47,7 @@ def evaluate_checkpoints(
     else:
         measure_together(analyzers)
     return [
-        _record(analyzer, run, step, verdict)
-        for analyzer, run in zip(analyzers, runs, strict=True)
+        _record(analyzer, run, step, verdict) for analyzer, run in zip(analyzers, runs, strict=True)
     ]
 
 
