@@ -46,9 +46,11 @@ def table(states: Sequence[CellState], most: int | None = None, width: int = WID
     if most is not None and len(shown) > most:
         shown = sorted(shown, key=lambda state: FIRST.index(state.state))[:most]
     letters = LETTERS if width < ROOMY else {}
-    for state in shown:
-        grid.add_row(*_row(state, letters))
-    captions = [f"{short}: {name}" for name, short in letters.items()]
+    rows = [_row(state, letters) for state in shown]
+    for row in rows:
+        grid.add_row(*row)
+    used = {str(entry).split(" (")[0] for row in rows for entry in row[-2:]}
+    captions = [f"{short}: {name}" for name, short in letters.items() if short in used]
     if len(shown) < len(states):
         captions.append(f"{len(states) - len(shown):,} more cells not shown")
     grid.caption = "; ".join(captions) or None

@@ -74,4 +74,4 @@ def test_a_study_fits(width, said):
     shown = console.export_text().splitlines()
     row = next(line for line in shown if line.startswith(cell.name))
     assert said in row
-    assert ("AA: associative" in " ".join(shown)) == (width < 100)
+    assert ("PAA: parity-associative" in " ".join(shown)) == (width < 100)
