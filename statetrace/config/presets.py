@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 PRESETS = ("laptop", "paper")
 
 SIZES = (
-    (6, 4, 32, 8, 5e-3),
-    (8, 4, 64, 8, 2e-3),
-    (12, 5, 64, 8, 2e-3),
-    (math.inf, 4, 128, 16, 1e-3),
+    (6, 4, 32, 5e-3),
+    (8, 4, 64, 2e-3),
+    (12, 5, 64, 2e-3),
+    (math.inf, 5, 64, 1e-3),
 )
-"""Largest order of a group, with the layers, width, heads and learning rate that learn it."""
+"""Largest order of a group, with the layers, width and learning rate that learn it."""
 
 LARGE = 8
 """Order of a group above which a run has half as many steps again."""
@@ -33,14 +33,14 @@ LARGE = 8
 # as the help shows it; `preset_recipe` fills in what depends on the task
 LAPTOP: dict[str, Any] = {
     "length": 12,
-    "layers": "4, 5 for 9 to 12 elements, or log2(length) if larger",
-    "width": "32, 64 or 128 for up to 6, up to 8 and more elements",
-    "heads": "8, or 16 for width 128",
+    "layers": "4, 5 for more than 8 elements, or log2(length) if larger",
+    "width": "32, 64 for more than 6 elements",
+    "heads": 8,
     "dropout": 0.0,
     "init_std": 0.06,
     "steps": "700 + 700 per action, 1.5 times as many for more than 8 elements; fewer if it learns "
     "earlier",
-    "learning_rate": "5e-3, 2e-3 or 1e-3, by width",
+    "learning_rate": "5e-3, 2e-3 or 1e-3 for up to 6, up to 12 and more elements",
     "schedule": "trapezoid",
     "warmup": 200,
     "grow": 0.5,
@@ -68,14 +68,14 @@ def preset_recipe(
     task = given.task
     length = settings.get("length", LAPTOP["length"])
     order = (states or group(task.group, task.notation)).order
-    layers, width, heads, rate = next(size for limit, *size in SIZES if order <= limit)
-    steps = settings.get("steps", (700 + 700 * length) * (3 if order > LARGE else 2) // 2)
+    layers, width, rate = next(size for limit, *size in SIZES if order <= limit)
+    usual = 700 + 700 * length
+    steps = settings.get("steps", usual * 3 // 2 if order > LARGE else usual)
     sized = {
         "steps": steps,
         "warmup": min(LAPTOP["warmup"], steps // 8),
         "layers": max(layers, math.ceil(math.log2(length))),
         "width": width,
-        "heads": heads,
         "learning_rate": rate,
     }
     return Recipe().override(LAPTOP | sized | dict(settings))

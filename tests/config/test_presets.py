@@ -15,7 +15,7 @@ from statetrace.groups import group
 def test_laptop_needs_only_group_and_length(name, length):
     recipe = preset_recipe({"group": name, "length": length})
     assert (recipe.task.group, recipe.task.length) == (name, length)
-    assert recipe.model.width == {"D4": 64, "S4": 128}.get(name, 32)
+    assert recipe.model.width == {"D4": 64, "S4": 64}.get(name, 32)
     assert recipe.training.stop_learned == LAPTOP["stop_learned"]
     assert recipe == Recipe.of(recipe.to_dict())
 
