@@ -12,8 +12,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 SECONDS = 10.0
 """How long a connection may take to send the head of a request."""
 
-MOST = 32
-"""Connections without a request at one time; half of those that the server accepts."""
+MOST = 128
+"""Connections without a request at one time; half of those that the server accepts. While it
+computes, new connections of many people wait unread: they are the youngest, and are not closed."""
 
 
 def protocol() -> type[H11Protocol]:

@@ -272,7 +272,7 @@ def web_server(app: Any) -> Any:
         server_header=False,
         ws="none",
         http=protocol(),
-        limit_concurrency=64,
+        limit_concurrency=256,
         timeout_graceful_shutdown=2,
     )
     return uvicorn.Server(config)

@@ -405,7 +405,7 @@ def test_the_largest_question_fits():
 def test_half_open_connections_keep_nobody_out(server, monkeypatch):
     """Neither those that send nothing, nor half a request, nor a whole one without the token."""
     heads = [b"", b"GET /", b"GET /none/ HTTP/1.1\r\nhost: localhost\r\n\r\n"]
-    others = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(120)]
+    others = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(400)]
     for number, other in enumerate(others):
         with contextlib.suppress(OSError):  # closed already
             other.sendall(heads[number % 3])
