@@ -6,7 +6,7 @@ from benchmarks.fuzz import CASES, crash, fuzz
 from benchmarks.fuzz_targets import SHARES, make_targets
 
 INPUTS = {"answer": 5, "checkpoint": 3, "run": 20, "study": 20}
-"""Of the costly targets; 150 of each other."""
+"""Of the costly targets; 80 of each other."""
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def targets(tmp_path_factory):
 
 @pytest.mark.parametrize("name", SHARES)
 def test_mutated_inputs_are_accepted_or_refused(targets, name):
-    count, traces = fuzz(targets[name], INPUTS.get(name, 150), seed=1, keep=None)
+    count, traces = fuzz(targets[name], INPUTS.get(name, 80), seed=1, keep=None)
     assert count.tried
     assert not traces, traces[0]
 
