@@ -7,7 +7,6 @@ repeats them from then on.
 
     python benchmarks/fuzz.py                              # a million inputs, about 15 minutes
     python benchmarks/fuzz.py --target recipe --count 1000 --seed 3
-    python benchmarks/fuzz.py --target json --atheris      # guided by coverage, if it is installed
 
 Cost: 20 microseconds (names) to 20 milliseconds (checkpoints) per input.
 """
@@ -163,28 +162,11 @@ def fuzz(
     return result, [*kinds.values()]
 
 
-def guided(target: Target, count: int) -> None:
-    """Let atheris choose inputs by the code that they reach; it ends the process."""
-    import atheris
-
-    def read(body: bytes) -> None:
-        with contextlib.suppress(StatetraceError, OSError):
-            target.read(body)
-
-    with tempfile.TemporaryDirectory() as corpus:
-        for number, seed in enumerate(target.seeds):
-            (Path(corpus) / str(number)).write_bytes(seed)
-        atheris.instrument_all()
-        atheris.Setup([sys.argv[0], f"-runs={count}", f"-timeout={LIMIT}", corpus], read)
-        atheris.Fuzz()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Feed mutated input to everything that reads it.")
     parser.add_argument("--count", type=int, default=1_000_000, help="inputs in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", default="", help="only targets whose name contains this")
-    parser.add_argument("--atheris", action="store_true", help="guided by coverage")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory()) as folder:
         targets = [t for t in make_targets(Path(folder)) if options.target in t.name]
@@ -193,8 +175,6 @@ def main() -> None:
         print(f"{'target':<16}{'inputs':>10}{'seconds':>9}{'crashes':>9}", flush=True)
         for target in targets:
             count = round(options.count * SHARES[target.name] / shares)
-            if options.atheris:
-                guided(target, count)
             result, traces = fuzz(target, count, options.seed)
             total.tried += result.tried
             total.seconds += result.seconds
