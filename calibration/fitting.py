@@ -114,7 +114,7 @@ def quality(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, An
     decided = [(early, name) for early, name in fast if early not in (UNDECIDED, UNLEARNED)]
     return {
         "models": len(rows),
-        "right": round(float(correct.mean()), 4) if rows else None,
+        "right": round(float(correct.mean()), 6) if rows else None,
         "confidence": round(float(confidence.mean()), 4) if rows else None,
         "calibration_error": round(error / len(rows), 4) if rows else None,
         "wrong_above_0.95": [int((~correct & sure).sum()), int(sure.sum())],
