@@ -62,7 +62,7 @@ GROUP = (
     """{"name": "mine", "labels": ["e", "a", "b"], "table": [[0, 1, 2], [1, 2, 0], [2, 0, 1]]}"""
 )
 VOLATILE = {"sessions", "hardware", "versions", "parameters", "training_sequences", "seconds",
-            "cost", "tries", "when", "damages", "sha256"}  # fmt: skip
+            "cost", "tries", "when", "damages", "content_sha256"}  # fmt: skip
 """Keys of JSON files that may differ between equal runs: times, places, and their checksums."""
 
 ANSWER = "answer.json"

@@ -6,8 +6,8 @@ that may not be read stays an OSError.
 
 Files are replaced whole (written under another name, flushed, renamed), so a killed process leaves
 either the old or the new one. JSON objects are written with a checksum of their content under the
-key "sha256", which reading checks and removes; files of other programs and of older versions have
-none.
+key "content_sha256", which reading checks and removes; files of other programs and of older
+versions have none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from statetrace.errors import StatetraceError
 MOST = 64 * 2**20
 """Bytes of the largest file that is read; logs and weights have readers of their own."""
 
-SEAL = "sha256"
+SEAL = "content_sha256"
 
 
 class WriteError(StatetraceError):

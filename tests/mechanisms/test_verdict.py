@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.lenses.compiled import task_of
 from statetrace.lenses.generalization import generalization
-from statetrace.lenses.parts.answers import answers
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms import distances
 from statetrace.mechanisms.collect_evidence import collect_evidence
@@ -110,7 +108,7 @@ def test_neither_the_names_of_the_tokens_nor_the_batch_size_matter(monkeypatch):
     usual = collect_evidence(model, task)
     other = collect_evidence(renamed, dataclasses.replace(task, vocabulary=vocabulary))
     monkeypatch.setattr("statetrace.interventions.grid._sequences_that_fit", lambda *_: 7)
-    monkeypatch.setattr("statetrace.lenses.generalization.answers", partial(answers, batch=7))
+    monkeypatch.setattr("statetrace.lenses.parts.answers.BATCH", {"cpu": 7})
     small = collect_evidence(model, task)
     for changed in (other, small):
         for lens, result in usual.items():

@@ -105,6 +105,6 @@ def test_files_of_older_versions_are_read(run):
     """They have no checksum of their own."""
     for file in run.path.rglob("*.json"):
         content = json.loads(file.read_text())
-        content.pop("sha256", None)
+        content.pop("content_sha256", None)
         file.write_text(json.dumps(content))
     assert run.recipe == toy().to_dict()
