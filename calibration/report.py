@@ -37,7 +37,7 @@ def measured(rows: Rows, weights: Weights | None) -> dict[str, Any]:
 
 def page(rows: Rows, about: Mapping[str, Any]) -> str:
     numbers, weights = about["measured"], about["weights"]
-    lines = [_HEAD, _answer(numbers["fresh: all"], about["stability"]), *_table(numbers), "", _SETS]
+    lines = [_HEAD, _answer(numbers, about["stability"]), *_table(numbers), "", _SETS]
     lines += ["## Reliability", "", _RELIABILITY, *_bins(numbers["fresh: all"]["bins"])]
     lines += ["", "## Trained models", "", _TRAINED, "", *_trained(rows, weights)]
     lines += ["", "## Every mistake", "", *_mistakes(rows, weights)]
@@ -46,12 +46,15 @@ def page(rows: Rows, about: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _answer(fresh: Mapping[str, Any], stable: Mapping[str, Any]) -> str:
+def _answer(numbers: Mapping[str, Any], stable: Mapping[str, Any]) -> str:
+    fresh, trained = numbers["fresh: all"], numbers["fresh: trained"]
     wrong, sure = fresh["wrong_above_0.95"]
     named, none = fresh["none_named_above_0.9"]
     return (
         f"**On {fresh['models']} fresh models {fresh['right']:.1%} of the verdicts are right, with "
-        f"a calibration error of {fresh['calibration_error']:.3f}.** Above a confidence of 0.95, "
+        f"a calibration error of {fresh['calibration_error']:.3f}; of the trained ones among them "
+        f"{trained['right']:.0%} of {trained['models']}, at a mean confidence of "
+        f"{trained['confidence']:.2f}.** Above a confidence of 0.95, "
         f"{wrong} of {sure} are wrong; of {none} models that run none or two of the algorithms, "
         f"{named} are named after one above 0.9. With other analysis seeds and lengths "
         f"{stable['flips'] / max(stable['verdicts'], 1):.1%} of the verdicts change, "
