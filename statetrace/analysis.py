@@ -198,7 +198,7 @@ class Analyzer:
             return kept
         results, weights = self._evidence(on_progress, on_estimate)
         judged = verdict(results, self.group)
-        judged = dataclasses.replace(judged, hint=self._hint(results))
+        judged = dataclasses.replace(judged, hint=self._hint(results, weights))
         if self.run is not None and self._asked_step is None:
             about = {} if weights is None else {"weights": weights}
             write_json(self.run.path / "verdict.json", judged.to_dict() | about)
@@ -394,11 +394,16 @@ class Analyzer:
         results = collect_evidence(loaded.model, loaded.task, known, run_lens, lenses)
         return results, loaded.weights
 
-    def _hint(self, results: Mapping[str, LensResult]) -> str | None:
-        """Another reading of an external checkpoint that does not solve its task, if one does."""
+    def _hint(self, results: Mapping[str, LensResult], weights: str | None) -> str | None:
+        """Another reading of an external checkpoint that does not solve its task, if one does;
+        without the model what the last verdict on these weights had."""
         trained_here = self.run is not None and not self.run.external
         if trained_here or solved_length(results["generalization"]) == self.length:
             return None
+        if "loaded" not in self.__dict__:
+            file = self.run.path / "verdict.json" if self.run is not None else None
+            before = read_json(file) if file is not None and file.exists() else {}
+            return before.get("hint") if before.get("weights") == weights else None
         from statetrace.mechanisms.misreading import hint
 
         return hint(self.loaded.model, self.loaded.task)
