@@ -46,7 +46,7 @@ function map(links) {
   const x = (v) => scale(v), y = (v) => SIZE - scale(v);
   const dots = Object.entries(first ? KNOWN : { associative: [1, 1] }).map(([name, [a, b]]) =>
     draw("g", {}, draw("circle", { class: "known", cx: x(a), cy: y(b), r: 5 }),
-      draw("text", { x: x(a) + (a ? 8 : 0), y: y(b) + (name.endsWith("associative") ? 18 : -9), "text-anchor": a ? "middle" : "start" }, name)));
+      draw("text", { x: x(a) + (a ? 8 : 0), y: y(b) + (name.endsWith("associative") ? 18 : -9), "text-anchor": name === "composed-quotient" ? "middle" : "start" }, name)));
   const label = `${first ? `${first.link} ${here[0].toFixed(2)}, ` : ""}state ${last.growth.toFixed(2)} layers per doubling of the length`;
   const picture = draw("svg", { viewBox: `0 0 ${SIZE} ${SIZE + 20}`, role: "img", "aria-label": `map of mechanisms: ${label}` },
     draw("rect", { class: "frame", x: 0, y: 0, width: SIZE, height: SIZE }), ...dots,
