@@ -70,7 +70,7 @@ class Damages(list[str]):
 
     def of(self, run: Run) -> Row:
         """Those of one run, for its outcome."""
-        damages = [each for each in self if str(run.path) in each and "damaged" in each]
+        damages = [each for each in self if f"{run.path}{os.sep}" in each and "damaged" in each]
         return {"damages": damages} if damages else {}
 
 

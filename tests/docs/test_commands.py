@@ -2,6 +2,7 @@
 top to bottom. Commands in blocks marked as costly are executed with less: a smaller model, fewer
 steps, a browser that leaves at once. ELSEWHERE lists the few that are not executed here."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -159,7 +160,12 @@ def execute(words, costly, desk, patch):
         extra = small(words[1]) if costly else []
         if words[1] == "explore":
             patch.setattr("webbrowser.open", leave_at_once)
-        outcome = CliRunner().invoke(app, [*words[1:], *extra])
+        loop = asyncio._get_running_loop()  # of a browser that another test of this process opened
+        asyncio._set_running_loop(None)
+        try:
+            outcome = CliRunner().invoke(app, [*words[1:], *extra])
+        finally:
+            asyncio._set_running_loop(loop)
         assert outcome.exit_code == 0, (words, outcome.output, outcome.exception)
 
 

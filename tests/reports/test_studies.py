@@ -94,7 +94,7 @@ def test_the_page_and_the_files(study, sizes, tmp_path):
     assert not missing
     made, _ = write_figures(study, tmp_path / "one", "svg", ["study-lengths"])
     assert [path.name for path in made] == ["study-lengths.svg"]
-    with pytest.raises(StatetraceError, match="'patching'; use one of study-proportions"):
+    with pytest.raises(StatetraceError, match="'patching' is unknown; use one of study"):
         write_figures(study, tmp_path / "none", "svg", ["patching"])
     made, _ = write_figures(sizes, tmp_path / "sizes", "svg")
     assert "study-sizes.svg" in [path.name for path in made]
