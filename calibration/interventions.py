@@ -1,6 +1,6 @@
 """Interventions that label trained models; no verdict uses any of them.
 
-- Interchange: two neighbouring actions are replaced, at one layer, by another two with the same
+- Interchange: two neighboring actions are replaced, at one layer, by two others with the same
   product, from a run in which only they differ. Where later tokens add up actions one by one, and
   all in the same layer, nothing changes. Where they compose, some have read one of the two already
   and will read the other: the answer is wrong.

@@ -51,14 +51,15 @@ def _answer(numbers: Mapping[str, Any], stable: Mapping[str, Any]) -> str:
     wrong, sure = fresh["wrong_above_0.95"]
     named, none = fresh["none_named_above_0.9"]
     return (
-        f"**On {fresh['models']} fresh models {fresh['right']:.1%} of the verdicts are right, with "
-        f"a calibration error of {fresh['calibration_error']:.3f}; of the trained ones among them "
-        f"{trained['right']:.0%} of {trained['models']}, at a mean confidence of "
-        f"{trained['confidence']:.2f}.** Above a confidence of 0.95, "
-        f"{wrong} of {sure} are wrong; of {none} models that run none or two of the algorithms, "
-        f"{named} are named after one above 0.9. With other analysis seeds and lengths "
-        f"{stable['flips'] / max(stable['verdicts'], 1):.1%} of the verdicts change, "
-        f"{stable['silent'] / max(stable['verdicts'], 1):.1%} without saying so.\n"
+        f"**{fresh['right']:.1%} of the verdicts on {fresh['models']} fresh models are correct, "
+        f"with a calibration error of {fresh['calibration_error']:.3f}; on the {trained['models']} "
+        f"trained models among them {trained['right']:.0%}, at a mean confidence of "
+        f"{trained['confidence']:.2f}.** Verdicts with a confidence above 0.95 were wrong for "
+        f"{wrong} of {sure} models. Of the {none} models that run none or two of the algorithms, "
+        f"{named} got a verdict that names one with a confidence above 0.9. With other analysis "
+        f"seeds and lengths {stable['flips'] / max(stable['verdicts'], 1):.1%} of the verdicts "
+        f"change, {stable['silent'] / max(stable['verdicts'], 1):.1%} silently (with a confidence "
+        "above 0.8).\n"
     )
 
 
@@ -149,23 +150,23 @@ def _fast(numbers: Mapping[str, Any]) -> list[str]:
 
 _HEAD = """# Calibration of the verdict
 
-How often is the verdict right, and how far can its confidence be trusted? Its weights were fitted
+How often is the verdict correct, and how far can its confidence be trusted? Its weights were fitted
 to models whose algorithm is known, and evaluated once on fresh ones.
 """
 
 _SETS = """- **Compiled**: weights computed so that the model runs a known algorithm, all options
   varied (group, length, notation, start marker, parity readable or hidden, counters, unused heads
-  and layers, basis, noise, sharpness). Fresh ones have another seed.
+  and layers, basis, noise, sharpness). Fresh models have other seeds.
 - **None or two of the algorithms**: two circuits that share the logits, folds in strides and
   chunks, lookup tables, a quotient composed first, and circuits that are computed but not read.
-- **Trained**: small models with kept weights (S3, a few of S4, A5 and S5; 4 to 6 layers). Their
-  labels come from interchanges of neighbouring actions, cut blocks and swaps of subspaces, which
-  the verdict does not use, by a rule that was fixed before any label was computed
-  (`calibration/trained.py`). Models with an even data order are fitted to; the others are fresh,
-  and nobody had seen their labels when weights and the last feature (`blur`) were chosen. The
-  other features are older: 21 of the 34 fresh models with a label were among the models that
-  these were chosen on, with labels by another rule (16 of these 21 are right, and 12 of the
-  other 13).
+- **Trained**: small models whose weights were kept (S3, a few of S4, A5 and S5; 4 to 6 layers).
+  Their labels come from interchanges of neighboring actions, cut blocks and swaps of subspaces,
+  which the verdict does not use, by a rule that was fixed before any label was computed
+  (`calibration/trained.py`). Weights are fitted to the models whose seed of the data order is
+  even; the others are fresh, and nobody had seen their labels when the weights and the last
+  feature (`blur`) were chosen. The other features are older: 21 of the 34 fresh models with a
+  label were among the models that these were chosen on, with labels by another rule (the verdict
+  is correct on 16 of these 21, and on 12 of the other 13).
 
 The verdict does not read the training log, so there is one calibration, with or without a log.
 `make calibration` writes this page from `calibration/data/`.
@@ -174,15 +175,15 @@ The verdict does not read the training log, so there is one calibration, with or
 _RELIABILITY = """Confidence against the share of correct verdicts, all fresh models:
 """
 
-_TRAINED = f"""The rule decides only where the interventions are clear; other models are
+_TRAINED = f"""The rule decides only if the interventions are clear; other models are
 "{UNDECIDED}" and count neither as correct nor as wrong. A verdict of "{UNLEARNED}" means a solved
 length below 4. Nearly all mistakes are between parallel and parity-associative: in small models
 the layers that the rest needs grow by anything from none to one per doubling of the length.
 
-Missing: these are 119 of the 220 small models with kept weights, in random order. 400 models over
-more groups, lengths and depths need a GPU: `calibration/models.toml` is the study, and
-`python -m calibration.trained --study` follows it while it trains."""
+Not covered: these are 119 of the 220 small models whose weights were kept, in random order. About
+400 models over more groups, lengths and depths need a GPU: `calibration/models.toml` is the study,
+and `python -m calibration.trained --study` measures its models while it trains."""
 
-_STABILITY = """Ten analysis seeds at three lengths (what a model solves, and 3/4 and 1/2 of it).
-A verdict flips if it is not the model's usual one; it does so silently if it is above 0.8, so that
-its sentence names no second algorithm."""
+_STABILITY = """Ten analysis seeds at each of three lengths: the longest that a model solves, 3/4 of
+it and 1/2 of it. A flip is a verdict other than the model's most frequent one. It is silent if its
+confidence is above 0.8, so that its sentence names no second algorithm."""

@@ -2,9 +2,10 @@
 
     python -m calibration.stability MODEL [MODEL ...] --out FILE [--study STUDY] [--compiled STEP]
 
-measures every model with ten analysis seeds at three lengths (what it solves, and 3/4 and 1/2 of
-it) and appends a row for each; `flips` counts the verdicts that differ from the model's usual one.
-With --compiled also every STEP-th fresh compiled model. Cost: about 30 s of one core per model.
+measures every model with ten analysis seeds at three lengths (the longest that it solves, 3/4 and
+1/2 of it) and appends a row for each; `flips` counts the verdicts that differ from the model's most
+frequent one. With --compiled also every STEP-th fresh compiled model. Cost: about 30 s of one core
+per model.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def measured(source: str | CompileSpec, step: int | None = None) -> list[Row]:
 
 def flips(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, Any]:
     """How many verdicts differ from the most frequent one of their model, and how many of these do
-    not say so: they name no second algorithm, and no other verdict of the model does."""
+    so silently: their sentence names no second algorithm."""
     models: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for row in rows:
         models[row["name"]].append(judge(row, weights))

@@ -2,7 +2,7 @@
 
 The rule, written down before the labels were computed. It was tried on compiled models, on those of
 the package and on eight others, none of which is part of the calibration. A model is labeled at the
-longest length that it solves, from interchanges of neighbouring actions (interventions.py):
+longest length that it solves, from interchanges of neighboring actions (interventions.py):
 
 - The exposure of a link is the sum over layers of the share of answers that an interchange makes
   wrong, at the longest length and on average over positions. The rest is all that follows the

@@ -69,7 +69,7 @@ def slug(title: str) -> str:
 
 
 def _filled(templates: dict[str, str], answers: list[Answer]) -> dict[str, str]:
-    """The words around the table of claims, with their numbers."""
+    """The text around the table of claims, with its numbers."""
     small = [f"small models {answer.small}" for answer in answers if answer.status == SMALL]
     counts = Counter([*(answer.status for answer in answers), *small])
     before = [a.claim.id for a in answers if a.outcomes and a.status != UNTESTED and not a.after]
@@ -112,7 +112,7 @@ def evidence(answer: Answer) -> str:
     )
     if answer.status != SMALL:
         against = {AGREES: "differ", DIFFERS: "agree"}[answer.status] == answer.small
-        return _tally(large) + (f"; small {answer.small}" if against else "; paper's size")
+        return _tally(large) + (f"; small models {answer.small}" if against else "; paper's size")
     decision, word = SMALL_SAY[answer.small]
     chosen = ([o for o in small if o.decision == decision] or small)[:1]
     return f"{word}: {_tally(chosen)}; {small_size(chosen[0])}"
