@@ -3,10 +3,10 @@
 A command is disturbed once, at a random moment or by a damaged file, and then run again. It has
 
     survived      finished, with every file equal to that of an undisturbed run, byte for byte
-    refused       said in one sentence which file is damaged
-    older         said which file is damaged, and did without (as with an older checkpoint)
+    refused       named the damaged file in one sentence
+    older         named the damaged file and went on without it (as from an older checkpoint)
     lost          hung, printed a traceback, or did not finish
-    different     finished with other files and did not say so
+    different     finished with other files without a message
 
     python benchmarks/faults.py                     # 600 faults, about 15 minutes on one core
     python benchmarks/faults.py --jobs report --faults flipped --count 20 --verbose
@@ -334,8 +334,8 @@ def judge(fault: Fault, work: Path, disturbed: Ending) -> tuple[str, str]:
     text = final.text + "".join(
         (work / made).read_text() for made in job.makes if made.endswith(".html")
     )
-    told = any(words in text for words in ("damaged", "is missing", "of other weights"))
-    if fault.file is not None and _names(fault.file, text) and told:
+    reported = any(phrase in text for phrase in ("damaged", "is missing", "of other weights"))
+    if fault.file is not None and _names(fault.file, text) and reported:
         return OLDER, final.text
     return DIFFERENT, f"{changed}\n{final.text}"
 

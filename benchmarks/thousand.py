@@ -9,7 +9,7 @@ and a verdict in every run folder.
     python benchmarks/thousand.py --models 16 --together 4 --steps 400 --batch 32 --width 16 \
         --layers 3 --length 8 --device cpu                 # a minute on one core
 
-It also measures some of the models again one by one, and fails where their evidence differs by more
+It also measures some of the models again one by one, and fails if their evidence differs by more
 than 1e-5 or their verdicts differ.
 """
 
@@ -140,12 +140,12 @@ def check(study: Study, models: int, device: str) -> None:
     print(f"{checked} models one by one: the same, {seconds:.2f} s each")
 
 
-def close(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(close(one[key], other[key]) for key in one)
-    if isinstance(one, float):
-        return abs(one - other) <= CLOSE
-    return bool(one == other)
+def close(value: Any, other: Any) -> bool:
+    if isinstance(value, dict):
+        return value.keys() == other.keys() and all(close(value[key], other[key]) for key in value)
+    if isinstance(value, float):
+        return abs(value - other) <= CLOSE
+    return bool(value == other)
 
 
 if __name__ == "__main__":

@@ -56,14 +56,14 @@ def training(run: Path, other: Path) -> tuple[float, float, float]:
     """Largest differences between two runs: loss at any logged step, final weight, accuracy."""
     mine, theirs = Run(run), Run(other)
     losses = [[r["loss"] for r in each.metrics("training")] for each in (mine, theirs)]
-    right = [each.evaluations()[-1]["accuracy_by_length"]["state"] for each in (mine, theirs)]
+    accuracies = [each.evaluations()[-1]["accuracy_by_length"]["state"] for each in (mine, theirs)]
     a, b = (load_file(each.checkpoints()[-1][1] / "model.safetensors") for each in (mine, theirs))
     weights = max(float(np.abs(a[name] - b[name]).max()) for name in a)
-    return _largest(*losses), weights, _largest(*right)
+    return _largest(*losses), weights, _largest(*accuracies)
 
 
 def analyze(run: Path, threads: int) -> tuple[dict[str, LensResult], float]:
-    """Lens results and the probability of the verdict, computed with so many threads."""
+    """Lens results and the probability of the verdict, computed with this number of threads."""
     with using_threads(threads):
         loaded = st.load(run).loaded
         model = st.load(loaded.model, group=loaded.task.group.name, length=loaded.task.length)
@@ -80,8 +80,8 @@ def difference(result: LensResult, other: LensResult) -> float:
     return max((_largest(a, b) for a, b in zip(*numbers, strict=True)), default=0.0)
 
 
-def _largest(one: list[float], other: list[float]) -> float:
-    a, b = (np.array(values, dtype=float) for values in (one, other))
+def _largest(values: list[float], others: list[float]) -> float:
+    a, b = (np.array(each, dtype=float) for each in (values, others))
     return float(np.nanmax(np.abs(a - b), initial=0.0))
 
 

@@ -13,7 +13,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # libraries still take themselves apart
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # libraries still clean up
 
 
 if __name__ == "__main__":

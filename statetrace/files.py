@@ -41,7 +41,7 @@ def read_json(file: Path, kind: type = dict, most: int = MOST) -> Any:
         content = {key: part for key, part in value.items() if key != SEAL}
         if value[SEAL] != seal(content):
             raise ValueError(
-                f'its content does not match its checksum; after an edit by hand, delete "{SEAL}"'
+                f'its content does not match its checksum; if you edited it, delete "{SEAL}"'
             )
         return content
     return value
@@ -105,7 +105,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A name to write a file under, which then takes the place of `path`."""
+    """A temporary name to write to; the file then replaces `path`."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -82,12 +82,12 @@ class Run:
             if restored is None:
                 raise StatetraceError(
                     f"{file} is damaged ({error}), and there is no checkpoint to restore it from; "
-                    "delete it and give the same command again"
+                    "delete it and run the same command again"
                 ) from None
             return restored
         if restored is not None and contradict(info.get("recipe"), restored["recipe"]):
             raise StatetraceError(
-                f"{file} describes another run than the newest checkpoint; delete the one that "
+                f"{file} describes a different run than the newest checkpoint; delete the one that "
                 "does not belong here (run.json is then restored from the checkpoint)"
             )
         return info
@@ -201,8 +201,8 @@ class Run:
         return file.read_text(errors="replace") if file.is_file() else ""
 
     def sound_log(self) -> str:
-        """metrics.jsonl, or where that was damaged since the newest checkpoint, the checkpoint's
-        copy. Older checkpoints have none."""
+        """metrics.jsonl, or, if it was damaged since the newest checkpoint, the checkpoint's copy.
+        Checkpoints of older versions have none."""
         text = self.log_text()
         for folder in self._checkpoints_of_stages():
             with contextlib.suppress(OSError, ValueError):
@@ -257,14 +257,15 @@ class Run:
             yield
 
 
-def contradict(one: Any, other: Any) -> bool:
+def contradict(setting: Any, other: Any) -> bool:
     """Whether two recipes have different values for a setting that both have. Another version may
     know other settings, and a run may be prolonged, so steps do not count."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return any(contradict(one[key], other[key]) for key in one.keys() & other.keys() - {STEPS})
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return any(map(contradict, one, other))
-    return bool(one != other)
+    if isinstance(setting, dict) and isinstance(other, dict):
+        shared = setting.keys() & other.keys() - {STEPS}
+        return any(contradict(setting[key], other[key]) for key in shared)
+    if isinstance(setting, list) and isinstance(other, list) and len(setting) == len(other):
+        return any(map(contradict, setting, other))
+    return bool(setting != other)
 
 
 STEPS = "steps"

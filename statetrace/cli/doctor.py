@@ -1,4 +1,4 @@
-"""`statetrace doctor`: what is installed, on which device it computes, and whether correctly."""
+"""`statetrace doctor`: what is installed, which device it uses, and whether results are correct."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ LENSES = ("generalization", "probing", "patching", "depth")
 class Check:
     """Attributes:
     name: what was checked.
-    ok: whether it is as it should be; None where that is a matter of choice.
-    what: what there is.
+    ok: whether it is as it should be; None if that is optional.
+    what: what was detected.
     remedy: what to do if it is missing.
     """
 
@@ -52,8 +52,8 @@ def doctor(
 ) -> None:
     """Check the installation: versions, device, and a self-test of about ten seconds.
 
-    The self-test takes a model with computed weights, whose algorithm is known, through four lenses
-    and the verdict. What is missing is listed with the command that installs it.
+    The self-test runs four lenses and the verdict on a model with computed weights, whose algorithm
+    is known. What is missing is listed with the command that installs it.
     """
     with working("checking packages") as work:
         checks = [*packages(), *extras()]
@@ -136,7 +136,7 @@ def machine() -> list[Check]:
 
 
 def self_test() -> Check:
-    """A model whose algorithm is known, through lenses and verdict."""
+    """Lenses and verdict on a model whose algorithm is known."""
     from statetrace import api
 
     began = time.perf_counter()

@@ -2,7 +2,7 @@
 
 `laptop` is for small groups on a CPU; docs/lab-notes.md says how its settings were found and which
 groups and seeds learned with them. Most runs end early, when the task is learned; the last steps
-are for seeds that take longer. `paper` is the paper's model and optimization.
+are for slow seeds. `paper` is the paper's model and optimization.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Connections that send no request: they are closed after a while, the oldest ones at once where
-there are many. Without that, anyone who can reach the port could keep everyone else out without
-knowing the token."""
+"""Connections that send no request: they are closed after a while, and the oldest at once if there
+are many. Otherwise anyone who can reach the port could block everyone else without knowing the
+token."""
 
 from __future__ import annotations
 

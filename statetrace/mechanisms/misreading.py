@@ -1,4 +1,4 @@
-"""Is a model read as it was trained? Other readings of its tokens, tried where accuracy is poor.
+"""Is a model read as it was trained? Other readings of its tokens, tried if accuracy is low.
 
 A model that is read in the wrong notation, without its start marker or with its tokens in another
 order looks as if it had learned nothing. Its answers to all pairs of actions are a table; if that
@@ -33,7 +33,7 @@ Table = NDArray[np.int64]
 
 
 def hint(model: Any, task: WordProblem) -> str | None:
-    """Options that read the model better, as a sentence; None where there are none."""
+    """Options with which the model solves more, as a sentence; None if there are none."""
     if type(task.vocabulary) is not Vocabulary or task.actions is not None:
         return None
     best, options = max(solved(model, task), LEARNED - 1), ""
@@ -106,14 +106,14 @@ def isomorphism(table: Table, other: Table) -> Table | None:
     """The images of the elements under a map that turns one table into the other."""
     elements = np.arange(len(table))
     units = np.flatnonzero((other == elements).all(1) & (elements == other.T).all(1))
-    generators, words = _words(table)
+    generators, products = _products(table)
     if not len(units) or len(table) ** len(generators) > MOST_IMAGES:
         return None
     identity = int(np.flatnonzero((table == elements).all(1))[0])
     for chosen in permutations(elements, len(generators)):
         image = np.zeros(len(table), dtype=np.int64)
         image[identity] = units[0]
-        for element, before, generator in words:
+        for element, before, generator in products:
             image[element] = other[image[before], chosen[generator]]
         if (
             len(set(image.tolist())) == len(table)
@@ -123,21 +123,21 @@ def isomorphism(table: Table, other: Table) -> Table | None:
     return None
 
 
-def _words(table: Table) -> tuple[list[int], list[tuple[int, int, int]]]:
+def _products(table: Table) -> tuple[list[int], list[tuple[int, int, int]]]:
     """Generators, and each element as an earlier one times one of these (by its number)."""
     identity = int(np.flatnonzero((table == np.arange(len(table))).all(1))[0])
     generators: list[int] = []
-    words: list[tuple[int, int, int]] = []
+    products: list[tuple[int, int, int]] = []
     reached = [identity]
     for element in range(len(table)):
         if element in reached:
             continue
         generators.append(element)
-        reached, words = [identity], []
+        reached, products = [identity], []
         for before in reached:  # grows while it is walked
             for number, generator in enumerate(generators):
                 after = int(table[before, generator])
                 if after not in reached:
                     reached.append(after)
-                    words.append((after, before, number))
-    return generators, words
+                    products.append((after, before, number))
+    return generators, products

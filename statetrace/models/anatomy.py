@@ -203,7 +203,7 @@ def attention(
 ) -> Tensor:
     """[B, T, H, head_width], by the model's own function: its treatment of grouped heads, and with
     it the kernel that torch chooses, differs between versions."""
-    # Not at the top of the file: it loads all of transformers' modelling code.
+    # Not at the top of the file: it loads all of transformers' modeling code.
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     z: Tensor
@@ -216,7 +216,7 @@ MOST_ROWS = 1 << 15
 
 
 class _Attention(torch.autograd.Function):
-    """`attention` without gradients, which knows what to do with a stack of models (stack.py):
+    """`attention` without gradients, with a rule for stacks of models (stack.py):
     attention has no parameters, so their sequences are one batch."""
 
     @staticmethod

@@ -1,11 +1,11 @@
 """One computation over several models of one shape at once.
 
-Purpose: a small model keeps a GPU busy with launches, not with arithmetic. `ModelStack.each` calls
-a function of a model once for all models, with their parameters stacked (torch.func.vmap): every
-matrix product is a batched one. Numbers equal those of one model after the other up to rounding.
-Cost: a copy of all parameters. Caveat: the function sees no difference to a single model, but must
-not choose by numbers that depend on parameters, or take gradients. Families that cannot be
-evaluated piece by piece are computed one after the other.
+Purpose: a small model keeps a GPU busy with kernel launches, not with arithmetic. `ModelStack.each`
+calls a function of a model once for all models, with their parameters stacked (torch.func.vmap):
+every matrix product is a batched one. Numbers equal those of one model after the other up to
+rounding. Cost: a copy of all parameters. Caveat: to the function a stack looks like a single model,
+but it must not branch on numbers that depend on parameters, or take gradients. Families that cannot
+be evaluated piece by piece are computed one after the other.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class _Call(nn.Module):
         return self._compute(self.model)
 
 
-def alike(one: Any, other: Any) -> bool:
+def alike(model: Any, other: Any) -> bool:
     """Whether two models differ in the values of their parameters alone."""
-    if one is other:
+    if model is other:
         return True
-    configs = [model.config.to_dict() | {"_name_or_path": ""} for model in (one, other)]
-    return type(one) is type(other) and configs[0] == configs[1]
+    configs = [each.config.to_dict() | {"_name_or_path": ""} for each in (model, other)]
+    return type(model) is type(other) and configs[0] == configs[1]

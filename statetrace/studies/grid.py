@@ -121,15 +121,15 @@ class StudyPlan:
 
     @staticmethod
     def of(tables: Mapping[str, Any]) -> StudyPlan:
-        """The inverse of `to_dict`; refuses what cannot be one, such as a cell whose name leads
-        out of the folder."""
+        """The inverse of `to_dict`; refuses invalid tables, such as a cell whose name leads out of
+        the folder."""
         cells = tuple(Cell(**cell) for cell in tables["cells"])
         for cell in cells:
             name, steps = cell.name, cell.recipe["training"]["steps"]
             stages = [steps, *(s.get("steps", steps) for s in cell.recipe.get("stage") or ())]
             well_formed = isinstance(cell.levels, dict) and {type(n) for n in stages} == {int}
             if not (isinstance(name, str) and Path(name).name == name and well_formed):
-                raise ValueError(f"cell {name!r:.80} is not one")
+                raise ValueError(f"cell {name!r:.80} is not valid")
         if not cells:
             raise ValueError("it has no cells")
         return StudyPlan(cells, StudySettings(**tables["rules"]))
@@ -156,7 +156,7 @@ def read_study(path: Path) -> StudyPlan:
     excluded = _excluded(tables.get("exclude", []), grids, source)
     seeds = _seeds(tables.get("seeds", DATA_ORDERS), source)
     count = sum(math.prod(map(len, factors.values())) for factors in grids) * len(seeds)
-    need(count <= MOST_CELLS, f"{source} has {count:,} cells; {MOST_CELLS:,} is the most")
+    need(count <= MOST_CELLS, f"{source} has {count:,} cells; at most {MOST_CELLS:,} work")
     cells: list[Cell] = []
     for factors in grids:
         for combination in itertools.product(*(levels.items() for levels in factors.values())):

@@ -69,7 +69,7 @@ def supervise(
             states = survey.look()
             reading = time.perf_counter() - began
             watch(states)
-            _tell_damages(states, ended, on_message)
+            _report_damage(states, ended, on_message)
             if all(state.ended for state in states):
                 return states
             deaths = pool.deaths()
@@ -89,8 +89,8 @@ def supervise(
         pool.close()
 
 
-def _tell_damages(states: tuple[CellState, ...], ended: set[str], on_message: OnMessage) -> None:
-    """Pass on what workers met in cells that have ended since the last look."""
+def _report_damage(states: tuple[CellState, ...], ended: set[str], on_message: OnMessage) -> None:
+    """Pass on the messages about damaged files of cells that have ended since the last call."""
     for state in states:
         if state.outcome is not None and state.cell.name not in ended:
             ended.add(state.cell.name)

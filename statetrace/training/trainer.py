@@ -309,8 +309,8 @@ def save(
 
 
 def stepper(trainers: Sequence[Trainer]) -> Trainer | Stack:
-    """What takes the steps of all trainers: a stack, of several or where the trainer uses the fused
-    step, else the trainer."""
+    """The object that takes the steps of all trainers: a stack if there are several or the trainer
+    uses the fused step, else the trainer."""
     if len(trainers) > 1 or trainers[0].uses_fused_step:
         return Stack(trainers)
     return trainers[0]

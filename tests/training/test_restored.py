@@ -65,7 +65,7 @@ def test_without_a_checkpoint_the_damage_is_named(run):
 
 def test_the_run_json_of_another_run_is_refused(run, recorder):
     write_json(run.path / "run.json", {"format": 1, "recipe": toy(seed=1).to_dict()})
-    with pytest.raises(StatetraceError, match=r"run\.json describes another run"):
+    with pytest.raises(StatetraceError, match=r"run\.json describes a different run"):
         _ = run.recipe
     prolonged = {"format": 1, "recipe": toy(steps=48).to_dict()}
     write_json(run.path / "run.json", prolonged)

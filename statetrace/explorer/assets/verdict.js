@@ -1,11 +1,11 @@
-// The verdict and its map, computed on request: it takes seconds, and is about the checkpoint that is shown.
+// The verdict and its map, computed on request, in seconds, for the checkpoint that is shown.
 import { draw, make } from "./dom.js";
 
 const SIZE = 240, LOW = -0.6;
 const KNOWN = { parallel: [0, 0], "parity-associative": [0, 1], associative: [1, 1], "composed-quotient": [1, 1] };
 
 export class Verdict {
-  constructor(ask) {  // ask(): a promise of the verdict on what is shown
+  constructor(ask) {  // ask(): a promise of the verdict on the checkpoint that is shown
     this.ask = ask;
     this.button = make("button", { type: "button", onclick: () => this.show() }, "Verdict");
     this.text = make("div", { role: "status" });
@@ -21,13 +21,13 @@ export class Verdict {
     this.text.replaceChildren(make("p", { class: "fine" }, "Measuring …"));
     const current = this.current = {};
     try {
-      const found = await this.ask();
+      const verdict = await this.ask();
       if (this.current !== current) return;
-      const sure = found.mechanism === "unlearned" ? "" : `, confidence ${Math.round(100 * found.confidence)}%`;
+      const confidence = verdict.mechanism === "unlearned" ? "" : `, confidence ${Math.round(100 * verdict.confidence)}%`;
       this.text.replaceChildren(
-        make("p", {}, make("b", {}, found.mechanism + sure), `: ${found.says}`),
-        ...(found.hint ? [make("p", {}, `Hint: ${found.hint}`)] : []),
-        ...(found.links.length ? [make("div", { class: "both" }, map(found.links), layers(found.links))] : []));
+        make("p", {}, make("b", {}, verdict.mechanism + confidence), `: ${verdict.says}`),
+        ...(verdict.hint ? [make("p", {}, `Hint: ${verdict.hint}`)] : []),
+        ...(verdict.links.length ? [make("div", { class: "both" }, map(verdict.links), layers(verdict.links))] : []));
     } catch (error) {
       this.text.replaceChildren(make("p", { class: "error" }, error.message));
     } finally {

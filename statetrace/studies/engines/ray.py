@@ -60,7 +60,7 @@ class RayPool:
             where = f"at '{address}'" if address else "on this machine"
             first = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
             token = "; if it requires authentication, set RAY_AUTH_TOKEN"
-            hint = token if address else "; give the same command again"
+            hint = token if address else "; run the same command again"
             raise StatetraceError(f"no Ray cluster answers {where}: {first}{hint}") from None
         resources = ray.cluster_resources()
         gpus = int(resources.get("GPU", 0)) if gpus_per_run != 0 else 0
