@@ -77,7 +77,7 @@ class Job:
 
     Attributes:
         name: for the table.
-        command: its words; `statetrace` is left out.
+        command: its arguments, without `statetrace`.
         start: the folder that it starts from.
         makes: patterns of its results.
         other: a folder like `start` of another seed, whose files are swapped in.
@@ -113,10 +113,10 @@ class Ending:
         return lines[0] if refused and len(lines) == 1 else None
 
 
-def popen(words: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Start `statetrace ...`, or a script of these words, in a folder."""
-    script = words[0].endswith(".py")
-    command = [sys.executable, *([] if script else ["-m", "statetrace"]), *words]
+def popen(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Start `statetrace ...`, or a script with these arguments, in a folder."""
+    script = arguments[0].endswith(".py")
+    command = [sys.executable, *([] if script else ["-m", "statetrace"]), *arguments]
     return subprocess.Popen(
         command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL, start_new_session=True,
@@ -133,11 +133,11 @@ def ending(process: subprocess.Popen[str]) -> Ending:
     return Ending(process.returncode, text)
 
 
-def run(job: Job, folder: Path, words: list[str] | None = None) -> Ending:
+def run(job: Job, folder: Path, arguments: list[str] | None = None) -> Ending:
     """Run a command to its end; an explorer answers one question and is stopped."""
     answer = folder.with_name(ANSWER)
     answer.unlink(missing_ok=True)
-    process = popen(words or job.command, folder)
+    process = popen(arguments or job.command, folder)
     if not job.serves:
         return ending(process)
     assert process.stdout is not None
@@ -256,8 +256,8 @@ class Folders:
         renew(target, self.work)
         return target
 
-    def _target(self, start: Path, *words: str) -> Path:
-        return self.root / hashlib.sha256(repr((start, words)).encode()).hexdigest()[:16]
+    def _target(self, start: Path, *parts: str) -> Path:
+        return self.root / hashlib.sha256(repr((start, parts)).encode()).hexdigest()[:16]
 
     def data(self, seed: int) -> Path:
         return self.made(self.nothing, f"{WRITES} {seed}")

@@ -75,7 +75,7 @@ def _delete(body: bytes, target: Target, chance: random.Random) -> bytes:
 
 def _insert(body: bytes, target: Target, chance: random.Random) -> bytes:
     at = chance.randint(0, len(body))
-    return body[:at] + chance.choice((*PIECES, *NUMBERS, *target.words)) + body[at:]
+    return body[:at] + chance.choice((*PIECES, *NUMBERS, *target.tokens)) + body[at:]
 
 
 def _number(body: bytes, target: Target, chance: random.Random) -> bytes:

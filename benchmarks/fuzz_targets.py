@@ -63,12 +63,12 @@ WORDS = (b"S", b"A", b"Z", b"D", b"x", b"X", b"5", b"10", b".json", "\u00b2".enc
 
 @dataclass(frozen=True)
 class Target:
-    """Something that reads input: valid `seeds`, and `words` that occur in its inputs."""
+    """Something that reads input: valid `seeds`, and `tokens` that occur in its inputs."""
 
     name: str
     read: Callable[[bytes], object]
     seeds: list[bytes]
-    words: tuple[bytes, ...] = ()
+    tokens: tuple[bytes, ...] = ()
 
 
 def in_file(file: Path, read: Callable[[Path], object]) -> Callable[[bytes], object]:

@@ -331,11 +331,11 @@ def test_the_verdict_is_that_of_the_library():
     misread = make_session(LoadedModel(compile_model(spec), task), "misread")
     for session in (untrained, misread):
         with serving(session) as server:
-            status, _, found = server.ask("/api/verdict", {"model": 0})
+            status, _, verdict = server.ask("/api/verdict", {"model": 0})
             assert server.ask("/api/verdict", {"model": 1})[0] == 400
         judged = Analyzer(LoadedModel(session.model, session.task)).verdict()
-        assert (status, found) == (200, json.loads(json.dumps(judged.to_dict())))
-    assert "--notation moves" in found["hint"]
+        assert (status, verdict) == (200, json.loads(json.dumps(judged.to_dict())))
+    assert "--notation moves" in verdict["hint"]
 
 
 def test_two_models_answer_side_by_side():

@@ -37,15 +37,15 @@ def study(done, tmp_path):
     return Study.existing(tmp_path / "study")
 
 
-def damage(study, folder, words):
+def damage(study, folder, content):
     file = study.path / folder / f"{study.plan.cells[0].name}.json"
-    file.write_bytes(words.encode("latin-1"))
+    file.write_bytes(content.encode("latin-1"))
     return file
 
 
-@pytest.mark.parametrize("words", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_outcome_is_restored(study, done, words):
-    file = damage(study, "outcomes", words)
+@pytest.mark.parametrize("content", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_outcome_is_restored(study, done, content):
+    file = damage(study, "outcomes", content)
     first, second = Survey(study).look()
     assert (first.state, second.state) == ("to be retried", "finished")
     assert first.why.startswith(f"{file} is damaged; ")
@@ -64,10 +64,10 @@ def test_every_command_says_which_file_it_is(study, command):
     assert said.output.count(f"{file} is damaged; run the study again") == 1
 
 
-@pytest.mark.parametrize("words", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_early_look_is_restored(study, done, words):
+@pytest.mark.parametrize("content", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_early_look_is_restored(study, done, content):
     (study.path / "outcomes" / f"{study.plan.cells[0].name}.json").unlink()
-    file = damage(study, "early", words)
+    file = damage(study, "early", content)
     first, _ = Survey(study).look()
     assert first.early is None
     assert first.why.startswith(f"{file} is damaged")
@@ -75,10 +75,10 @@ def test_a_damaged_early_look_is_restored(study, done, words):
     assert contents(study) == contents(done)
 
 
-@pytest.mark.parametrize("words", ["", "{}", '[{"why": "cut off"}]', "[3]"])
-def test_damaged_failures_are_not_counted(study, words):
+@pytest.mark.parametrize("content", ["", "{}", '[{"why": "cut off"}]', "[3]"])
+def test_damaged_failures_are_not_counted(study, content):
     (study.path / "outcomes" / f"{study.plan.cells[0].name}.json").unlink()
-    damage(study, "failures", words)
+    damage(study, "failures", content)
     (cell, _), (first, _) = study.plan.cells, Survey(study).look()
     assert "earlier failures are not counted" in first.why
     assert not study.gave_up(cell)
@@ -114,11 +114,11 @@ def test_a_study_and_a_run_do_not_share_a_folder(tmp_path):
     assert [file.name for file in run.path.iterdir()] == ["run.json"]
 
 
-@pytest.mark.parametrize("words", ["zoo:s3-associative", "--model MODEL --group S3 --length 4"])
-def test_nor_do_a_study_and_a_checkpoint_from_elsewhere(study, words):
+@pytest.mark.parametrize("arguments", ["zoo:s3-associative", "--model MODEL --group S3 --length 4"])
+def test_nor_do_a_study_and_a_checkpoint_from_elsewhere(study, arguments):
     model = study.run(study.plan.cells[0]).checkpoint(30)
     said = CliRunner().invoke(
-        app, ["analyze", *words.replace("MODEL", str(model)).split(), "--out", str(study.path)]
+        app, ["analyze", *arguments.replace("MODEL", str(model)).split(), "--out", str(study.path)]
     )
     assert "already holds a study; choose another folder" in str(said.exception)
     assert not (study.path / "run.json").exists()
@@ -138,14 +138,14 @@ def test_the_outcome_of_another_cell_does_not_count(study, done):
     assert contents(study) == contents(done)
 
 
-@pytest.mark.parametrize("words", [*DAMAGES.values(), None], ids=[*DAMAGES, "deleted"])
-def test_a_damaged_plan_is_written_again_from_the_study_file(study, tmp_path, words):
+@pytest.mark.parametrize("content", [*DAMAGES.values(), None], ids=[*DAMAGES, "deleted"])
+def test_a_damaged_plan_is_written_again_from_the_study_file(study, tmp_path, content):
     file, before = study.path / "study.json", study.plan
-    file.unlink() if words is None else file.write_bytes(words.encode("latin-1"))
+    file.unlink() if content is None else file.write_bytes(content.encode("latin-1"))
     messages = []
     again = prepare_study(study_file(tmp_path), study.path, on_message=messages.append)
     assert again.plan == before
-    assert [str(file) in message for message in messages] == ([] if words is None else [True])
+    assert [str(file) in message for message in messages] == ([] if content is None else [True])
     assert len(again.ended()) == 2
 
 

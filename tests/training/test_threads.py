@@ -71,9 +71,9 @@ def test_training_itself_keeps_them_and_says_where_it_cannot(tmp_path, monkeypat
     for cores, used, message in [(1, 1, f"{before + 2} CPU threads"), (8, before + 2, None)]:
         monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
         run.write_info(run.info | {"hardware": {"threads": before + 2}})
-        heard, said = Threads(), recorder()
-        heard.on_message = said.on_message
+        heard, recorded = Threads(), recorder()
+        heard.on_message = recorded.on_message
         train(toy(steps=2 + cores, checkpoint_every=2), run, heard, resume=True)
         assert heard.used == run.info["sessions"][-1]["threads"] == used
-        assert [message in each for each in said.messages] == ([True] if message else [])
+        assert [message in each for each in recorded.messages] == ([True] if message else [])
         assert torch.get_num_threads() == before
