@@ -165,7 +165,7 @@ def test_every_shipped_study_makes_sense(file):
     fewer |= {"small-s5": 2, "small-s5-parity": 2, "tiny": 4, "tiny-regimes": 4, "tiny-pythia": 4}
     fewer |= {"tiny-text": 2, "tiny-groups": 2, "tiny-recurrent": 2, "tiny-s5": 2}
     fewer |= {"tiny-control": 6, "tiny-orders": 6, "tiny-split": 24, "tiny-split-regimes": 8}
-    fewer |= {"topics-pythia-160m": 4, "topics-gpt2": 4, "tiny-split-long": 24}
+    fewer |= {"topics-pythia-160m": 4, "topics-gpt2": 4, "tiny-split-long": 24, "anchors": 170}
     assert len(orders) == fewer.get(file.stem, 12)
 
 
