@@ -58,6 +58,11 @@ def test_nothing_sticks_out(browser, server, width):
         ".length"
     )
     assert small == 0
+    fine = page.eval_on_selector_all(
+        ".fine", "all => all.map((note) => parseFloat(getComputedStyle(note).fontSize))"
+    )
+    assert fine
+    assert max(fine) < 15  # notes are smaller than the text
     found.close()
     moved = Visit(browser, server.url, width)
     box = "document.querySelector('{}').getBoundingClientRect()"
