@@ -160,7 +160,7 @@ class Trainer:
         self._unread.append((index + 1, total))
 
     def read_losses(self) -> list[float]:
-        """The latest training loss, as a list of one. Reading waits for the GPU, so it is done only
+        """The latest training loss, in a list. Reading waits for the GPU, so it is done only
         occasionally; all losses since the last call are checked, and a non-finite one ends the
         run."""
         losses = torch.stack([value for _, value in self._unread])
