@@ -59,8 +59,7 @@ def work(
         for batch in _batches(study, [cell for cell in cells if cell.name not in finished]):
             if stop():
                 return ended
-            taken = [(cell, leases.take(study.path / "claims", cell.name)) for cell in batch]
-            held = [(cell, lease) for cell, lease in taken if lease is not None]
+            held = _take(study, batch)
             leased = leased or bool(held)
             try:
                 with contextlib.ExitStack() as stack:
@@ -73,6 +72,19 @@ def work(
         if not leased:
             break
     return ended
+
+
+def _take(study: Study, batch: Iterable[Cell]) -> list[tuple[Cell, Lease]]:
+    """Cells with their leases; none where another worker has the first cell, so that two workers
+    which start at once do not divide a batch."""
+    held: list[tuple[Cell, Lease]] = []
+    for cell in batch:
+        lease = leases.take(study.path / "claims", cell.name)
+        if lease is not None:
+            held.append((cell, lease))
+        elif not held:
+            break
+    return held
 
 
 def _batches(study: Study, cells: Iterable[Cell]) -> list[list[Cell]]:
