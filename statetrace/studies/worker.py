@@ -59,8 +59,12 @@ def work(
         for batch in _batches(study, [cell for cell in cells if cell.name not in finished]):
             if stop():
                 return ended
-            taken = [(cell, leases.take(study.path / "claims", cell.name)) for cell in batch]
-            held = [(cell, lease) for cell, lease in taken if lease is not None]
+            held = [
+                (cell, lease)
+                for cell in batch
+                if study.outcome(cell) is None  # else another worker has ended it by now
+                and (lease := leases.take(study.path / "claims", cell.name)) is not None
+            ]
             leased = leased or bool(held)
             try:
                 with contextlib.ExitStack() as stack:
