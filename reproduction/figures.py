@@ -257,7 +257,7 @@ def figures_13_14(selection: Selection) -> Chart:
         for split in ("same parity", "opposite parity"):
             panels += _patched(model, f"{name}: {split}", split) if model else []
     for number in (0, 1):
-        model = selection.all_models.get(f"text-scratch-{number}")
+        model = selection.all_models.get(f"tiny-text/cells/scratch_seed-{number}")
         panels += _probed(model, f"sentences, seed {number}", "whole length") if model else []
     return _chart("figures-13-14", "S5: restored prefixes; sentences: probes", panels, 2)
 

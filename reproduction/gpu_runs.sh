@@ -2,7 +2,10 @@
 # Runs that need a GPU, from a plain source tree; docs/reproduction/README.md lists what they provide.
 #
 #   bash reproduction/gpu_runs.sh paper     Pythia-160M, seed SEED, to step 20,000: weights stay in runs/, 10 minutes on an H200
-#   bash reproduction/gpu_runs.sh small     small-regimes, small-groups, tiny-text and what small-again lacks of small: 56 models
+#   bash reproduction/gpu_runs.sh small     small, small-regimes, small-groups and tiny-text: 74 models
+#
+# results/ has the small studies from f8766a60739c and 4bd7a5c2d351: train them again to see whether later code gives the same
+# models, or with a larger WEIGHTS to keep the weights of width 128 and 256.
 #
 # results/pythia-160m-20k-parity-associative and its -released twin are SEED=5, from a run that was trained on to step 28,000
 # with a checkpoint every 2,000 steps; results/pythia-160m-switch holds its lenses at five of them.
@@ -12,7 +15,7 @@
 # bf16 weights up to WEIGHTS bytes (width 64). COMMIT is recorded where the source tree comes without git.
 #   PYTHON=python3 COMMIT=$(git rev-parse --short=12 HEAD) MINUTES=8 OUT=packed bash reproduction/gpu_runs.sh small
 #   TOY=1 bash reproduction/gpu_runs.sh paper|small      the same commands at toy size, on a CPU, into /tmp
-# Afterwards, where results/ is: unpack, make reproduce-report, and commit results/ once.
+# Afterwards compare the unpacked results.csv with those in results/, whose README says which training is kept.
 set -euo pipefail
 export PYTHONPATH=$PWD OMP_NUM_THREADS=1
 [ -x .venv/bin/python ] && PYTHON=${PYTHON:-.venv/bin/python}
@@ -48,7 +51,7 @@ paper() {
 }
 
 # One worker per stack: cells that differ in their seed alone, so that no two workers share a stack. tiny-text needs no GPU.
-STACKS=${STACKS:-"tiny-text:scratch small:{pythia_128,gpt2_256,pythia_256}
+STACKS=${STACKS:-"tiny-text:scratch small:{gpt2,pythia}_{64,128,256}
 small-regimes:gpt2_256_{topic-1,topic-2,control,parity,auxiliary-parity,auxiliary-action,length} small-groups:gpt2_256_{S4,A5,Z60,S5}"}
 
 stack() { # STUDY:CELL, without the seed

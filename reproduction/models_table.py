@@ -69,9 +69,11 @@ def model_rows(tables: Tables) -> list[Row]:
 
 def _key(recipe: Any) -> str:
     """Equal for equal recipes: one run in several studies, or at several steps."""
-    if isinstance(recipe, dict):  # a setting that older recipes lack
-        training = {k: v for k, v in recipe["training"].items() if (k, v) != ("stop_learned", None)}
-        recipe = recipe | {"training": training}
+    if isinstance(recipe, dict):
+        later = (("stop_learned", None), ("own_first_token", False))  # settings older recipes lack
+        for part in ("training", "task"):
+            settings = {k: v for k, v in recipe[part].items() if (k, v) not in later}
+            recipe = recipe | {part: settings}
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
 
 

@@ -61,7 +61,7 @@ def test_a_bundled_model_has_its_weights(copied):
     assert patching.summary["pairs_asked"] == 5
 
 
-@pytest.mark.parametrize("name", [WEIGHTLESS, COMPLETE, "text-scratch-0"])
+@pytest.mark.parametrize("name", [WEIGHTLESS, COMPLETE, "tiny-text/cells/scratch_seed-0"])
 def test_commands(copied, name):
     folder = copied(name)
     for command in ("show", "verdict", "report"):
