@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statetrace import __version__
-from statetrace.config.checks import no_folder
 from statetrace.errors import StatetraceError
 from statetrace.files import digest, parse_json, read_json, write_json, write_text, writing
 
@@ -58,8 +57,6 @@ class Run:
     def existing(path: Path) -> Run:
         """A folder that must already hold a run."""
         run = Run(path)
-        if not path.is_dir():
-            raise StatetraceError(no_folder(str(path)))
         if not run.exists():
             raise StatetraceError(f"'{path}' holds no run: there is no run.json in it")
         return run

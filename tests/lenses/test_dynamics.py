@@ -89,5 +89,5 @@ def test_too_little_to_see(tmp_path):
     run = Run(tmp_path)
     run.write_info({"format": 1})
     assert "needs two or more" in look(run).notes[0]
-    with pytest.raises(StatetraceError, match="there is no folder"):
+    with pytest.raises(StatetraceError, match="holds no run"):
         look(Run(tmp_path / "nowhere"))
