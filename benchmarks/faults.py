@@ -59,7 +59,12 @@ LOST, DIFFERENT = "lost", "different"
 OUTCOMES = (SURVIVED, REFUSED, OLDER, LOST, DIFFERENT)
 
 OUT_OF_MEMORY = """
-import runpy, sys, torch
+import runpy, subprocess, sys, torch
+class Popen(subprocess.Popen):  # workers of a study run out of memory too
+    def __init__(self, command, **options):
+        worker = "work" in command
+        super().__init__([command[0], __file__, *command[3:]] if worker else command, **options)
+subprocess.Popen = Popen
 call, left = torch.nn.Module.__call__, [{after}]
 def failing(*given, **named):
     left[0] -= 1
@@ -162,7 +167,7 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def out_of_memory(job: Job, work: Path, chance: random.Random) -> Ending:
-    """The device is out of memory at a random call of a module."""
+    """The device is out of memory at a random call of a module, in every worker of a study."""
     script = work.with_name("out_of_memory.py")
     script.write_text(OUT_OF_MEMORY.format(after=int(10 ** chance.uniform(0, 3.5))))
     return run(job, work, [str(script), *job.command])

@@ -22,16 +22,15 @@ from reproduction.findings import Count, fisher_two_sided, holm
 from reproduction.lens_model import AA, NAMES
 from reproduction.study_figures import mechanism_bars
 from reproduction.tables import Row
-from statetrace.reports.figures.chart import Chart, Dots, Panel, ReferenceLine
+from statetrace.reports.figures.chart import Chart
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.table import write_tables
 
 RESULTS, FIGURE = "results/anchors", "docs/findings/anchors.png"
 FAMILIES, ANCHORS = ("gpt2", "pythia"), ("marker", "none", "own-first-token")
+POSITIONS = {"gpt2": "learned", "pythia": "rotary"}
 LEARNED = 0.9
 """Accuracy over all lengths from which a model counts as having learned the task."""
-INDISTINCT = 31 / 36
-"""Pairs that a model can solve at length 2 if it cannot tell two equal actions from one."""
 LENGTH_2 = "length_2.csv"
 Pair = tuple[str, str, str, str]
 """Outcome, family, and the two anchors compared."""
@@ -56,7 +55,7 @@ def measure(study: Study, out: Path) -> None:
         ]
     pyarrow.csv.write_csv(pa.Table.from_pylist(rows), out / LENGTH_2)
     write_tables(study)
-    for name in ("study.json", "results.csv", "evidence.csv"):
+    for name in ("results.csv", "evidence.csv"):
         if (study.path / name).is_file():
             shutil.copyfile(study.path / name, out / name)
 
@@ -122,29 +121,14 @@ def planned_tests(made: dict[tuple[str, str, str], Count]) -> dict[Pair, tuple[f
 
 
 def figure(rows: list[Row]) -> Chart:
-    """Mechanisms of the models that have learned the task, and pairs solved at length 2."""
-    names = [anchor.replace("-f", "\nf") for anchor in ANCHORS]
+    """Mechanisms of the models that have learned the task."""
+    names = ("start marker", "no anchor", "first action with\ntokens of its own")
     panels = []
     for family in FAMILIES:
         able = [has_learned(of(rows, family, anchor)) for anchor in ANCHORS]
-        panels.append(mechanism_bars(list(zip(names, able, strict=True)), NAMES[family]))
-    dots = []
-    for family, style in zip(FAMILIES, (("state", "circle"), ("parity", "square")), strict=True):
-        points = [
-            (number + 0.1 * (2 * FAMILIES.index(family) - 1) + 0.15 * (i % 11 - 5) / 10,
-             row["solved"] / 36)
-            for number, anchor in enumerate(ANCHORS)
-            for i, row in enumerate(of(rows, family, anchor))
-        ]  # fmt: skip
-        x, y = zip(*points, strict=True)
-        dots.append(Dots(NAMES[family], x, y, (), *style))
-    ticks = tuple((float(i), name) for i, name in enumerate(names))
-    line = ReferenceLine("y", INDISTINCT, "31 of 36 pairs")
-    panels.append(
-        Panel("", "accuracy at length 2", (*dots, line), "each model", ticks=ticks,
-              x_range=(-0.6, len(ANCHORS) - 0.4), y_range=(0, 1.02), bare=True)
-    )  # fmt: skip
-    return Chart("anchors", "What marks the start, and the mechanism learned", tuple(panels))
+        title = f"{NAMES[family]} ({POSITIONS[family]} positions)"
+        panels.append(mechanism_bars(list(zip(names, able, strict=True)), title))
+    return Chart("anchors", "Mechanisms by what marks the start of a sequence", tuple(panels))
 
 
 def main() -> None:

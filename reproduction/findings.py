@@ -20,10 +20,11 @@ from reproduction.lens_model import AA, PAA
 from reproduction.measures.patching import fronts
 from reproduction.model_selection import Selection
 from reproduction.statistics import exact_p
-from reproduction.study_figures import STYLES, mechanism_bars
+from reproduction.study_figures import mechanism_bars
 from reproduction.tables import Row, Tables
 from statetrace.lenses.store import Store
 from statetrace.reports.figures.chart import Chart, Dots, Line, Panel, ReferenceLine
+from statetrace.reports.figures.study_shares import STYLES
 from statetrace.runs import Run
 
 FIGURE = "docs/findings/topic-models.png"

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reproduction.lens_model import AA, NAMES, PAA
+from reproduction.lens_model import NAMES
 from reproduction.model_selection import Selection
 from reproduction.statistics import wilson
 from reproduction.tables import Row
 from statetrace.reports.figures.chart import Bars, Chart, Panel
-
-STYLES = {
-    AA: ("state", "circle"), PAA: ("parity", "square"), "parallel": ("third", "triangle-up"),
-    "sequential": ("fourth", "diamond"), "mixed": ("grey", "triangle-down"),
-    "undecided": ("grey", "diamond"),
-}  # fmt: skip
+from statetrace.reports.figures.study_shares import STYLES
 
 
 def mechanism_bars(groups: Sequence[tuple[str, list[Row]]], title: str) -> Panel:

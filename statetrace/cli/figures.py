@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from statetrace.cli.console import next_steps, note, out
+from statetrace.cli.console import next_steps, note, out, working
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 
@@ -35,16 +35,18 @@ def figures(
 
     Files are as wide as the text of a page and embed their fonts.
     """
-    from statetrace.cli.sources import folder_of
-    from statetrace.reports.files import write_figures
-    from statetrace.reports.page import is_study
+    with working():
+        from statetrace.cli.sources import folder_of
+        from statetrace.reports.files import write_figures
+        from statetrace.reports.page import is_study
 
-    source = folder_of(run)
+        source = folder_of(run)
     folder = target or source / "figures"
     if folder.exists() and not folder.is_dir():
         raise StatetraceError(f"'{folder}' is a file; --out must name a folder")
     names = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
-    written, missing = write_figures(source, folder, kind, names)
+    with working("drawing"):
+        written, missing = write_figures(source, folder, kind, names)
     if names and not written:
         raise StatetraceError("; ".join(missing))
     for sentence in missing:

@@ -22,6 +22,7 @@ def glossary(
         out.print(Text.assemble((entry.name, "bold"), f": {entry.definition}."))
         if entry.more:
             out.print(plain(entry.more), markup=False)
+        next_steps(["glossary"])
         return
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     part = ""

@@ -35,6 +35,10 @@ def recipes(
         if not file.is_file():
             raise StatetraceError(f"there is no recipe '{name}'; {suggestion(name)}")
         out.print(file.read_text().rstrip(), markup=False, soft_wrap=True)
+        if is_study(read_tables(file, "recipe")):
+            next_steps(["study", name, "--out", "STUDY"])
+        else:
+            next_steps(["train", name, "--dry-run"])
         return
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     folder = "."

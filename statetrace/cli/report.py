@@ -42,6 +42,8 @@ def report(
     The page is one file that works offline. For a checkpoint that was not analyzed yet the verdict
     is computed first. Other missing results are listed with the command that computes them.
     """
+    from statetrace.reports.page import is_study
+
     with working() as work:
         from statetrace import api
 
@@ -53,4 +55,7 @@ def report(
         api.report(folders, target)
     out.print(f"report: {target}", markup=False)
     note(f"{target.stat().st_size / 1e6:.1f} MB; open it in a browser, no network needed")
-    next_steps(["explore", folders[0]])
+    # of a study, those that can be explored
+    cells = sorted(step.parents[1] for step in folders[0].glob("cells/*/checkpoints/step-*"))
+    if cells or not is_study(folders[0]):
+        next_steps(["explore", *(cells or folders)[:1]])

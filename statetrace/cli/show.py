@@ -11,6 +11,7 @@ from rich.table import Table
 
 from statetrace.cli.completion import complete_run
 from statetrace.cli.console import next_steps, note, out
+from statetrace.config.checks import need, no_folder
 from statetrace.runs import Run
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def show(
     """
     from statetrace.reports.accuracy import AccuracyTable
 
+    need(run.is_dir(), no_folder(str(run)))
     measured = AccuracyTable.of(Run.existing(run))
     if as_json:
         out.print(json.dumps(_as_json(measured), indent=2), markup=False)

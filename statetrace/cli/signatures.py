@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from statetrace.cli.console import next_steps, note, out
+from statetrace.cli.console import next_steps, note, out, working
 from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 
@@ -83,19 +83,20 @@ def signatures(
     if not picture.absolute().parent.is_dir():
         raise StatetraceError(f"cannot write '{picture}'; '{picture.parent}' is not a folder")
 
-    predicted = api.signatures(
-        group,
-        length,
-        algorithms=algorithm,
-        quotient=quotient,
-        stride=stride,
-        pairs=pairs,
-        seed=seed,
-    )
-    figure = predicted.figure()
     numbers = picture.with_suffix(".parquet")
-    figure.write_table(numbers)
-    figure.chart().save(picture)
+    with working("predicting"):
+        predicted = api.signatures(
+            group,
+            length,
+            algorithms=algorithm,
+            quotient=quotient,
+            stride=stride,
+            pairs=pairs,
+            seed=seed,
+        )
+        figure = predicted.figure()
+        figure.write_table(numbers)
+        figure.chart().save(picture)
     out.print(Text(figure.title, style="bold"))
     out.print(Text(fill(LEGEND, WIDTH)))
     for name, prediction in figure.signatures.items():

@@ -138,7 +138,8 @@ def _check_described(name: str, reading: dict[str, Any], command: str) -> None:
     missing = [option for option in ("group", "length") if option not in reading]
     check_not_file(name)
     if folder.is_dir() and not (folder / "config.json").is_file():
-        runs = sorted(str(path.parent) for path in folder.glob("*/run.json"))
+        files = [*folder.glob("*/run.json"), *folder.glob("cells/*/run.json")]  # of a study
+        runs = sorted(str(path.parent) for path in files)
         inside = f"; give a run in it: {', '.join(runs[:5])}" if runs else ""
         more = ", ..." if len(runs) > 5 else ""
         raise StatetraceError(

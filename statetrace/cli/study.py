@@ -122,7 +122,6 @@ def run(
         signal.signal(signal.SIGTERM, previous)
     study_view.show(progress.states)
     _show_tables(results)
-    next_steps(["report", out])
     if results.failed:
         raise StatetraceError(
             f"{len(results.failed)} of {len(progress.states)} cells failed; `statetrace study "
@@ -149,8 +148,7 @@ def status(
         return
     study_view.show(states)
     out.print(study_view.summary(states))
-    if all(state.ended for state in states):
-        next_steps(["study", "table", study], ["report", study])
+    next_steps(["study", "table", study], ["report", study])
 
 
 @app.command("table")
@@ -186,6 +184,7 @@ def _show_tables(results: StudyResults) -> None:
     for name in ("proportions", "associations"):
         if name in results.tables:
             out.print(study_view.plain(name, results.tables[name]))
+    next_steps(["report", results.path])
 
 
 @app.command("slurm")
@@ -250,3 +249,4 @@ def work(
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+    next_steps(["study", "status", study])

@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 
 from statetrace.cli.completion import complete_recipe
-from statetrace.cli.console import duration, err, next_steps, note, out, warn
+from statetrace.cli.console import duration, err, next_steps, note, out, warn, working
 from statetrace.cli.help import HelpAll
 from statetrace.config.options import path_named, with_settings
 from statetrace.config.recipe import Recipe
@@ -171,10 +171,11 @@ def _prolonged(run: Run) -> list[list[object]]:
 
 
 def _show_cost(recipe: Recipe) -> None:
-    from statetrace.training.cost import BYTES_PER_PARAMETER, BYTES_SAVED, estimate
-
     out.print(recipe.to_toml(), markup=False, soft_wrap=True)
-    cost = estimate(recipe)
+    with working("measuring"):
+        from statetrace.training.cost import BYTES_PER_PARAMETER, BYTES_SAVED, estimate
+
+        cost = estimate(recipe)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("parameters", f"{cost.parameters:,} ({cost.block_parameters:,} in the blocks)")
     table.add_row("steps", f"{cost.steps:,}")
@@ -192,6 +193,7 @@ def _show_cost(recipe: Recipe) -> None:
     else:
         table.add_row("time", f"{duration(cost.seconds)} on this machine, {_pace(cost)}")
     out.print(table)
+    next_steps("the same command without --dry-run trains it")
 
 
 def _pace(cost: Cost) -> str:

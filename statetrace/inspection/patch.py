@@ -100,12 +100,14 @@ class PatchTable:
         return f"{type(self).__name__}({self.spec.name}: {pairs}, {shape}{notes})"
 
     def _repr_html_(self) -> str:
-        """The heat map of NLD; the first row is the top layer."""
+        """The heat map of NLD, as in its figure: the first row is the first layer."""
         body = "".join(
             f"<tr><th>{site}</th>{''.join(f'<td>{value:.2f}</td>' for value in values)}</tr>"
-            for site, values in zip(self.sites[::-1], self.mean()[::-1], strict=True)
+            for site, values in zip(self.sites, self.mean(), strict=True)
         )
-        return f"<table><caption>{self!r}: mean NLD</caption>{body}</table>"
+        columns = "".join(f"<th>{n}</th>" for n in range(1, self.nld.shape[2] + 1))
+        head = f"<tr><th>action</th>{columns}</tr>"
+        return f"<table><caption>{self!r}: mean NLD</caption>{head}{body}</table>"
 
 
 def patch(

@@ -32,7 +32,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SignaturesFigure:
     """The content of the figure.
 
@@ -45,6 +45,12 @@ class SignaturesFigure:
     title: str
     signatures: Mapping[str, Signature | str]
     diagrams: Mapping[str, Dependencies]
+
+    def __repr__(self) -> str:
+        return f"SignaturesFigure({self.title})"
+
+    def _repr_png_(self) -> bytes:
+        return self.chart()._repr_png_()
 
     def write_table(self, path: Path) -> None:
         """All numbers of the figure, and those of suffix and window patching, as Parquet.

@@ -137,3 +137,5 @@ def test_signatures_are_tables_and_figures():
     assert set(predicted.unavailable) == {"parallel", "parity-associative"}
     assert set(predicted.to_pandas()["algorithm"]) == {"sequential", "associative"}
     assert len(repr(predicted)) < 300
+    assert len(repr(predicted.figure())) < 300
+    assert predicted.figure()._repr_png_().startswith(b"\x89PNG")

@@ -125,6 +125,9 @@ def test_a_whole_study_and_a_failing_cell(tmp_path):
     status = statetrace("study", "status", tmp_path / "study").stdout
     assert "broken_seed-0: the loss became" in status
     assert "2 of 2 cells have ended: 1 finished, 1 failed" in status
+    report = statetrace("report", tmp_path / "study")
+    following = report.stderr.split("next: statetrace ")[1].split()
+    assert following == ["explore", str(tmp_path / "study" / "cells" / "plain_seed-0")]
 
 
 def test_refused_in_a_sentence(tmp_path):

@@ -49,6 +49,9 @@ ELSEWHERE = {
 }
 """Beginnings of commands that are not executed here, and why."""
 
+SILENT = {"--help", "--json", "--version"}
+"""Last words of commands that do not say what to do next."""
+
 MODULE = """import statetrace as st
 
 def make_q8():
@@ -171,6 +174,7 @@ def execute(words, costly, desk, patch):
         finally:
             asyncio._set_running_loop(loop)
         assert outcome.exit_code == 0, (words, outcome.output, outcome.exception)
+        assert "next: " in outcome.output or words[-1] in SILENT, (words, outcome.output)
 
 
 def run_on_ray(words, desk):

@@ -1,6 +1,7 @@
-"""Changes of a model that mean nothing change no result: other token ids for the elements, another
-basis of the residual stream. (Batch sizes: test_grid, test_activations, test_checkpoint; padding:
-test_foreign_text; slow independent implementations: test_on_compiled, test_grid, test_probes.)"""
+"""Changes that mean nothing change no result: other token ids for the elements, another basis of
+the residual stream, larger logits, other names and another order of the elements, another order of
+the sequences, one sequence at a time. (Padding: test_foreign_text; slow independent
+implementations: test_float64, test_on_compiled, test_grid, test_probes.)"""
 
 import copy
 import dataclasses
@@ -9,20 +10,31 @@ import numpy as np
 import pytest
 import torch
 
+from statetrace.groups import Group
+from statetrace.interventions import grid
+from statetrace.lenses.attention import AttentionSpec, attention
 from statetrace.lenses.compiled import task_of
 from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.lenses.geometry import GeometrySpec, geometry
+from statetrace.lenses.parts import activations, answers, attention_maps
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.probing import ProbingSpec, probing
 from statetrace.models import build
 from statetrace.models.compiled import CompileSpec, compile_model
 from statetrace.models.spec import ModelSpec
+from statetrace.tasks.sequences import Sequences
 
 LENSES = {
-    "generalization": (generalization, GeneralizationSpec(sequences=200)),
+    "generalization": (generalization, GeneralizationSpec(sequences=200, longest=6)),
     "depth": (depth, DepthSpec(pairs=20)),
     "patching": (patching, PatchingSpec(pairs=20)),
     "probing": (probing, ProbingSpec(train=400, test=100, subsets=2, most_lengths=2, controls=())),
+    "attention": (
+        attention,  # without other heads compiled models answer with ties
+        AttentionSpec(examples=200, ablation_sizes=(2,), controls=0, relabelings=0),
+    ),
+    "geometry": (geometry, GeometrySpec(sequences=200, permutations=0)),
 }
 SPEC = CompileSpec("S3", "parity-associative", 6)
 
@@ -59,6 +71,42 @@ def relabelled(model, task, seed=1):
             matrix.weight[ids] = matrix.weight[:6].clone()
     vocabulary = dataclasses.replace(task.vocabulary, elements=tuple(ids.tolist()))
     return model, dataclasses.replace(task, vocabulary=vocabulary)
+
+
+def with_held_out(task):
+    """All lenses draw from the same 200 sequences."""
+    return dataclasses.replace(task, held_out=task.sample(200, seed=1))
+
+
+def louder(model, task):
+    """Logits times 3."""
+    model = copy.deepcopy(model)
+    with torch.no_grad():
+        model.lm_head.weight = torch.nn.Parameter(3 * model.lm_head.weight)
+    return model, task
+
+
+def renamed(model, task):
+    """The elements in another order, with other labels."""
+    new = np.random.default_rng(1).permutation(6)  # old index -> new index
+    group, old = task.group, np.argsort(new)
+    table = new[group.table[np.ix_(old, old)]].astype(group.table.dtype)
+    labels = tuple(group.labels[i] for i in old)
+    copied = Group(group.name, group.notation, labels, table, group.parity[old].copy())
+    elements = tuple(task.vocabulary.elements[i] for i in old)
+    held_out = task.held_out
+    arrays = (new[each].astype(np.uint8) for each in (held_out.actions, held_out.states))
+    return model, dataclasses.replace(
+        task, group=copied, vocabulary=dataclasses.replace(task.vocabulary, elements=elements),
+        held_out=Sequences(*arrays),
+    )  # fmt: skip
+
+
+def reordered(model, task):
+    """The same sequences in another order."""
+    rows = np.random.default_rng(2).permutation(200)
+    held_out = Sequences(task.held_out.actions[rows], task.held_out.states[rows])
+    return model, dataclasses.replace(task, held_out=held_out)
 
 
 def turned(model, seed=1):
@@ -103,7 +151,62 @@ def test_token_ids_mean_nothing(kind, lens):
     assert_same(measure(model, task, spec), measure(*relabelled(model, task), spec))
 
 
-@pytest.mark.parametrize("lens", ["generalization", "depth", "patching"])
+WHOLE = ("generalization", "attention", "geometry")
+"""Lenses whose numbers are means over sequences as they are; others draw corruptions or subsets by
+the index of a sequence or an element."""
+
+
+@pytest.mark.parametrize(
+    ("change", "lens"),
+    [
+        *((louder, lens) for lens in LENSES),
+        *((renamed, lens) for lens in WHOLE),
+        *((reordered, lens) for lens in WHOLE),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+@pytest.mark.parametrize("kind", MODELS)
+def test_changes_that_mean_nothing(kind, change, lens):
+    measure, spec = LENSES[lens]
+    model, task = MODELS[kind](), with_held_out(task_of(SPEC))
+    if lens == "probing":
+        task = task_of(SPEC)  # it needs more sequences
+    one, other = measure(model, task, spec), measure(*change(model, task), spec)
+    assert_same(without(one, change), without(other, change))
+
+
+def without(result, change):
+    """Leave out what the change may change: larger logits give other probabilities; probes of the
+    geometry lens are tested on the second half of the sequences. Pairs of states are named in the
+    order of the elements."""
+    rows = result.rows()
+    if change is louder:
+        rows = [row for row in rows if "where" not in row or row["metric"] != "probability"]
+    if "measure" in result.columns:
+        halves = ("quotient_accuracy", "parity") if change is reordered else ()
+        rows = [row | {"name": named(row["name"])} for row in rows if row["measure"] not in halves]
+        rows.sort(key=lambda row: str([row["measure"], row["layer"], row["name"]]))
+    columns = {name: [row[name] for row in rows] for name in result.columns}
+    return dataclasses.replace(result, columns=columns)
+
+
+def named(name):
+    return " ".join(sorted("+".join(sorted(pair.split("+"))) for pair in name.split(" ")))
+
+
+@pytest.mark.parametrize("lens", LENSES)
+def test_one_sequence_at_a_time_is_the_same(lens, monkeypatch):
+    measure, spec = LENSES[lens]
+    model, task = random_model(), task_of(SPEC)
+    expected = measure(model, task, spec)
+    monkeypatch.setattr(activations, "ELEMENTS", {"cpu": 1, "cuda": 1})
+    monkeypatch.setattr(answers, "BATCH", {"cpu": 1, "cuda": 1})
+    monkeypatch.setattr(attention_maps, "PIECE_BYTES", 1)
+    monkeypatch.setattr(grid, "_sequences_that_fit", lambda *_: 1)
+    assert_same(expected, measure(model, task, spec))
+
+
+@pytest.mark.parametrize("lens", ["generalization", "depth", "patching", "attention", "geometry"])
 def test_the_basis_of_the_residual_stream_means_nothing(lens):
     """Probes standardize every coordinate, so theirs may move by a little: see below."""
     measure, spec = LENSES[lens]

@@ -6,6 +6,7 @@ from statistics import mean
 
 import pytest
 
+from reproduction import anchors
 from reproduction.findings import (
     AROUND,
     SWITCHED,
@@ -107,3 +108,26 @@ def test_the_run_repeats_exactly(request):
     kinds = Counter(kind for kind, _ in shared)
     assert kinds == {"training": 2800, "evaluation": 29}
     assert all(losses[0][at] == losses[1][at] for at in shared)
+
+
+def test_the_page_on_anchors_tells_these_numbers(request):
+    root = request.config.rootpath
+    rows = anchors.read(root / anchors.RESULTS)
+    made = anchors.counts(rows)
+    page = " ".join((root / "docs/findings/anchors.md").read_text().split())
+    names = {"gpt2": "GPT-2", "pythia": "Pythia"}
+    for family, name in names.items():
+        shares = [made[AA, family, anchor] for anchor in anchors.ANCHORS]
+        told = [
+            "{} of {} ({:.0%} to {:.0%})".format(share.count, share.n, *share.interval())
+            for share in shares
+        ]
+        row = f"| {name}, associative | {' | '.join(told)} |"
+        assert row.replace("% to", " to") in page
+    tests = anchors.planned_tests(made)
+    small = {pair: corrected for pair, (_, corrected) in tests.items() if corrected < 0.05}
+    assert {pair[-1] for pair in small} == {"own-first-token"}
+    assert f"corrected {small[AA, 'gpt2', 'marker', 'own-first-token']:.3f}" in page
+    indistinct = [row for row in rows if (row["model"], row["anchor"]) == ("pythia", "none")]
+    assert {row["solved"] for row in indistinct} == {31}
+    assert {row["solved"] for row in rows if row not in indistinct} == {36}

@@ -107,6 +107,16 @@ def test_gradients_are_those_of_the_model(name, classifier, batch, by_token):
             )
 
 
+def place(ops):
+    """Where operations run: kernels on a GPU if there is one, else interpreted."""
+    return "cuda" if ops == "kernels" and torch.cuda.is_available() else "cpu"
+
+
+def upstream(logits):
+    """Gradients of the logits."""
+    return torch.randn(logits.shape, generator=torch.manual_seed(1)).to(logits.device)
+
+
 @pytest.mark.parametrize("ops", ["plain", "kernels"])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize(("name", "batch"), [("gpt2", 5), ("pythia", 5), ("pythia", 2)])
@@ -115,10 +125,11 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
     if ops == "kernels":
         pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
     work = importlib.import_module(f"statetrace.training.fused.{ops}")
-    (model,) = models(name, 1, dropout)
+    device = place(ops)
+    model = models(name, 1, dropout)[0].to(device)
     shape = shape_of(model)
     ((tokens, _),) = batches(1, 1, batch=batch)
-    keys = torch.tensor([123])
+    keys = torch.tensor([123], device=device)
     gradients = []
     for at_once in (False, True):
         weights = StackedWeights([named(copy.deepcopy(model))], shape, torch.float32, joined=True)
@@ -127,7 +138,7 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
         fused = FusedTransformer(shape, selected, rotations, torch.float32, work, keys, at_once)
         for parameters in weights.groups:
             parameters.grad[0].fill_(float("nan"))
-        fused.backward(torch.randn(fused.forward(tokens).shape, generator=torch.manual_seed(1)))
+        fused.backward(upstream(fused.forward(tokens.to(device))))
         gradients.append(weights.grad)
     assert not any(grad.isnan().any() for grad in gradients[1].values())
     for role in shape.names:
@@ -138,7 +149,8 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
 def test_kernels_keep_seeds_apart(name):
     """Stored side by side, as on a GPU: gradients are those of the plain operations."""
     pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
-    several = models(name, 3)
+    device = place("kernels")
+    several = [model.to(device) for model in models(name, 3)]
     shape = shape_of(several[0])
     ((tokens, _),) = batches(3, 1)
     gradients = []
@@ -148,11 +160,11 @@ def test_kernels_keep_seeds_apart(name):
         weights = StackedWeights(parameters, shape, torch.float32, joined=True)
         rotations = rotation(several[0], shape, 2 * LENGTH)
         fused = FusedTransformer(shape, weights.select(slice(None)), rotations, torch.float32, work)
-        fused.backward(torch.randn(fused.forward(tokens).shape, generator=torch.manual_seed(1)))
+        fused.backward(upstream(fused.forward(tokens.to(device))))
         gradients.append(weights.grad)
     for role in shape.names:
         torch.testing.assert_close(gradients[0][role], gradients[1][role], rtol=1e-4, atol=1e-4)
-    unused = zero_gradient_columns(shape, "cpu") == 1
+    unused = zero_gradient_columns(shape, device) == 1
     assert unused.any()
     for layer in range(shape.layers):  # what does nothing is not moved by rounding either
         assert not gradients[1][f"{layer}.qkv.b"][:, unused].any()
@@ -166,9 +178,10 @@ def test_gradients_of_a_classifier_by_kernels_and_at_once_are_the_same(name, lay
     pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
     from statetrace.training.fused import kernels, plain
 
-    (model,) = models(name, 1, classifier=(layer, True))
+    device = place("kernels")
+    model = models(name, 1, classifier=(layer, True))[0].to(device)
     shape = shape_of(model.model).with_classifier(layer)
-    ((tokens, targets),) = batches(1, 1)
+    tokens, targets = (each.to(device) for each in next(batches(1, 1)))
     gradients = []
     for ops, at_once in ((plain, False), (kernels, True)):
         other = copy.deepcopy(model)
