@@ -17,6 +17,7 @@ from statetrace.groups import Group, group
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
 from statetrace.mechanisms.links import Link, links_of
+from statetrace.mechanisms.mastery import by_length
 from statetrace.mechanisms.mechanism_map import MechanismMap, Weights
 from statetrace.mechanisms.verdict import kept_by_quotient
 
@@ -30,7 +31,13 @@ def summary(results: Mapping[str, LensResult]) -> Row:
     if "depth" in results:
         links = links_of(results["depth"])
         row["links"] = [_plain(link) for link in links]
-        row["kept"] = kept_by_quotient(general, [link.name for link in links[:-1]])
+        quotients = [link.name for link in links[:-1]]
+        row["kept"] = kept_by_quotient(general, quotients)
+        row["sequences"] = int(min(general.columns["n"]))
+        row["accuracy_by_length"] = {
+            what: [round(float(x), 4) for x in by_length(general, what)]
+            for what in ("state", *quotients)
+        }
     return row
 
 
@@ -43,7 +50,8 @@ def links(row: Row) -> tuple[Link, ...]:
 
 
 def _link(fields: Row) -> Link:
-    arrays = {name: np.array(fields[name]) for name in ("lengths", "needed", "error")}
+    fields = {"sampling": fields["error"]} | fields
+    arrays = {n: np.array(fields[n]) for n in ("lengths", "needed", "error", "sampling")}
     return Link(**(fields | arrays))
 
 

@@ -40,7 +40,8 @@ RESOLUTION = 0.05
 class Link:
     """Attributes:
     name: of the quotient, or "state" for the last link.
-    lengths: [m], and at each the layers needed, their standard error over pairs [m].
+    lengths: [m], and at each the layers needed, their standard error over pairs as if the layers
+        of a pair decided independently, which the weights are fitted to, and as it is [m].
     soft: standard deviation of the layers needed over pairs, the mean over lengths.
     first, last: the layer in which the vote falls below a half, at the shortest and at the longest
         length.
@@ -52,6 +53,7 @@ class Link:
     lengths: Array
     needed: Array
     error: Array
+    sampling: Array
     soft: float
     first: int
     last: int
@@ -114,7 +116,10 @@ def links_of(depth: LensResult) -> tuple[Link, ...]:
         needed = zip(summary["lengths"], summary["layers_needed"][split], strict=True)
         lengths = [n for n, layers in needed if layers is not None]
         if lengths:
-            links.append(_link(name, lengths, [row for row in rows if row["split"] == split]))
+            known = summary.get("deviation", {}).get(split, [])
+            deviation = [each for each in known if each is not None]
+            of_split = [row for row in rows if row["split"] == split]
+            links.append(_link(name, lengths, of_split, deviation))
     return tuple(links)
 
 
@@ -128,7 +133,9 @@ def _older_links(needed: Mapping[str, Sequence[float | None]]) -> dict[str, str]
     return {"state": "all"}
 
 
-def _link(name: str, lengths: list[int], rows: list[dict[str, Any]]) -> Link:
+def _link(
+    name: str, lengths: list[int], rows: list[dict[str, Any]], deviations: list[float]
+) -> Link:
     layers = 1 + max(row["layer"] for row in rows)
     mean, std, n = np.zeros((3, layers, len(lengths)))
     for row in rows:
@@ -145,6 +152,7 @@ def _link(name: str, lengths: list[int], rows: list[dict[str, Any]]) -> Link:
         lengths=np.array(lengths, dtype=np.float64),
         needed=mean.sum(0),
         error=deviation / np.sqrt(n[0]),
+        sampling=np.array(deviations or deviation) / np.sqrt(n[0]),
         soft=float(deviation.mean()),
         first=int((shortest < 0.5).argmax()),
         last=int((longest < 0.5).argmax()),
