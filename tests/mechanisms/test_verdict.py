@@ -95,7 +95,7 @@ def test_an_undecided_verdict_gives_the_mechanisms_that_are_possible():
     found = st.load("zoo:s3-associative").verdict()
     assert (found.mechanism, found.confidence < DECIDED) == ("undecided", True)
     assert "associative (" in found.says and " or other (" in found.says
-    assert repr(found).startswith(f"Verdict: undecided ({found.says})")
+    assert repr(found).startswith("Verdict: undecided (")
 
 
 @pytest.mark.parametrize("scale", [0.3, 4.0])
