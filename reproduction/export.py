@@ -19,6 +19,7 @@ import json
 import shutil
 from pathlib import Path
 
+from statetrace import __version__
 from statetrace.errors import StatetraceError
 from statetrace.files import SEAL, digest, read_json, write_json, write_text
 from statetrace.lenses.store import UNFINISHED
@@ -33,8 +34,13 @@ RESUMING = frozenset({"optimizer.safetensors", "training.json", LOG, CHECKSUMS})
 """Files of a checkpoint that only resuming needs, and checksums, which are computed again."""
 
 
-def export_run(path: Path, out: Path, weights: int = MOST) -> list[Path]:
-    """The files written; weights are left out where they take more bytes than `weights`."""
+def export_run(path: Path, out: Path, weights: int = MOST, commit: str = "") -> list[Path]:
+    """The files written.
+
+    Args:
+        weights: the most bytes that a model's weights may take.
+        commit: recorded where a source tree without git could only record the version.
+    """
     run = Run.existing(path)
     if not any(path.glob("lenses/**/*.json")) and not run.checkpoints():
         raise StatetraceError(
@@ -44,7 +50,11 @@ def export_run(path: Path, out: Path, weights: int = MOST) -> list[Path]:
     info = read_json(out / "run.json")
     if isinstance(info.get("foreign"), dict):
         info["foreign"].pop("folder", None)  # a path of this machine; bundled models are known
-    write_json(out / "run.json", {"results_commit": source_commit()} | info)
+    known = {__version__: commit or __version__}
+    if trained := info.get("versions", {}).get("commit"):
+        info["versions"]["commit"] = known.get(trained, trained)
+    results = known.get(source_commit(), source_commit())
+    write_json(out / "run.json", {"results_commit": results} | info)
     newest = [
         (step, folder)
         for step, folder in run.checkpoints()[-1:]
@@ -53,7 +63,7 @@ def export_run(path: Path, out: Path, weights: int = MOST) -> list[Path]:
     return written + [file for step, folder in newest for file in _weights(folder, out, step)]
 
 
-def export_study(path: Path, out: Path, weights: int = MOST) -> list[Path]:
+def export_study(path: Path, out: Path, weights: int = MOST, commit: str = "") -> list[Path]:
     """The files written; cells without an outcome are left out."""
     study = Study.existing(path)
     write_tables(study)
@@ -61,7 +71,8 @@ def export_study(path: Path, out: Path, weights: int = MOST) -> list[Path]:
     for cell in study.plan.cells:
         outcome = study.outcome(cell)
         if outcome is not None and outcome["state"] == FINISHED:
-            written += export_run(study.run(cell).path, out / "cells" / cell.name, weights)
+            target = out / "cells" / cell.name
+            written += export_run(study.run(cell).path, target, weights, commit)
     return written
 
 
@@ -122,10 +133,11 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="a run folder, or a study folder")
     parser.add_argument("--out", type=Path, required=True, help="such as results/NAME")
     parser.add_argument("--weights", type=int, default=MOST, metavar="BYTES", help="at most")
+    parser.add_argument("--commit", default="", help="of a source tree without git")
     arguments = parser.parse_args()
     try:
         export = export_study if (arguments.run / "study.json").is_file() else export_run
-        export(arguments.run, arguments.out, arguments.weights)
+        export(arguments.run, arguments.out, arguments.weights, arguments.commit)
     except StatetraceError as error:
         raise SystemExit(f"error: {error}") from None
 

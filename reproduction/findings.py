@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -41,6 +42,7 @@ SMALL_STUDIES = (
 BY_CHANCE = 0.4
 """Of the five wrong states of S3, two have the right parity."""
 LEAST_ERRORS = 200
+T = TypeVar("T")
 REGIMES = ("scratch", "control", "topic-1", "topic-2")
 READINGS = {"verdict": "by all lenses", "cutoff_verdict": "by accuracy alone"}
 
@@ -91,7 +93,7 @@ def fisher_two_sided(first: Count, second: Count) -> float:
     return sum(way for way in ways if way <= ways[first.count]) / sum(ways)
 
 
-def holm(raw: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def holm(raw: Mapping[T, float]) -> dict[T, float]:
     """p-values after Holm's correction."""
     corrected, least = {}, 0.0
     for rank, name in enumerate(sorted(raw, key=lambda name: raw[name])):

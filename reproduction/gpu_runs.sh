@@ -7,9 +7,10 @@
 # results/pythia-160m-20k-parity-associative and its -released twin are SEED=5, from a run that was trained on to step 28,000
 # with a checkpoint every 2,000 steps; results/pythia-160m-switch holds its lenses at five of them.
 #
-# Both continue where they stopped. `small` trains JOBS stacks of seeds side by side, stops after MINUTES with checkpoints, and
-# packs finished models into OUT/STUDY.tar.gz: tables, logs, run.json, and bf16 weights up to WEIGHTS bytes (width 64).
-#   PYTHON=python3 MINUTES=8 OUT=packed bash reproduction/gpu_runs.sh small
+# Both continue where they stopped. `small` trains JOBS stacks of seeds side by side, in the order of STACKS, and stops after
+# MINUTES with checkpoints. Finished models are in OUT/STUDY.tar.gz as soon as they are evaluated: tables, logs, run.json, and
+# bf16 weights up to WEIGHTS bytes (width 64). COMMIT is recorded where the source tree comes without git.
+#   PYTHON=python3 COMMIT=$(git rev-parse --short=12 HEAD) MINUTES=8 OUT=packed bash reproduction/gpu_runs.sh small
 #   TOY=1 bash reproduction/gpu_runs.sh paper|small      the same commands at toy size, on a CPU, into /tmp
 # Afterwards, where results/ is: unpack, make reproduce-report, and commit results/ once.
 set -euo pipefail
@@ -47,10 +48,8 @@ paper() {
 }
 
 # One worker per stack: cells that differ in their seed alone, so that no two workers share a stack. tiny-text needs no GPU.
-STACKS="tiny-text:scratch
-small-regimes:gpt2_256_{topic-1,topic-2,control,length,parity,auxiliary-parity,auxiliary-action}
-small:{gpt2_256,pythia_128,pythia_256}
-small-groups:gpt2_256_{S4,A5,Z60,S5}"
+STACKS=${STACKS:-"tiny-text:scratch small:{pythia_128,gpt2_256,pythia_256}
+small-regimes:gpt2_256_{topic-1,topic-2,control,parity,auxiliary-parity,auxiliary-action,length} small-groups:gpt2_256_{S4,A5,Z60,S5}"}
 
 stack() { # STUDY:CELL, without the seed
     local study=${1%%:*} cells=()
@@ -60,10 +59,22 @@ stack() { # STUDY:CELL, without the seed
     exec "$PYTHON" -m statetrace study work "$RUNS/$study" "${cells[@]}"
 }
 
+declare -A PACKED
+pack() { # every study of which more models have finished than at the last call
+    for study in "$@"; do
+        local finished=$(ls "$RUNS/$study/outcomes" 2> /dev/null | wc -l)
+        [ "$finished" -gt "${PACKED[$study]:-0}" ] || continue
+        PACKED[$study]=$finished
+        "$PYTHON" -m reproduction.export "$RUNS/$study" --out "$RUNS/exported/$study" --weights "$WEIGHTS" --commit "${COMMIT:-}" &&
+            tar -czf "$RUNS/$study.tar.gz" -C "$RUNS/exported" "$study" && mv "$RUNS/$study.tar.gz" "$OUT" || true
+    done
+}
+
 small() {
     local deadline=$((SECONDS + 60 * ${MINUTES:-60})) queue=($(eval echo $STACKS))
+    local studies=($(printf '%s\n' "${queue[@]%%:*}" | uniq))
     mkdir -p "$RUNS/logs" "$OUT"
-    for study in tiny-text small-regimes small small-groups; do
+    for study in "${studies[@]}"; do
         tool study "$STUDIES/$study.toml" --out "$RUNS/$study" --prepare
     done
     while [ ${#queue[@]} -gt 0 ] || [ -n "$(jobs -rp)" ]; do
@@ -72,17 +83,17 @@ small() {
             queue=("${queue[@]:1}")
             continue
         fi
-        if [ $SECONDS -ge $deadline ]; then # a worker writes a checkpoint, or ends its evaluation
+        if [ $SECONDS -ge $((deadline - 15 * ${MINUTES:-60})) ]; then # a stack that starts now would only slow the others
             queue=()
+        fi
+        if [ $SECONDS -ge $deadline ]; then # a worker writes a checkpoint, or ends its evaluation
             kill -s "$([ $SECONDS -ge $((deadline + 75)) ] && echo KILL || echo TERM)" $(jobs -rp) 2> /dev/null || true
         fi
+        pack "${studies[@]}"
         sleep 1
     done
+    pack "${studies[@]}"
     tail -n 2 "$RUNS"/logs/*
-    for study in tiny-text small-regimes small small-groups; do
-        "$PYTHON" -m reproduction.export "$RUNS/$study" --out "$RUNS/exported/$study" --weights "$WEIGHTS"
-        tar -czf "$OUT/$study.tar.gz" -C "$RUNS/exported" "$study"
-    done
     ls -l "$OUT"
 }
 

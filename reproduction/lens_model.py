@@ -13,6 +13,7 @@ from statetrace.lenses.result import LensResult
 from statetrace.reports.run_results import FolderResults, newest
 
 AA, PAA = "associative", "parity-associative"
+MECHANISMS = {"AA": AA, "PAA": PAA}
 NAMES = {"gpt2": "GPT-2", "pythia-160m": "Pythia-160M", "pythia": "Pythia", "mamba": "Mamba"}
 PAPER_LENGTH = 100
 VARIANTS = ("-wide", "-loose", "-released", "-switch")
@@ -90,9 +91,7 @@ class LensModel:
         name = self.folder
         for variant in VARIANTS:
             name = name.removesuffix(variant)
-        if name in ("zoo/s3-no-marker", "zoo/s3-rotary"):
-            return PAA
-        if name.endswith(f"-{PAA}"):
+        if name in ("zoo/s3-no-marker", "zoo/s3-rotary") or name.endswith(f"-{PAA}"):
             return PAA
         return AA if name.endswith(f"-{AA}") else ""
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from reproduction.lens_model import AA, PAA, VARIANTS, LensModel
+from reproduction.lens_model import MECHANISMS, VARIANTS, LensModel
 from reproduction.models_table import map_label, model_rows
 from reproduction.tables import Missing, Row, Tables
 
-MECHANISMS = {"AA": AA, "PAA": PAA}
 LABELS = {"verdict": "verdict", "patching": "patching_label", "cutoffs": "cutoff_verdict"}
 
 

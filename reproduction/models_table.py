@@ -129,7 +129,7 @@ def _distances(lenses: dict[str, Any]) -> Row:
 
 def _study(tables: Tables, study: str) -> Iterator[Row]:
     folder = tables.study(study)
-    losses = {line["cell"]: line["loss"] for line in tables.csv(f"{study}/losses.csv")}
+    losses = {line["cell"]: float(line["loss"]) for line in tables.csv(f"{study}/losses.csv")}
     for cell, line in zip(folder.plan.cells, tables.study_rows(study), strict=True):
         run = f"{study}/cells/{cell.name}/run.json"
         info = tables.json(run) if tables.exists(run) else {}

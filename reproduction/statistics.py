@@ -10,6 +10,8 @@ from itertools import product
 
 import numpy as np
 
+from reproduction.tables import Missing
+
 Z = 1.959963984540054
 RESAMPLES = 2_000
 
@@ -60,9 +62,10 @@ def wilson(count: float, n: int, confidence_z: float = Z) -> tuple[float, float]
     return max(centre - half, 0.0), min(centre + half, 1.0)
 
 
-def share(count: int, n: int, of: str = "models", detail: str = "") -> Number:
-    counts = f"{count} of {n}"
-    return Number(count / n, n, of, *wilson(count, n), "share", detail or counts)
+def share(count: int, n: int, of: str = "models") -> Number:
+    if not n:
+        raise Missing(f"there are no such {of}")
+    return Number(count / n, n, of, *wilson(count, n), "share", f"{count} of {n}")
 
 
 def mean_share(values: np.ndarray, of: str, unit: str = "", detail: str = "") -> Number:

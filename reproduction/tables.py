@@ -41,8 +41,10 @@ class Tables:
         return (self.folder / path).is_file()
 
     def csv(self, path: str) -> list[Row]:
-        """Rows with numbers as numbers and empty fields as None; none without the file."""
-        return self._once(path, _rows) if self.exists(path) else []
+        """Rows of texts; none without the file."""
+        if not self.exists(path):
+            return []
+        return self._once(path, lambda text: list(csv.DictReader(text.splitlines())))
 
     def json(self, path: str) -> Any:
         return self._once(path, json.loads)
@@ -86,19 +88,3 @@ class Tables:
             except (ValueError, csv.Error) as error:
                 raise StatetraceError(f"'results/{path}' cannot be read: {error}") from None
         return self._read[path]
-
-
-def _rows(text: str) -> list[Row]:
-    reader = csv.DictReader(text.splitlines())
-    return [{name: _value(text) for name, text in row.items()} for row in reader]
-
-
-def _value(text: str | None) -> Any:
-    if not text:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

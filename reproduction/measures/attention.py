@@ -120,6 +120,4 @@ def clear_parity_heads(models: list[Row], present: bool) -> Number:
         for row in models
         if row["head_score"] is not None
     ]
-    if not surplus:
-        raise Missing("no model has parity-head scores")
     return share(sum((points > CLEAR) == present for points in surplus), len(surplus))

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-from reproduction.lens_model import AA, PAA
+from reproduction.lens_model import AA, MECHANISMS, PAA
 from reproduction.measures.registry import rows
-from reproduction.statistics import (
-    Counts,
-    Number,
-    mean_difference,
-    share,
-    share_difference,
-)
+from reproduction.statistics import Counts, Number, mean_difference, share, share_difference
 from reproduction.tables import Missing, Row
-
-MECHANISMS = {"AA": AA, "PAA": PAA}
 
 
 @rows
-def mechanism_share(
-    models: list[Row], mechanism: list[str], by: str = "verdict", reading: str = "final"
-) -> Number:
-    """The share of models with one of these mechanisms, by the final verdict or `reading` "early",
-    by cutoffs midway as in the paper."""
-    column = "early_verdict" if reading == "early" else by
-    models = [row for row in models if row[column] not in (None, "unlearned")]
-    if not models:
-        raise Missing("no such model has a verdict")
+def mechanism_share(models: list[Row], mechanism: list[str], by: str = "verdict") -> Number:
+    """The share of models with one of these mechanisms; by "early_verdict", which reads the cutoffs
+    midway, as in the paper."""
+    models = [row for row in models if row[by] not in (None, "unlearned")]
     wanted = {MECHANISMS.get(name, name) for name in mechanism}
-    return share(sum(row[column] in wanted for row in models), len(models))
+    return share(sum(row[by] in wanted for row in models), len(models))
 
 
 @rows
@@ -41,8 +28,6 @@ def lenses_agree(models: list[Row]) -> Number:
         for r in models
         if r["verdict"] in (AA, PAA) and r["patching_label"] and r["probing_label"]
     ]
-    if not told:
-        raise Missing("no such model has distances of both lenses")
     return share(sum(r["patching_label"] == r["probing_label"] for r in told), len(told))
 
 
@@ -83,15 +68,13 @@ def _counts(first: list[Row], second: list[Row], mechanism: str) -> Counts:
     return counts[0], len(first), counts[1], len(second)
 
 
-def _regime_tables(
-    models: list[Row], regime: str, pairs: list[list[str]] | None, against: str
-) -> list[Counts]:
-    """AA after a regime and in its comparison: within pairs of studies [comparison, regime], or
-    over all of them, among models of the same name and width."""
+def _regime_tables(models: list[Row], regime: str, pairs: list[list[str]] | None) -> list[Counts]:
+    """AA after a regime and from scratch: within pairs of studies [scratch, regime], among models
+    of the same name and width, or over all of them, model by model."""
     tables = []
     for plain_study, study in pairs or [["", ""]]:
         after = [r for r in models if study in ("", r["study"]) and r["regime"] == regime]
-        plain = [r for r in models if plain_study in ("", r["study"]) and r["regime"] == against]
+        plain = [r for r in models if plain_study in ("", r["study"]) and r["regime"] == "scratch"]
         if pairs:
             kinds = {(r["model"], r["width"]) for r in after}
             strata = [(after, [r for r in plain if (r["model"], r["width"]) in kinds])]
@@ -103,16 +86,14 @@ def _regime_tables(
             ]
         tables += [_counts(*groups, AA) for groups in strata if all(groups)]
     if not tables:
-        raise Missing(f"no models after '{regime}' beside models after '{against}'")
+        raise Missing(f"no models after '{regime}' beside models from scratch")
     return tables
 
 
 @rows
-def regime_effect(
-    models: list[Row], regime: str, pairs: list[list[str]] | None = None, against: str = "scratch"
-) -> Number:
+def regime_effect(models: list[Row], regime: str, pairs: list[list[str]] | None = None) -> Number:
     """How much more common AA is after a regime: a difference of shares, stratified by study."""
-    tables = _regime_tables(models, regime, pairs, against)
+    tables = _regime_tables(models, regime, pairs)
     a, m, b, n = (sum(column) for column in zip(*tables, strict=True))
     value, low, high = share_difference(tables)
     return Number(value, m + n, "models", low, high, "share", f"AA {a} of {m} against {b} of {n}")

@@ -19,22 +19,18 @@ def equal_cutoffs(state: int | None, parity: int | None) -> bool:
     return abs(parity - state) <= SAME * state
 
 
+def later_parity(state: int | None, parity: int | None) -> bool:
+    return state is not None and (parity is None or parity > state)
+
+
 @rows
-def cutoffs(models: list[Row], equal: bool, within: bool = True) -> Number:
+def cutoffs(models: list[Row], equal: bool) -> Number:
     """The share of models whose state and parity cutoffs are equal (to 5%), or whose parity cutoff
-    is the later one; `within`, only of models whose state cutoff lies within the training length,
-    since otherwise both are at its end."""
-    models = [r for r in models if r["cutoff"] is not None or not within]
-    models = [r for r in models if not within or r["cutoff"] <= r["length"]]
-    if not models:
-        raise Missing("no such model has a cutoff within its training length")
-    passes = [
-        equal_cutoffs(r["cutoff"], r["parity_cutoff"])
-        if equal
-        else r["parity_cutoff"] is None or r["parity_cutoff"] > r["cutoff"]
-        for r in models
-    ]
-    return share(sum(passes), len(models))
+    is the later one, of those whose state cutoff lies within the training length; otherwise both
+    are at its end."""
+    models = [r for r in models if r["cutoff"] is not None and r["cutoff"] <= r["length"]]
+    fits = equal_cutoffs if equal else later_parity
+    return share(sum(fits(r["cutoff"], r["parity_cutoff"]) for r in models), len(models))
 
 
 def finished(model: LensModel) -> Row:

@@ -99,7 +99,7 @@ def splits_apart(model: LensModel) -> Number:
 
 
 @each("patching")
-def plateau(model: LensModel, region: str, split: str = "balanced") -> Number:
+def plateau(model: LensModel, region: str) -> Number:
     """Mean restoration in a region: "half" where same-parity pairs are restored and opposite-parity
     pairs are not, "whole" where both are, layer 0 and the whole sequence aside."""
     same, opposite = (grid(model, "prefix", part)[0] >= HALF for part in PARITIES)
@@ -108,9 +108,9 @@ def plateau(model: LensModel, region: str, split: str = "balanced") -> Number:
         here[0], here[:, -1] = False, False
     if not here.any():
         raise Missing(f"'{model.folder}' has no such region")
-    cells, n = grid(model, "prefix", split)
+    cells, n = grid(model, "prefix", "balanced")
     value = float(cells[here].mean())
-    off = float(errors(model, "prefix", split)[here].mean())
+    off = float(errors(model, "prefix", "balanced")[here].mean())
     return Number(value, n, "pairs", value - off, value + off, detail=f"{int(here.sum())} cells")
 
 
@@ -170,12 +170,12 @@ def thinning_layers(model: LensModel) -> Number:
 
 
 @each("patching")
-def single_actions(model: LensModel, late: bool) -> Number:
-    """Of single actions except the last, the share whose deletion changes the answer: at the
-    embedding, or `late`, in the deepest quarter of the layers except the last."""
+def late_single_actions(model: LensModel) -> Number:
+    """Of single actions except the last, the share whose deletion changes the answer in the deepest
+    quarter of the layers except the last."""
     cells, _ = grid(model, "window", "all")
     last = len(cells) - 1
-    layers = range(-(-3 * last // 4), last) if late else range(1)
+    layers = range(-(-3 * last // 4), last)
     count = sum(int((np.abs(cells[layer, :-1]) >= HALF).sum()) for layer in layers)
     return share(count, len(layers) * (cells.shape[1] - 1), "cells")
 

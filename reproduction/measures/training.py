@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reproduction.lens_model import LensModel
-from reproduction.measures.lengths import equal_cutoffs
+from reproduction.measures.lengths import later_parity
 from reproduction.measures.registry import each, rows
 from reproduction.statistics import Number, kappa, rank_correlation, share
 from reproduction.tables import Missing, Row
@@ -32,15 +32,13 @@ def leads(models: list[Row], together: bool) -> Number:
     """Of models with a training log that were not taught parity, the share that learned parity and
     state together, or parity first."""
     logged = [r for r in models if r["parity_lead"] is not None and not r["taught_parity"]]
-    if not logged:
-        raise Missing("no such model has a training log")
     return share(sum((r["parity_lead"] < TOGETHER) == together for r in logged), len(logged))
 
 
 @rows
-def midway_cutoffs(models: list[Row], equal: bool) -> Number:
+def midway_cutoffs(models: list[Row]) -> Number:
     """Midway in training, of models that were not taught parity and had begun to learn, the share
-    with equal cutoffs, or with the later one for parity."""
+    whose parity cutoff is the later one."""
     models = [
         r
         for r in models
@@ -49,16 +47,8 @@ def midway_cutoffs(models: list[Row], equal: bool) -> Number:
         and r["early_verdict"] not in (None, "unlearned")
         and not r["taught_parity"]
     ]
-    if not models:
-        raise Missing("no such model was evaluated midway")
-    passes = [
-        equal_cutoffs(r["early_cutoff"], r["early_parity_cutoff"])
-        if equal
-        else r["early_cutoff"] is not None
-        and (r["early_parity_cutoff"] is None or r["early_parity_cutoff"] > r["early_cutoff"])
-        for r in models
-    ]
-    return share(sum(passes), len(models))
+    later = sum(later_parity(r["early_cutoff"], r["early_parity_cutoff"]) for r in models)
+    return share(later, len(models))
 
 
 @rows

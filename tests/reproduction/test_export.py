@@ -1,6 +1,7 @@
 """Runs and studies copied to results/."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -41,6 +42,20 @@ def test_a_study_keeps_tables_logs_and_weights(study, tmp_path):
     assert (row["study"], row["size"]) == ("copied", "small")
     path = st.report(out, tmp_path / "report.html")
     assert "copied" in path.read_text()
+
+
+def test_the_commit_of_a_source_tree_without_git(study, tmp_path, monkeypatch):
+    cell = study.plan.cells[0]
+    run, out = tmp_path / cell.name, tmp_path / "copy"
+    shutil.copytree(study.run(cell).path, run)
+    info = json.loads((run / "run.json").read_text())
+    for recorded, expected in ((st.__version__, "abc"), ("def", "def")):
+        info["versions"]["commit"] = recorded
+        (run / "run.json").write_text(json.dumps(info))
+        monkeypatch.setattr("reproduction.export.source_commit", lambda r=recorded: r)
+        export_run(run, out, commit="abc")
+        copied = json.loads((out / "run.json").read_text())
+        assert (copied["versions"]["commit"], copied["results_commit"]) == (expected, expected)
 
 
 def test_weights_in_bfloat16_are_computed_in_float32(study, tmp_path):

@@ -42,29 +42,21 @@ def test_two_sided_counts_both_ends():
 
 
 def test_the_page_on_topic_models_tells_these_numbers(request, selection):
-    root = request.config.rootpath
+    page = (request.config.rootpath / "docs/findings/topic-models.md").read_text()
     rows = models(selection)
-    page = (root / "docs/findings/topic-models.md").read_text()
-    told = [line for line in page.splitlines() if line.startswith("|")]
-    assert len(rows) == 18
-    both = {column: counts(rows, column) for column in ("verdict", "cutoff_verdict")}
-    named = {"topic-1": "topic model 1", "topic-2": "topic model 2", "topic": "both"}
-    for name in both["verdict"]:
-        shares = [f"{made[name].count} of {made[name].n}" for made in both.values()]
-        low = [f"({made[name].interval()[0]:.0%} to" for made in both.values()]
-        line = next(
-            line
-            for line in told
-            if line.startswith(f"| {named.get(name, name)} |") and shares[0] in line
-        )
-        assert all(part in line for part in (*shares, *low))
-    for (one, other), (p, corrected) in planned_tests(both["verdict"]).items():
-        words = {"topic": "both topic models", "control": "control (two-sided)"}
+    readings = [counts(rows, column) for column in ("verdict", "cutoff_verdict")]
+    names = {"topic": "both", "topic-1": "topic model 1", "topic-2": "topic model 2"}
+    table = page.split("\n| AA in ")[1]
+    for name in readings[0]:
+        line = table.split(f"\n| {names.get(name, name)} | ")[1].splitlines()[0]
+        for cell, made in zip(line.strip(" |").split(" | "), readings, strict=True):
+            low, high = made[name].interval()
+            assert cell == f"{made[name].count} of {made[name].n} ({low:.0%} to {high:.0%})"
+    names |= {"topic": "both topic models", "control": "control (two-sided)"}
+    for (one, other), (p, corrected) in planned_tests(readings[0]).items():
         against = "no stage" if other == "scratch" else other
-        start = f"| {words.get(one, named.get(one))} | {against} |"
-        line = next(line for line in told if line.startswith(start))
-        assert f"{p:.2g}"[:6] in line
-        assert f"{corrected:.2g}" in line
+        cell = page.split(f"\n| {names[one]} | {against} | ")[1].split(" | ")[0]
+        assert cell.replace("*", "") == f"{p:#.2g}, {corrected:#.2g}".replace("1.0", "1")
 
 
 def test_the_page_on_the_switch_tells_these_numbers(request, selection):

@@ -67,14 +67,13 @@ def test_cutoffs_are_equal_to_five_percent_and_within_training():
     models = [row(), row(cutoff=40, parity_cutoff=42), row(parity_cutoff=11), row(cutoff=None)]
     assert lengths.cutoffs(models, equal=True).detail == "1 of 2"
     assert lengths.cutoffs(models, equal=False).detail == "1 of 2"
-    assert lengths.cutoffs([row(cutoff=40, parity_cutoff=42)], equal=True, within=False).value == 1
 
 
 def test_leads_leave_out_models_that_were_taught_parity():
     models = [row(), row(parity_lead=0.4), row(parity_lead=0.9, taught_parity=True)]
     models.append(row(parity_lead=None))
     assert training.leads(models, together=True).detail == "1 of 2"
-    assert training.midway_cutoffs(models, equal=True).n == 3
+    assert training.midway_cutoffs(models).n == 3
 
 
 def test_early_readings_count_models_that_were_trained_on():

@@ -83,7 +83,7 @@ def test_models_parquet_has_every_model_once_but_for_duplicates(tables):
     rows = table.to_pylist()
     single = [row["run_key"] for row in rows if not row["duplicate"]]
     assert len(single) == len(set(single))
-    planned = sum(len(tables.csv(f"{study}/results.csv")) for study in tables.studies())
+    planned = sum(len(tables.study_rows(study)) for study in tables.studies())
     assert len([r for r in rows if r["study"] not in ("single", "calibration")]) == planned
     words = (tables.folder / "README.md").read_text()
     assert [name for name in COLUMNS if f"`{name}`" not in words] == []
@@ -91,7 +91,7 @@ def test_models_parquet_has_every_model_once_but_for_duplicates(tables):
 
 def test_every_number_has_its_run(tables):
     for study in tables.studies():
-        for row in tables.csv(f"{study}/results.csv"):
+        for row in tables.study_rows(study):
             if row["state"] == "finished":
                 run = tables.json(f"{study}/cells/{row['cell']}/run.json")
                 task, training = run["recipe"]["task"], run["recipe"]["training"]

@@ -1,0 +1,174 @@
+"""What marks the start of a sequence: docs/findings/anchors.md.
+
+    python -m reproduction.anchors --measure runs/anchors    # copies the tables, runs the models
+    python -m reproduction.anchors                           # tests and figure
+
+The second reads results/anchors and needs no torch. Cost: a second per hundred models; seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from reproduction.findings import Count, fisher_two_sided, holm
+from reproduction.lens_model import AA, NAMES
+from reproduction.study_figures import mechanism_bars
+from reproduction.tables import Row
+from statetrace.reports.figures.chart import Chart, Dots, Panel, ReferenceLine
+from statetrace.studies.folder import FINISHED, Study
+from statetrace.studies.table import write_tables
+
+RESULTS, FIGURE = "results/anchors", "docs/findings/anchors.png"
+FAMILIES, ANCHORS = ("gpt2", "pythia"), ("marker", "none", "own-first-token")
+LEARNED = 0.9
+"""Accuracy over all lengths from which a model counts as having learned the task."""
+INDISTINCT = 31 / 36
+"""Pairs that a model can solve at length 2 if it cannot tell two equal actions from one."""
+LENGTH_2 = "length_2.csv"
+Pair = tuple[str, str, str, str]
+"""Outcome, family, and the two anchors compared."""
+
+
+def measure(study: Study, out: Path) -> None:
+    """Accuracy at length 2 over all pairs of actions, by model."""
+    from statetrace.lenses.loading import load_run
+
+    out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for (family, anchor), cells in itertools.groupby(
+        (cell for cell in study.plan.cells if (study.outcome(cell) or {}).get("state") == FINISHED),
+        lambda cell: (cell.levels["model"], cell.levels["anchor"]),
+    ):
+        some = list(cells)
+        loaded = [load_run(study.run(cell), device="auto") for cell in some]
+        correct = pairs_solved([each.model for each in loaded], loaded[0].task)
+        rows += [
+            {"model": family, "anchor": anchor, "seed": cell.levels["seed"], "solved": int(n)}
+            for cell, n in zip(some, correct, strict=True)
+        ]
+    pyarrow.csv.write_csv(pa.Table.from_pylist(rows), out / LENGTH_2)
+    write_tables(study)
+    for name in ("study.json", "results.csv", "evidence.csv"):
+        if (study.path / name).is_file():
+            shutil.copyfile(study.path / name, out / name)
+
+
+def pairs_solved(models: list[Any], task: Any) -> list[int]:
+    """How many of all pairs of actions each model solves."""
+    import numpy as np
+
+    from statetrace.lenses.parts.answers import stacked_answers
+    from statetrace.models.stack import ModelStack
+    from statetrace.tasks.sequences import Sequences, element_dtype, scan
+
+    every = range(task.group.order)
+    actions = np.array(list(itertools.product(every, every)), element_dtype(task.group.order))
+    pairs = Sequences(actions, scan(task.group, actions))
+    predicted = stacked_answers(ModelStack(models), task, pairs)[..., 1]
+    return (predicted == pairs.states[:, 1]).sum(axis=1).tolist()
+
+
+def read(folder: Path) -> list[Row]:
+    """A row per model: model, anchor, seed, accuracy, verdict, confidence, solved."""
+    rows, solved = (
+        pyarrow.csv.read_csv(folder / name).to_pylist() for name in ("results.csv", LENGTH_2)
+    )
+    by_model = {(row["model"], row["anchor"], row["seed"]): row["solved"] for row in solved}
+    return [
+        row | {"solved": by_model[row["model"], row["anchor"], row["seed"]]}
+        for row in rows
+        if row["state"] == FINISHED
+    ]
+
+
+def of(rows: list[Row], family: str, anchor: str) -> list[Row]:
+    return [row for row in rows if (row["model"], row["anchor"]) == (family, anchor)]
+
+
+def has_learned(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["accuracy"] >= LEARNED]
+
+
+def counts(rows: list[Row]) -> dict[tuple[str, str, str], Count]:
+    """Outcome, family, anchor -> how many models have learned, and how many of these are AA."""
+    made = {}
+    for family, anchor in itertools.product(FAMILIES, ANCHORS):
+        mine = of(rows, family, anchor)
+        able = has_learned(mine)
+        made["learned", family, anchor] = Count(len(able), len(mine))
+        made[AA, family, anchor] = Count(sum(row["verdict"] == AA for row in able), len(able))
+    return made
+
+
+def planned_tests(made: dict[tuple[str, str, str], Count]) -> dict[Pair, tuple[float, float]]:
+    """The twelve planned tests: p, and p after Holm's correction."""
+    raw = {
+        (outcome, family, first, second): fisher_two_sided(
+            made[outcome, family, first], made[outcome, family, second]
+        )
+        for outcome in ("learned", AA)
+        for family in FAMILIES
+        for first, second in itertools.combinations(ANCHORS, 2)
+    }
+    return {pair: (raw[pair], p) for pair, p in holm(raw).items()}
+
+
+def figure(rows: list[Row]) -> Chart:
+    """Mechanisms of the models that have learned the task, and pairs solved at length 2."""
+    names = [anchor.replace("-f", "\nf") for anchor in ANCHORS]
+    panels = []
+    for family in FAMILIES:
+        able = [has_learned(of(rows, family, anchor)) for anchor in ANCHORS]
+        panels.append(mechanism_bars(list(zip(names, able, strict=True)), NAMES[family]))
+    dots = []
+    for family, style in zip(FAMILIES, (("state", "circle"), ("parity", "square")), strict=True):
+        points = [
+            (number + 0.1 * (2 * FAMILIES.index(family) - 1) + 0.15 * (i % 11 - 5) / 10,
+             row["solved"] / 36)
+            for number, anchor in enumerate(ANCHORS)
+            for i, row in enumerate(of(rows, family, anchor))
+        ]  # fmt: skip
+        x, y = zip(*points, strict=True)
+        dots.append(Dots(NAMES[family], x, y, (), *style))
+    ticks = tuple((float(i), name) for i, name in enumerate(names))
+    line = ReferenceLine("y", INDISTINCT, "31 of 36 pairs")
+    panels.append(
+        Panel("", "accuracy at length 2", (*dots, line), "each model", ticks=ticks,
+              x_range=(-0.6, len(ANCHORS) - 0.4), y_range=(0, 1.02), bare=True)
+    )  # fmt: skip
+    return Chart("anchors", "What marks the start, and the mechanism learned", tuple(panels))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
+    parser.add_argument("--measure", type=Path, metavar="STUDY", help="a trained study")
+    options = parser.parse_args()
+    folder = options.root / RESULTS
+    if options.measure:
+        measure(Study.existing(options.measure), folder)
+        return
+    rows = read(folder)
+    made = counts(rows)
+    for what, count in made.items():
+        low, high = count.interval()
+        print(f"{', '.join(what)}: {count.count} of {count.n} ({low:.0%} to {high:.0%})")
+    for (*which, first, second), (p, corrected) in planned_tests(made).items():
+        print(f"{', '.join(which)}, {first} against {second}: p {p:.3g}, corrected {corrected:.3g}")
+    for family, anchor in itertools.product(FAMILIES, ANCHORS):
+        mine = of(rows, family, anchor)
+        print(family, anchor, dict(Counter(row["verdict"] for row in mine)),
+              f"pairs solved at most: {max(row['solved'] for row in mine)} of 36")  # fmt: skip
+    figure(rows).save(options.root / FIGURE)
+
+
+if __name__ == "__main__":
+    main()
