@@ -61,8 +61,8 @@ def _answer(numbers: Mapping[str, Any], stable: Mapping[str, Any]) -> str:
         f"mechanism for {trained['named'][1]} of the trained models, correctly for "
         f"{trained['named'][0]}; the other {trained['undecided'][1]} are undecided, with the right "
         f"one among those called possible for {trained['undecided'][0]}. With other analysis seeds "
-        f"and lengths {stable['flips']} of {stable['verdicts']} verdicts rule out what most verdicts "
-        f"on the model allow ({stable['decided_flips']} of these are decided), and "
+        f"and lengths {stable['flips']} of {stable['verdicts']} verdicts rule out what most "
+        f"verdicts on the model allow ({stable['decided_flips']} of these are decided), and "
         f"{stable['undecided']} are undecided.\n"
     )
 
