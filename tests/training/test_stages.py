@@ -246,7 +246,7 @@ def test_the_cost_of_a_chain_is_the_sum_of_its_stages():
     assert [each.checkpoints for each in estimate.stages] == [3, 2]
     assert [each.stage.training.may_end_early for each in estimate.stages] == [False, True]
     assert all(each.step_seconds > 0 for each in estimate.stages)
-    assert estimate.seconds == sum(each.seconds for each in estimate.stages) > 0
+    assert estimate.seconds == sum(each.seconds() for each in estimate.stages) > 0
 
 
 def test_writers_count_steps_on(whole):
