@@ -69,8 +69,9 @@ def model_rows(tables: Tables) -> list[Row]:
 
 def _key(recipe: Any) -> str:
     """Equal for equal recipes: one run in several studies, or at several steps."""
-    if isinstance(recipe, dict):  # a setting that older recipes lack
-        training = {k: v for k, v in recipe["training"].items() if (k, v) != ("stop_learned", None)}
+    if isinstance(recipe, dict):  # settings that older recipes lack
+        lacking = [("stop_learned", None), ("most_steps", None)]
+        training = {k: v for k, v in recipe["training"].items() if (k, v) not in lacking}
         recipe = recipe | {"training": training}
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]
 

@@ -191,7 +191,8 @@ def _show_cost(recipe: Recipe) -> None:
     if cost.seconds is None:
         table.add_row("time", "not measured: the model is too large for this machine's memory")
     else:
-        table.add_row("time", f"{duration(cost.seconds)} on this machine, {_pace(cost)}")
+        time = f"{duration(cost.seconds)} on this machine, {_pace(cost)}"
+        table.add_row("time", time + _early_or_late(cost, cost.seconds))
     out.print(table)
 
 
@@ -201,6 +202,16 @@ def _pace(cost: Cost) -> str:
     each = f"{1000 * step:.3g} ms" if step < 1 else f"{step:.3g} s"
     threads = "1 CPU thread" if cost.threads == 1 else f"{cost.threads} CPU threads"
     return f"at {each} a step with {threads}"
+
+
+def _early_or_late(cost: Cost, seconds: float) -> str:
+    """How a run may take another time than the estimated `seconds`."""
+    early = any(each.stage.training.may_end_early for each in cost.stages)
+    last = cost.stages[-1]
+    steps, most = last.stage.training.steps, last.stage.training.most_steps or 0
+    more = last.prolonged(most).seconds(steps) if most > steps else 0.0
+    late = f", up to {duration(seconds + more)} if it learns late"
+    return (", less if it learns earlier" if early else "") + (late if more else "")
 
 
 def _stage(cost: StageCost) -> str:
@@ -295,13 +306,7 @@ class TrainingProgress(Callback):
         if cost.seconds is not None:
             first, *later = cost.stages[self._stage :]
             seconds = first.seconds(step) + sum(each.seconds() for each in later)
-            may_end = any(each.stage.training.may_end_early for each in (first, *later))
-            early = ", less if it learns earlier" if may_end else ""
-            steps, most, late = first.stage.training.steps, first.stage.training.most_steps, ""
-            if most is not None and most > steps:
-                longest = seconds + first.prolonged(most).seconds(steps)
-                late = f", up to {duration(longest)} if it learns late"
-            note(f"about {duration(seconds)} {_pace(cost)}{early}{late}")
+            note(f"about {duration(seconds)} {_pace(cost)}{_early_or_late(cost, seconds)}")
 
     def _show_growth(self, stage: Stage, step: int) -> None:
         """Else a held-out loss that rises while sequences are short looks like divergence."""
