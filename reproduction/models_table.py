@@ -70,7 +70,8 @@ def model_rows(tables: Tables) -> list[Row]:
 def _key(recipe: Any) -> str:
     """Equal for equal recipes: one run in several studies, or at several steps."""
     if isinstance(recipe, dict):
-        later = (("stop_learned", None), ("own_first_token", False))  # settings older recipes lack
+        # settings that older recipes lack
+        later = (("stop_learned", None), ("most_steps", None), ("own_first_token", False))
         for part in ("training", "task"):
             settings = {k: v for k, v in recipe[part].items() if (k, v) not in later}
             recipe = recipe | {part: settings}

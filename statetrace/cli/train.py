@@ -27,6 +27,7 @@ from statetrace.cli.console import duration, err, next_steps, note, out, warn, w
 from statetrace.cli.help import HelpAll
 from statetrace.config.options import path_named, with_settings
 from statetrace.config.recipe import Recipe
+from statetrace.config.settings import SOLVED
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
@@ -145,7 +146,6 @@ def _unfinished(run: Run, recipe: Recipe) -> bool:
 def _show_result(run: Run) -> None:
     """Whether the model has learned the task, and what to do next."""
     from statetrace.lenses.parts.cutoffs import THRESHOLD
-    from statetrace.mechanisms.mastery import SOLVED
 
     evaluations = run.evaluations()
     accuracy = evaluations[-1]["accuracy_by_length"]["state"] if evaluations else []
@@ -156,18 +156,19 @@ def _show_result(run: Run) -> None:
         ends = "" if cutoff is None else f"; {THRESHOLD:.0%} cutoff: {cutoff}"
         if last < SOLVED:
             warn(f"not learned: {result}{ends}")
-            next_steps(*_prolonged(run), "start again with another --seed or a shorter --length")
+            next_steps(
+                *_prolonged(run, evaluations[-1]["step"]),
+                "start again with another --seed or a shorter --length",
+            )
             return
         note(f"learned: {result}, after {evaluations[-1]['step']:,} steps{ends}")
     next_steps(["verdict", run.path], ["report", run.path], ["explore", run.path])
 
 
-def _prolonged(run: Run) -> list[list[object]]:
+def _prolonged(run: Run, steps: int) -> list[list[object]]:
     """The command that trains a run of one stage for as many steps again."""
-    recipe = run.recipe
-    steps = 2 * recipe["training"]["steps"]
-    command = ["train", "--out", run.path, "--resume", "--steps", steps]
-    return [] if recipe.get("stage") else [command]
+    command = ["train", "--out", run.path, "--resume", "--steps", 2 * steps]
+    return [] if run.recipe.get("stage") else [command]
 
 
 def _show_cost(recipe: Recipe) -> None:
@@ -191,7 +192,8 @@ def _show_cost(recipe: Recipe) -> None:
     if cost.seconds is None:
         table.add_row("time", "not measured: the model is too large for this machine's memory")
     else:
-        table.add_row("time", f"{duration(cost.seconds)} on this machine, {_pace(cost)}")
+        time = f"{duration(cost.seconds)} on this machine, {_pace(cost)}"
+        table.add_row("time", time + _early_or_late(cost, cost.seconds))
     out.print(table)
     next_steps("the same command without --dry-run trains it")
 
@@ -204,12 +206,22 @@ def _pace(cost: Cost) -> str:
     return f"at {each} a step with {threads}"
 
 
+def _early_or_late(cost: Cost, seconds: float) -> str:
+    """How a run may take another time than the estimated `seconds`."""
+    early = any(each.stage.training.may_end_early for each in cost.stages)
+    last = cost.stages[-1]
+    steps, most = last.stage.training.steps, last.stage.training.most_steps or 0
+    more = last.prolonged(most).seconds(steps) if most > steps else 0.0
+    late = f", up to {duration(seconds + more)} if it learns late"
+    return (", less if it learns earlier" if early else "") + (late if more else "")
+
+
 def _stage(cost: StageCost) -> str:
     """The cost of a stage in one line."""
     settings = cost.stage.training
     parts = [f"{settings.steps:,} of {settings.batch:,} x {cost.tokens_each} tokens"]
     if cost.step_seconds is not None:
-        parts.append(duration(cost.seconds))
+        parts.append(duration(cost.seconds()))
     if settings.may_end_early:
         parts.append("less if it ends early")
     return ", ".join(parts)
@@ -282,20 +294,21 @@ class TrainingProgress(Callback):
 
     def on_start(self, step: int, steps: int) -> None:
         if self._cost is not None:
+            cost = self._cost.stages[self._stage]
+            if steps > cost.stage.training.steps:  # prolonged
+                self._cost, self._estimated = self._cost.prolonged(steps), False
             if not self._estimated:
-                self._show_estimate(self._cost, step / steps)
+                self._show_estimate(self._cost, step)
             self._show_growth(self._cost.stages[self._stage].stage, step)
         self._progress.update(self._bar, total=steps, completed=step, description=self._label)
 
-    def _show_estimate(self, cost: Cost, done: float) -> None:
-        """How long the run takes from this stage on, of which a share is done."""
+    def _show_estimate(self, cost: Cost, step: int) -> None:
+        """How long the run takes from a step of this stage on."""
         self._estimated = True
         if cost.seconds is not None:
-            stages = cost.stages[self._stage :]
-            seconds = sum(each.seconds for each in stages) - stages[0].seconds * done
-            may_end = any(each.stage.training.may_end_early for each in stages)
-            early = ", less if it learns earlier" if may_end else ""
-            note(f"about {duration(seconds)} {_pace(cost)}{early}")
+            first, *later = cost.stages[self._stage :]
+            seconds = first.seconds(step) + sum(each.seconds() for each in later)
+            note(f"about {duration(seconds)} {_pace(cost)}{_early_or_late(cost, seconds)}")
 
     def _show_growth(self, stage: Stage, step: int) -> None:
         """Else a held-out loss that rises while sequences are short looks like divergence."""

@@ -1,8 +1,8 @@
 """Named defaults for runs without a recipe.
 
 `laptop` is for small groups on a CPU; docs/lab-notes.md says how its settings were found and which
-groups and seeds learned with them. Most runs end early, when the task is learned; the last steps
-are for slow seeds. `paper` is the paper's model and optimization.
+groups and seeds learned with them. Most runs end early, when the task is learned; those
+that have not learned it at the last step go on. `paper` is the paper's model and optimization.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ LAPTOP: dict[str, Any] = {
     "init_std": 0.06,
     "steps": "700 + 700 per action, 1.5 times as many for more than 8 elements; fewer if it learns "
     "earlier",
+    "most_steps": "twice as many if not learned by then, unless --steps is set",
     "learning_rate": "5e-3, 2e-3 or 1e-3 for up to 6, up to 12 and more elements",
     "schedule": "trapezoid",
     "warmup": 200,
@@ -70,9 +71,11 @@ def preset_recipe(
     order = (states or group(task.group, task.notation)).order
     layers, width, rate = next(size for limit, *size in SIZES if order <= limit)
     usual = 700 + 700 * length
-    steps = settings.get("steps", usual * 3 // 2 if order > LARGE else usual)
+    usual = usual * 3 // 2 if order > LARGE else usual
+    steps = settings.get("steps", usual)
     sized = {
         "steps": steps,
+        "most_steps": None if "steps" in settings else 2 * steps,
         "warmup": min(LAPTOP["warmup"], steps // 8),
         "layers": max(layers, math.ceil(math.log2(length))),
         "width": width,

@@ -17,6 +17,10 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 FORMS = ("tokens", "text")
 PARALLELS = ("ddp", "fsdp")
 
+SOLVED = 0.9
+"""Accuracy at the training length from which a task counts as learned, so that training is not
+prolonged and the model is analyzed at that length."""
+
 
 def setting(default: Any, help: str, flag: str | None = None) -> Any:
     """A field with its help text; `flag` is its name on the command line if that differs."""
@@ -124,6 +128,11 @@ class TrainingSettings:
     """The optimization. The defaults are the paper's."""
 
     steps: int = setting(140_625, "Optimizer steps; 140,625 is 20 epochs of 900,000 sequences.")
+    most_steps: int | None = setting(
+        None,
+        "If accuracy is below 90% at some length at the last step, train half as many steps again, "
+        "up to this many in all.",
+    )
     batch: int = setting(128, "Sequences per step, over all processes.")
     accumulate: int = setting(1, "Gradient accumulation: parts that each batch is split into.")
     learning_rate: float = setting(5e-5, "Peak learning rate of AdamW.")
@@ -177,7 +186,7 @@ class TrainingSettings:
     )
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "accumulate", "threads"):
+        for name in ("steps", "most_steps", "batch", "accumulate", "threads"):
             at_least(name, getattr(self, name), 1)
         check_seed("seed", self.seed)
         for name in ("warmup", "clip", "weight_decay"):

@@ -165,6 +165,10 @@ class Stage:
     def last(self) -> bool:
         return self.number == self.total - 1
 
+    def prolonged(self, steps: int) -> Stage:
+        """The same stage with more steps."""
+        return dataclasses.replace(self, training=dataclasses.replace(self.training, steps=steps))
+
     @property
     def seed(self) -> int:
         """The run's seed in the first stage; later stages must not repeat its random numbers."""
@@ -183,6 +187,10 @@ def resolve(
     need(
         len(chain) <= MOST_STAGES,
         f"{len(chain)} stages are too many; use at most {MOST_STAGES}",
+    )
+    need(
+        len(chain) == 1 or training.most_steps is None,
+        f"most_steps {training.most_steps} has no effect with several stages; leave it out",
     )
     resolved = []
     for number, settings in enumerate(chain):

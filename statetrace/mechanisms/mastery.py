@@ -10,14 +10,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from statetrace.config.settings import SOLVED
 from statetrace.lenses.result import LensResult
 
 LEARNED = 4
 """Actions a model must solve to run an algorithm at all: with three or fewer, all algorithms look
 alike within a layer."""
-
-SOLVED = 0.9
-"""Accuracy at the training length from which a model is analyzed there."""
 
 NEEDED = ("generalization", "depth")
 """The lenses that decide a verdict; `collect_evidence` computes those that are missing."""

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from statetrace.config.settings import SOLVED
 from statetrace.errors import StatetraceError
 from statetrace.groups import NOTATIONS, group
 from statetrace.lenses.parts.answers import answers
-from statetrace.mechanisms.mastery import LEARNED, SOLVED
+from statetrace.mechanisms.mastery import LEARNED
 from statetrace.tasks.sequences import Sequences, scan
 from statetrace.tasks.vocabulary import Vocabulary
 from statetrace.tasks.word_problem import WordProblem

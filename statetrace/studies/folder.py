@@ -242,7 +242,9 @@ def _check_grown(path: Path, before: StudyPlan, after: StudyPlan) -> None:
                 f"'{path / 'study.json'}' has a cell '{cell.name}' that is missing from the study "
                 "file; cells may be added but not removed: restore it, or choose another folder"
             )
-        if cells[cell.name].recipe != cell.recipe:
+        mine, theirs = dict(cells[cell.name].recipe), dict(cell.recipe)
+        # an older version knew fewer settings
+        if mine != theirs and Recipe.of(mine) != Recipe.of(theirs):
             raise StatetraceError(
                 f"cell '{cell.name}' was planned with other settings in '{path / 'study.json'}'; "
                 "restore them, or choose another folder"

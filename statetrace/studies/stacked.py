@@ -39,6 +39,8 @@ def why_not(recipe: Recipe) -> str | None:
     for stage in recipe.stages:
         if stage.training.may_end_early:
             return "its runs may end early"
+        if stage.training.most_steps is not None:
+            return "its runs may be prolonged"
         if stage.training.accumulate > 1:
             return f"accumulate is {stage.training.accumulate}"
     if spec.pretrained is not None:

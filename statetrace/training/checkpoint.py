@@ -87,7 +87,7 @@ def _write(folder: Path, model: Any, snapshot: Snapshot) -> None:
 def notes(folder: Path) -> dict[str, Any]:
     """What training.json says besides the step: `ended`, the stopping rule that ended training
     here; `fingerprint`, of data outside the run; `lowest_accuracy` at any length, for
-    `stop_learned`; each only where there is one."""
+    `stop_learned`; each only where there is one. `schedule` has the steps of the stage."""
     return dict(read_json(folder / "training.json"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import timeit
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -59,22 +59,25 @@ class StageCost:
     def checkpoints(self) -> int:
         return -(-self.stage.training.steps // self.stage.checkpoint.checkpoint_every)
 
-    @property
-    def seconds(self) -> float:
-        """Of the whole stage with its evaluations; steps are shorter while sequences grow."""
+    def seconds(self, start: int = 0) -> float:
+        """Of the stage from a step on, evaluations included; steps are shorter while sequences
+        grow."""
         settings, evaluation = self.stage.training, self.stage.evaluation
-        shown = range(0, settings.steps, max(1, settings.steps // 100))
+        steps = settings.steps - start
+        shown = range(start, settings.steps, max(1, steps // 100))
         length = sum(current_length(settings, step, self.stage.length) for step in shown)
-        training = settings.steps * length / len(shown) / self.stage.length
-        evaluated = (
-            1 + settings.steps // evaluation.evaluate_every
-        ) * evaluation.evaluate_sequences
+        training = steps * length / max(1, len(shown)) / self.stage.length
+        evaluated = (1 + steps // evaluation.evaluate_every) * evaluation.evaluate_sequences
         return (self.step_seconds or 0.0) * (training + EVALUATION * evaluated / settings.batch)
+
+    def prolonged(self, steps: int) -> StageCost:
+        """Of the same stage with more steps."""
+        return replace(self, stage=self.stage.prolonged(steps))
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run costs if no stage ends early.
+    """What a run costs if no stage ends early and none is prolonged.
 
     Attributes:
         parameters: of the whole model; `block_parameters` of its blocks alone.
@@ -103,7 +106,11 @@ class Cost:
     def seconds(self) -> float | None:
         """None if the model does not fit."""
         measured = all(each.step_seconds is not None for each in self.stages)
-        return sum(each.seconds for each in self.stages) if measured else None
+        return sum(each.seconds() for each in self.stages) if measured else None
+
+    def prolonged(self, steps: int) -> Cost:
+        """Of the same run with more steps in its last stage."""
+        return replace(self, stages=(*self.stages[:-1], self.stages[-1].prolonged(steps)))
 
 
 def estimate(recipe: Recipe, states: Group | None = None, threads: int | None = None) -> Cost:

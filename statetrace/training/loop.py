@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statetrace.config.recipe import Recipe
+from statetrace.config.settings import SOLVED
 from statetrace.config.stages import Stage
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, check_stored, group, stored_group
@@ -126,6 +127,9 @@ def find_position(plan: TrainingPlan, run: Run, callback: Callback) -> Position:
         if newest is None:
             continue
         step, folder = newest
+        steps = checkpoint.notes(folder).get("schedule", {}).get("steps", 0)
+        if steps > stage.training.steps:
+            stage = stage.prolonged(steps)
         if not stage.last and _complete(stage, step, folder):
             return Position(stages[stage.number + 1], 0, folder)
         return Position(stage, step, folder)
@@ -211,7 +215,7 @@ def _train_stages(
         callback.on_start(start, stage.training.steps)
         step, ended, stopped = _train_stage(trainers, logs, start, callback)
         folders = [trainer.run.checkpoint(step) for trainer in trainers]
-        finished = ended or step == stage.training.steps
+        finished = ended or step == trainers[0].stage.training.steps
         if stage.last or not finished or stopped:
             return Outcome(step, finished and (stage.last or not stopped), folders[0], stage.label)
         del trainers  # the next stage's models and optimizers need their memory
@@ -271,6 +275,30 @@ def _train_stage(
                     reasons[-1] = trainer.stopping_reason(step, evaluation)
         if evaluates:
             ended = world.agreed(reasons[0] is not None)  # rounding may differ between processes
+        last = evaluations[0] if step == steps else None
+        if last is not None and world.agreed(last.lowest < SOLVED):
+            steps = _prolong(trainers, logs, last.lowest, callback)
         if saves or ended:
             save(trainers, step, reasons, [log.text() for log in logs])
     return step, ended, stopped
+
+
+def _prolong(
+    trainers: Sequence[Trainer], logs: Sequence[RunLog], accuracy: float, callback: Callback
+) -> int:
+    """At the last step of a stage that has not learned its task: half as many steps again, as far
+    as `most_steps` allows. Returns the last step from now on; it is part of the checkpoint."""
+    stage = trainers[0].stage
+    steps, most = stage.training.steps, stage.training.most_steps or 0
+    if steps >= most:
+        return steps
+    stage = stage.prolonged(min(most, steps + (steps + 1) // 2))
+    for trainer, log in zip(trainers, logs, strict=True):
+        trainer.stage = log.stage = stage
+    more = stage.training.steps - steps
+    callback.on_message(
+        f"not learned after {steps:,} steps: accuracy is {accuracy:.1%} at the most difficult "
+        f"length; training goes on for {more:,} more"
+    )
+    callback.on_start(steps, stage.training.steps)
+    return stage.training.steps

@@ -40,7 +40,7 @@ class RunLog:
 
     def __init__(self, plan: TrainingPlan, run: Run, callback: Callback, began: float) -> None:
         self._plan, self._run, self._callback = plan, run, callback
-        self._stage = plan.stage
+        self.stage = plan.stage
         self._began = began
         self._session: dict[str, Any] | None = None
         self._writers: list[Writer] = []
@@ -48,7 +48,7 @@ class RunLog:
     def start_stage(self, trainer: Trainer, start: int, folder: Path | None) -> None:
         """Prepare to continue a stage from step `start`, with the log as it was when the checkpoint
         in `folder` was written: the stage's own, or the last of the stage before."""
-        self._stage = stage = trainer.stage
+        self.stage = stage = trainer.stage
         if not self._plan.world.leads:
             return
         kept = folder is not None and restore(self._run, folder, self._callback)
@@ -82,7 +82,7 @@ class RunLog:
         return self._run.log_text() if self._plan.world.leads else ""
 
     def training(self, step: int, loss: float) -> None:
-        rate = learning_rate(self._stage.training, step - 1)
+        rate = learning_rate(self.stage.training, step - 1)
         self._write({"kind": "training", "step": step, "loss": loss, "learning_rate": rate})
 
     def evaluation(self, evaluation: Evaluation) -> None:
@@ -90,8 +90,8 @@ class RunLog:
             self._callback.on_evaluation(self._write(record))
 
     def _write(self, record: dict[str, Any]) -> dict[str, Any]:
-        if self._stage.label is not None:
-            record = record | {"stage": self._stage.label}
+        if self.stage.label is not None:
+            record = record | {"stage": self.stage.label}
         if self._plan.world.leads:
             self._run.append(record)
             for writer in self._writers:

@@ -235,7 +235,11 @@ class Trainer:
             auxiliary={name: gather(parameter) for name, parameter in classifier},
             files=self.objective.vocabulary.files() | {LOG: log},
             state={
-                "schedule": {"kind": stage.training.schedule, "step": step},
+                "schedule": {
+                    "kind": stage.training.schedule,
+                    "step": step,
+                    "steps": stage.training.steps,
+                },
                 "random": {"seed": stage.seed, "step": step},
                 "recipe": self.plan.recipe.to_dict(),
                 **{key: value for key, value in notes.items() if value is not None},

@@ -18,12 +18,14 @@ from typer.testing import CliRunner
 from statetrace import cli
 from statetrace.cli import app
 from statetrace.cli.console import duration
+from statetrace.cli.train import TrainingProgress
 from statetrace.cli.train import _show_result as show_result
 from statetrace.config.recipe import OPTIONS
 from statetrace.glossary import find
 from statetrace.runs import Run
+from statetrace.training.cost import Cost, StageCost
 from tests.studies.conftest import study_file
-from tests.training.conftest import TOY, flags
+from tests.training.conftest import TOY, flags, toy
 
 
 def statetrace(*words: object, **env: str) -> subprocess.CompletedProcess:
@@ -133,6 +135,17 @@ def test_learned_is_what_the_glossary_says(tmp_path, capsys, last, result, steps
     shown = " ".join(capsys.readouterr().err.split())
     assert re.match(rf"{result} next: statetrace {steps}", shown), shown
     assert "at least 90%" in find("learned").definition
+
+
+def test_a_prolonged_run_is_estimated_again(capsys):
+    stage = StageCost(toy(steps=600, most_steps=1200, evaluate_every=5000).stages[0], 7, 1.0)
+    progress = TrainingProgress()
+    progress.on_estimate(Cost(0, 0, 1, (stage,)))
+    progress.on_start(0, 600)
+    progress.on_start(600, 900)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "about 10 min at 1 s a step with 1 CPU thread, up to 20 min if it learns late"
+    assert second == "about 5 min at 1 s a step with 1 CPU thread, up to 10 min if it learns late"
 
 
 def test_show_draws_what_the_table_says(run):

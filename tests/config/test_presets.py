@@ -17,6 +17,7 @@ def test_laptop_needs_only_group_and_length(name, length):
     assert (recipe.task.group, recipe.task.length) == (name, length)
     assert recipe.model.width == {"D4": 64, "S4": 64}.get(name, 32)
     assert recipe.training.stop_learned == LAPTOP["stop_learned"]
+    assert recipe.training.most_steps == 2 * recipe.training.steps
     assert recipe == Recipe.of(recipe.to_dict())
 
 
@@ -32,7 +33,8 @@ def test_options_override_every_setting_of_the_preset():
     for option, value in values.items():
         section, name = OPTIONS[option]
         assert getattr(getattr(recipe, section), name) == value
-    assert preset_recipe({"steps": 2}).training.warmup == 0  # fits any number of steps
+    few = preset_recipe({"steps": 2}).training
+    assert (few.warmup, few.most_steps) == (0, None)  # fits any number of steps
 
 
 def test_a_recipe_is_unaffected(tmp_path):

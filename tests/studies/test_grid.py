@@ -6,6 +6,7 @@ import pytest
 
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
+from statetrace.files import read_json, write_json
 from statetrace.studies.folder import Study, check_cells, prepare_study
 from statetrace.studies.grid import DATA_ORDERS, StudyPlan, read_study
 from tests.studies.conftest import prepared, study_file
@@ -128,6 +129,15 @@ def test_a_study_may_grow_but_not_change(tmp_path):
     with pytest.raises(StatetraceError, match=r"retries=2.*retries=7"):
         prepared(tmp_path, seeds=3, rules="retries = 7")
     assert small.path == large.path
+
+
+def test_the_study_of_an_older_version_lacks_settings(tmp_path):
+    file = prepared(tmp_path, seeds=2).path / "study.json"
+    plan = {key: value for key, value in read_json(file).items() if key != "content_sha256"}
+    for cell in plan["cells"]:
+        del cell["recipe"]["training"]["most_steps"]
+    write_json(file, plan)
+    assert len(prepared(tmp_path, seeds=3).plan.cells) == 3
 
 
 def test_a_study_may_extend_another(tmp_path):

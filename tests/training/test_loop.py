@@ -12,7 +12,7 @@ from statetrace.groups import group
 from statetrace.models.predict import predict
 from statetrace.runs import Run
 from statetrace.tasks.sequences import unique_sequences
-from statetrace.training import setup
+from statetrace.training import loop, setup
 from statetrace.training.evaluate import loss
 from statetrace.training.loop import train
 from statetrace.training.optimizer import current_length, learning_rate
@@ -121,6 +121,31 @@ def test_a_run_may_be_prolonged(uninterrupted, tmp_path, recorder):
     assert (outcome.step, outcome.finished) == (30, True)
     assert run.recipe["training"]["steps"] == 30
     assert run.metrics()[: len(uninterrupted.metrics())] == uninterrupted.metrics()
+
+
+@pytest.mark.parametrize("stops", [[], [5], [8], [3, 9, 14]])
+def test_a_run_that_has_not_learned_prolongs_itself_also_across_a_resume(tmp_path, recorder, stops):
+    """After 8 steps to 12 and 13, with the rates of a run that has had as many from the start."""
+    recipe, run, heard = toy(steps=8, most_steps=13), Run(tmp_path / "run"), recorder()
+    done = 0
+    for stop in stops:
+        train(recipe, run, recorder(stop_after=[stop - done]), resume=True)
+        done = stop
+    assert train(recipe, run, heard, resume=True).step == 13
+    rates = [record["learning_rate"] for record in run.metrics("training")]
+    expected = [8] * 8 + [12] * 4 + [13]
+    assert rates == [
+        learning_rate(toy(steps=steps).training, step) for step, steps in enumerate(expected)
+    ]
+    whole = Run(tmp_path / "whole")
+    train(recipe, whole, recorder())
+    assert_same_run(whole, run)
+    assert run.recipe == recipe.to_dict()
+
+
+def test_a_run_that_has_learned_is_not_prolonged(tmp_path, recorder, monkeypatch):
+    monkeypatch.setattr(loop, "SOLVED", 0.05)  # chance is 1/6
+    assert train(toy(most_steps=48), Run(tmp_path / "run"), recorder()).step == 24
 
 
 def test_learned_at_two_evaluations_in_a_row_also_across_a_resume(tmp_path, recorder):

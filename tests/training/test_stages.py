@@ -246,7 +246,14 @@ def test_the_cost_of_a_chain_is_the_sum_of_its_stages():
     assert [each.checkpoints for each in estimate.stages] == [3, 2]
     assert [each.stage.training.may_end_early for each in estimate.stages] == [False, True]
     assert all(each.step_seconds > 0 for each in estimate.stages)
-    assert estimate.seconds == sum(each.seconds for each in estimate.stages) > 0
+    assert estimate.seconds == sum(each.seconds() for each in estimate.stages) > 0
+
+
+def test_the_cost_of_the_steps_that_are_left():
+    """A second a step; an evaluation of 100 sequences is worth a third of 100 / 32 steps."""
+    stage, evaluation = cost.StageCost(toy().stages[0], 7, 1.0), 100 / 32 / 3
+    assert stage.seconds(20) == pytest.approx(4 + evaluation)
+    assert stage.prolonged(36).seconds(24) == pytest.approx(12 + 2 * evaluation)
 
 
 def test_writers_count_steps_on(whole):
