@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from calibration.measuring import Row, group_of, links, read
-from statetrace.mechanisms.mechanism_map import MIXED, OTHER, MechanismMap, Weights
+from statetrace.mechanisms.mechanism_map import MIXED, OTHER, MechanismMap, Weights, possible
 
 FIRST_GUESS = {
     "own_bias": -1.0,
@@ -75,8 +75,15 @@ def _weights(x: Any, lapse: float) -> dict[str, float]:
     return weights | {"lapse": lapse}
 
 
+def candidates(row: Row, weights: Weights | None = None) -> tuple[str, ...]:
+    """What a verdict names, one mechanism or, where it is undecided, several."""
+    if row["links"] is None:
+        return (UNLEARNED,)
+    return possible(read(row, weights).probabilities(group_of(row), weights))
+
+
 def judge(row: Row, weights: Weights | None = None) -> tuple[str, float]:
-    """Mechanism and confidence of one measured model."""
+    """The most probable mechanism of one measured model, and its probability."""
     if row["links"] is None:
         return UNLEARNED, 1.0
     shares = read(row, weights).probabilities(group_of(row), weights)
@@ -96,6 +103,9 @@ def quality(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, An
     correct = np.array(right, dtype=bool)
     confidence = np.array([confidence for _, confidence in verdicts])
     sure = confidence > SURE
+    names = [candidates(row, weights) for row in rows]
+    decided = np.array([len(each) == 1 for each in names], dtype=bool)
+    among = np.array([row["label"] in each for each, row in zip(names, rows, strict=True)], bool)
     bins = np.clip(np.searchsorted(EDGES, confidence, side="right") - 1, 0, len(EDGES) - 2)
     table = [
         {
@@ -111,15 +121,17 @@ def quality(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, An
     none = np.array([row["label"] in (MIXED, OTHER) for row in rows], dtype=bool)
     named = np.array([name not in (MIXED, OTHER) for name, _ in verdicts], dtype=bool)
     fast = [(row["fast"], name) for row, (name, _) in zip(rows, verdicts, strict=True)]
-    decided = [(early, name) for early, name in fast if early not in (UNDECIDED, UNLEARNED)]
+    told = [(early, name) for early, name in fast if early not in (UNDECIDED, UNLEARNED)]
     return {
         "models": len(rows),
         "right": round(float(correct.mean()), 6) if rows else None,
+        "named": [int((correct & decided).sum()), int(decided.sum())],
+        "undecided": [int((among & ~decided).sum()), int((~decided).sum())],
         "confidence": round(float(confidence.mean()), 4) if rows else None,
         "calibration_error": round(error / len(rows), 4) if rows else None,
         "wrong_above_0.95": [int((~correct & sure).sum()), int(sure.sum())],
         "none_named_above_0.9": [int((none & named & (confidence > 0.9)).sum()), int(none.sum())],
         "bins": table,
-        "fast_told": len(decided),
-        "fast_agrees": float(np.mean([a == b for a, b in decided])) if decided else None,
+        "fast_told": len(told),
+        "fast_agrees": float(np.mean([a == b for a, b in told])) if told else None,
     }

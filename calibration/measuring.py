@@ -17,6 +17,7 @@ from statetrace.groups import Group, group
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
 from statetrace.mechanisms.links import Link, links_of
+from statetrace.mechanisms.mastery import by_length
 from statetrace.mechanisms.mechanism_map import MechanismMap, Weights
 from statetrace.mechanisms.verdict import kept_by_quotient
 
@@ -29,8 +30,14 @@ def summary(results: Mapping[str, LensResult]) -> Row:
     row: Row = {"fast": read_cutoffs(general), "links": None, "kept": {}}
     if "depth" in results:
         links = links_of(results["depth"])
-        row["links"] = [_plain(link) for link in links]
-        row["kept"] = kept_by_quotient(general, [link.name for link in links[:-1]])
+        row["links"] = [_plain(link) | _sampling(results["depth"], link) for link in links]
+        quotients = [link.name for link in links[:-1]]
+        row["kept"] = kept_by_quotient(general, quotients)
+        row["sequences"] = int(min(general.columns["n"]))
+        row["accuracy_by_length"] = {
+            what: [round(float(x), 4) for x in by_length(general, what)]
+            for what in ("state", *quotients)
+        }
     return row
 
 
@@ -43,8 +50,18 @@ def links(row: Row) -> tuple[Link, ...]:
 
 
 def _link(fields: Row) -> Link:
+    known = {f.name: fields[f.name] for f in dataclasses.fields(Link)}
     arrays = {name: np.array(fields[name]) for name in ("lengths", "needed", "error")}
-    return Link(**(fields | arrays))
+    return Link(**(known | arrays))
+
+
+def _sampling(depth: LensResult, link: Link) -> Row:
+    """The standard error over pairs of the layers needed, which no weight uses so far."""
+    split = depth.summary["links"][link.name]
+    pairs = {row["length"]: row["n"] for row in depth.rows() if row["split"] == split}
+    deviations = zip(depth.summary["lengths"], depth.summary["deviation"][split], strict=True)
+    known = [d / np.sqrt(pairs[length]) for length, d in deviations if d is not None]
+    return {"sampling": [round(float(x), 4) for x in known]}
 
 
 @cache

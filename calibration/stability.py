@@ -3,8 +3,8 @@
     python -m calibration.stability MODEL [MODEL ...] --out FILE [--study STUDY] [--compiled STEP]
 
 measures every model with ten analysis seeds at three lengths (the longest that it solves, 3/4 and
-1/2 of it) and appends a row for each; `flips` counts the verdicts that differ from the model's most
-frequent one. With --compiled also every STEP-th fresh compiled model. Cost: about 30 s of one core
+1/2 of it) and appends a row for each; `flips` counts the verdicts that rule out what is most often
+the model's most probable mechanism. With --compiled also every STEP-th fresh compiled model. Cost: about 30 s of one core
 per model.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 import statetrace as st
 from calibration import compiled
-from calibration.fitting import judge
+from calibration.fitting import candidates
 from calibration.measuring import Row, summary
 from calibration.trained import finished, name_of
 from statetrace.config.compile_spec import CompileSpec
@@ -29,7 +29,6 @@ from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
 from statetrace.mechanisms.mastery import LEARNED, has_learned, solved_length
 from statetrace.mechanisms.mechanism_map import Weights
-from statetrace.mechanisms.sentences import CLOSE
 
 SEEDS, SHARES = 10, (1.0, 0.75, 0.5)
 
@@ -62,24 +61,22 @@ def measured(source: str | CompileSpec, step: int | None = None) -> list[Row]:
 
 
 def flips(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, Any]:
-    """How many verdicts differ from the most frequent one of their model, and how many of these do
-    so silently: their sentence names no second algorithm."""
-    models: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    """How many verdicts are undecided, and how many flip: they rule out the mechanism that is most
+    often the most probable one for their model."""
+    models: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for row in rows:
-        models[row["name"]].append(judge(row, weights))
-    flipped = silent = changed = 0
+        models[row["name"]].append(candidates(row, weights))
+    flips = 0
     for verdicts in models.values():
-        usual = Counter(name for name, _ in verdicts).most_common(1)[0][0]
-        other = [confidence for name, confidence in verdicts if name != usual]
-        flipped += len(other)
-        silent += sum(confidence > 1 - CLOSE for confidence in other)
-        changed += bool(other)
+        usual = Counter(names[0] for names in verdicts).most_common(1)[0][0]
+        flips += sum(usual not in names for names in verdicts)
+    undecided = [sum(len(names) > 1 for names in verdicts) for verdicts in models.values()]
     return {
         "models": len(models),
         "verdicts": len(rows),
-        "flips": flipped,
-        "silent": silent,
-        "models_that_flip": changed,
+        "flips": flips,
+        "undecided": sum(undecided),
+        "models_undecided": sum(map(bool, undecided)),
     }
 
 

@@ -68,7 +68,7 @@ def _row(state: CellState, letters: Mapping[str, str]) -> list[Text]:
     accuracy = f"{final['accuracy']:.1%}" if "accuracy" in final else ""
     verdict = str(final.get("mechanism", final.get("quick", "")))
     verdict = letters.get(verdict, verdict)
-    if final.get("confidence") is not None:
+    if final.get("confidence") is not None and verdict != "undecided":
         verdict += f" ({final['confidence']:.0%})"
     entries = [
         state.cell.name,

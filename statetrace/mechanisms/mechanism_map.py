@@ -29,6 +29,9 @@ MECHANISMS = (
 
 MIXED, OTHER = "mixed", "other"
 
+DECIDED = 0.8
+"""Probability from which a verdict names one mechanism."""
+
 Weights = Mapping[str, float]
 """See docs/verdict.md; `fitted()` has the bundled ones."""
 
@@ -125,6 +128,14 @@ class MechanismMap:
         known[OTHER] = max(1.0 - sum(known.values()), 0.0)
         lapse = w["lapse"]
         return {name: (1 - lapse) * share + lapse / len(known) for name, share in known.items()}
+
+
+def possible(probabilities: Mapping[str, float]) -> tuple[str, ...]:
+    """The fewest names that together have a probability of DECIDED, the most probable one first. A
+    verdict with more than one is undecided."""
+    ranked = sorted(probabilities, key=lambda name: -probabilities[name])
+    total = np.cumsum([probabilities[name] for name in ranked])
+    return tuple(ranked[: 1 + int((total < DECIDED - 1e-9).sum())])
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statetrace.mechanisms import distances
@@ -13,17 +13,17 @@ from statetrace.mechanisms.mechanism_map import MIXED, OTHER, MechanismMap
 EVEN = 0.5
 """A property is stated if its probability is at least this."""
 
-CLOSE = 0.2
-"""A second algorithm is named if its probability is at least this."""
-
 LEAD = 0.125
 """Of the possible maximum: a larger lead in training means that parity was learned first. It was
 0.19 or more in all 111 parity-associative models of the studies, and 0.05 or less in 50 of the 55
 associative ones."""
 
 
-def verdict(best: str, probabilities: Mapping[str, float], read: MechanismMap) -> str:
-    """What the model does, in words; the next candidate where it is close."""
+def verdict(
+    names: Sequence[str], probabilities: Mapping[str, float], read: MechanismMap
+) -> str:
+    """What the model does, in words; `names` are the possible ones."""
+    best = names[0]
     if best == MIXED:
         says = "two computations share the answer: in some layers each holds a part of the logits"
     elif best == OTHER:
@@ -31,11 +31,10 @@ def verdict(best: str, probabilities: Mapping[str, float], read: MechanismMap) -
     else:
         says = f"the model {_stages(read)}"
     says += f", at lengths 2 to {read.length}"
-    others = {name: share for name, share in probabilities.items() if name != best}
-    second = max(others, key=lambda name: others[name])
-    if others[second] >= CLOSE:
-        says += f"; {second} is possible ({others[second]:.0%})"
-    return says
+    if len(names) == 1:
+        return says
+    *others, last = (f"{name} ({probabilities[name]:.0%})" for name in names)
+    return f"{', '.join(others)} or {last}; {says}"
 
 
 def _stages(read: MechanismMap) -> str:

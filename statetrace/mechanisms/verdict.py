@@ -19,10 +19,11 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.lenses.result import LensResult, folded
 from statetrace.mechanisms import distances, registered, sentences
+from statetrace.mechanisms.cutoff_verdict import UNDECIDED
 from statetrace.mechanisms.evidence import Evidence
 from statetrace.mechanisms.links import kept, links_of
 from statetrace.mechanisms.mastery import by_length, has_learned, solved_length
-from statetrace.mechanisms.mechanism_map import MECHANISMS, MechanismMap, calibrated
+from statetrace.mechanisms.mechanism_map import MECHANISMS, MechanismMap, calibrated, possible
 
 COMPARED = ("patching", "depth", "probing")
 """Lenses whose results are compared with what each algorithm predicts."""
@@ -31,8 +32,8 @@ COMPARED = ("patching", "depth", "probing")
 @dataclass(frozen=True)
 class Verdict:
     """Attributes:
-    mechanism: the name of an algorithm, "mixed", "other" or "unlearned".
-    confidence: its probability; for "unlearned" 1.
+    mechanism: the name of an algorithm, "mixed", "other", "undecided" or "unlearned".
+    confidence: its probability; for "undecided" that of the most probable name, for "unlearned" 1.
     probabilities: of each algorithm that exists for the group, of "mixed" and of "other".
     evidence: lens -> what it measured, and a sentence.
     says: the verdict in one sentence.
@@ -82,7 +83,7 @@ class Verdict:
 
     @property
     def _title(self) -> str:
-        if self.mechanism == "unlearned":
+        if self.mechanism in ("unlearned", UNDECIDED):
             return self.mechanism
         return f"{self.mechanism}, confidence {self.confidence:.2f}"
 
@@ -120,7 +121,7 @@ def verdict(results: Mapping[str, LensResult], group: Group) -> Verdict:
     candidates = registered.candidates(evidence, group)
     measured = measure_distances(evidence, group, candidates)
     probabilities = registered.weigh(read.probabilities(group), candidates, measured)
-    best = max(probabilities, key=lambda name: probabilities[name])
+    names = possible(probabilities)
     parts: dict[str, dict[str, Any]] = {"depth": {"says": sentences.depth(read)}}
     if read.boundaries:
         shares = {b.quotient: None if b.kept is None else round(b.kept, 4) for b in read.boundaries}
@@ -130,11 +131,12 @@ def verdict(results: Mapping[str, LensResult], group: Group) -> Verdict:
         parts.setdefault(lens, {"says": sentences.nearest(lens, by_name)})
         parts[lens]["distances"] = {name: round(one, 4) for name, one in by_name.items()}
     parts |= sentences.reported(evidence)
-    says = sentences.verdict(best, probabilities, read)
+    says = sentences.verdict(names, probabilities, read)
     if evidence.length < evidence.trained:
         says += f"; it was trained at length {evidence.trained}"
     links = sentences.links(read, evidence)
-    return Verdict(best, probabilities[best], probabilities, parts, says, links)
+    mechanism = names[0] if len(names) == 1 else UNDECIDED
+    return Verdict(mechanism, probabilities[names[0]], probabilities, parts, says, links)
 
 
 def read_map(results: Mapping[str, LensResult], group: Group) -> MechanismMap:
@@ -191,8 +193,11 @@ def measure_distances(
 def accuracy_on_trained_models() -> str:
     """How often the verdict was correct on trained models that no weight was fitted to."""
     measured = calibrated()[1]["fresh: trained"]
-    correct = round(measured["right"] * measured["models"])
-    return f"{correct} of {measured['models']} verdicts on trained models were correct"
+    correct, named = measured["named"]
+    undecided = measured["undecided"][1]
+    return (
+        f"{correct} of {named} verdicts on trained models were correct, and {undecided} undecided"
+    )
 
 
 def _unlearned(general: LensResult, group: Group) -> Verdict:

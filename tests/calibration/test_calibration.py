@@ -11,6 +11,7 @@ from calibration import compiled, interventions, others
 from calibration.fitting import FIRST_GUESS, judge, quality
 from calibration.measuring import group_of, read
 from calibration.report import measured, page
+from calibration.stability import flips
 from calibration.trained import label
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.groups import group
@@ -127,6 +128,15 @@ def test_quality_counts_what_it_says():
     assert (found["models"], found["right"]) == (2, 0.5)
     assert found["calibration_error"] == pytest.approx(confidence - 0.5, abs=1e-3)
     assert [(one["models"], one["correct"]) for one in found["bins"]] == [(2, 1)]
+    assert (found["named"], found["undecided"]) == ([1, 2], [0, 0])
+
+
+def test_a_flip_contradicts_the_usual_verdict():
+    """Half a layer per doubling is undecided, which contradicts neither neighbour."""
+    between = row([[1 + 0.5 * np.log2(n) for n in LENGTHS]] * 2, 0.0)
+    usual, other = row([DOUBLING] * 2), row([FLAT, [3.0] * 7])
+    found = flips([r | {"name": "one"} for r in (usual, usual, between, other)])
+    assert (found["verdicts"], found["flips"], found["undecided"]) == (4, 1, 1)
 
 
 def evidence(quotient, layers, own=None, uneven=False):

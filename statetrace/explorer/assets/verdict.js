@@ -23,7 +23,7 @@ export class Verdict {
     try {
       const verdict = await this.ask();
       if (this.current !== current) return;
-      const confidence = verdict.mechanism === "unlearned" ? "" : `, confidence ${Math.round(100 * verdict.confidence)}%`;
+      const confidence = ["unlearned", "undecided"].includes(verdict.mechanism) ? "" : `, confidence ${Math.round(100 * verdict.confidence)}%`;
       this.text.replaceChildren(
         make("p", {}, make("b", {}, verdict.mechanism + confidence), `: ${verdict.says}`),
         ...(verdict.hint ? [make("p", {}, `Hint: ${verdict.hint}`)] : []),
