@@ -56,7 +56,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of the CPU")
     parser.add_argument("--steps", type=int, default=TRAINING["steps"])
     parser.add_argument("--out", type=Path, help="write all numbers to a file")
-    parser.add_argument("--compare", type=Path, nargs="+", help="such files; the first is the reference")
+    parser.add_argument(
+        "--compare", type=Path, nargs="+", help="such files; the first is the reference"
+    )
     options = parser.parse_args()
     if options.compare:
         first, *others = (json.loads(file.read_text()) for file in options.compare)
@@ -129,9 +131,10 @@ def training(options: argparse.Namespace) -> Rows:
             yield f"{way}: losses", [record["loss"] for record in run.metrics("training")]
             yield f"{way}: accuracies", run.evaluations()[-1]["accuracy_by_length"]["state"]
             weights = load_file(run.checkpoints()[-1][1] / "model.safetensors")
-            yield f"{way}: weights", np.concatenate(
-                [weights[name].ravel() for name in sorted(weights)]
-            ).tolist()
+            yield (
+                f"{way}: weights",
+                np.concatenate([weights[name].ravel() for name in sorted(weights)]).tolist(),
+            )
 
 
 def numbers(result: LensResult) -> Value:

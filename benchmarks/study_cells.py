@@ -1,105 +1,201 @@
-"""The overhead of a study: 10,000 cells that do nothing, on a local Ray cluster.
+"""A study of 10,000 small models on Ray, with workers and drivers killed again and again.
 
-Target: all cells end, although the driver is killed halfway and started again; nothing is lost, and
-no ended cell is repeated (a cell in progress at that moment has not ended, and is resumed). Prints
-cells per second and the overhead per cell for the second driver, without the start of the cluster.
+Every cell is trained for a few steps, written as a checkpoint and judged. Workers and drivers are
+killed in turn with SIGKILL, and each killed driver is started again. Then every cell must have
+finished, and cells trained again without interruption must be equal byte for byte. Prints cells per
+second, the overhead per cell, the memory of the driver, and the time of `study status`.
 
-    python benchmarks/study_cells.py                      # about two minutes on two cores
-    python benchmarks/study_cells.py --engine local --cells 1000
+    python benchmarks/study_cells.py                                   # ten minutes on two cores
+    python benchmarks/study_cells.py --address auto --jobs 64 --out /shared/study     # a cluster
+
+On a cluster, run it on a node that has workers: only those of its own machine are killed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import hashlib
+import os
+import random
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
+from typing import Any
 
-from statetrace.studies.folder import Study
-from statetrace.studies.grid import read_study
+import torch
 
-SETTLING = 20.0
-"""Seconds until the workers of a killed driver are gone."""
+from statetrace.studies import leases
+from statetrace.studies.folder import FINISHED, Study, prepare_study
+from statetrace.studies.grid import Cell
+from statetrace.studies.worker import work
+
+STUDY = """\
+seeds = {cells}
+early = {steps}
+verdict = "quick"
+[settings]
+group = "Z2"
+length = 2
+model = "gpt2"
+layers = 1
+width = 8
+heads = 1
+sequences = 4
+analysis_fraction = 0.5
+steps = {steps}
+batch = 2
+device = "cpu"
+evaluate_every = {steps}
+evaluate_sequences = 2
+checkpoint_every = {steps}
+keep = 1
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cells", type=int, default=10_000)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--engine", default="ray", choices=["local", "ray"])
+    parser.add_argument("--address", help="of an existing Ray cluster; by default one is started")
     parser.add_argument("--jobs", type=int, default=2)
-    wanted = parser.parse_args()
+    parser.add_argument("--checked", type=int, default=20, help="cells trained again, to compare")
+    parser.add_argument("--out", type=Path, help="the study folder; by default a temporary one")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        run(Path(folder), wanted.cells, wanted.engine, wanted.jobs)
+        run(Path(folder), options)
 
 
-def run(folder: Path, cells: int, engine: str, jobs: int) -> None:
-    file = folder / "nothing.toml"
-    file.write_text(f'seeds = {cells}\nwork = "nothing"\n')
+def run(folder: Path, options: argparse.Namespace) -> None:
+    file, cells = folder / "study.toml", options.cells
+    file.write_text(STUDY.format(cells=cells, steps=options.steps))
     began = time.perf_counter()
-    study = Study.prepare(folder / "study", read_study(file))
-    print(f"{cells:,} cells planned in {time.perf_counter() - began:.1f} s")
-    command = [sys.executable, "-m", "statetrace", "study", str(file), "--out", str(study.path)]
-    command += ["--engine", engine, "--jobs", str(jobs)]
+    study = prepare_study(file, options.out or folder / "study")
+    print(f"{cells:,} cells planned in {time.perf_counter() - began:.1f} s", flush=True)
+    driver, began, killed = Driver(file, study, options), time.perf_counter(), 0
+    for number in range(options.kills):
+        driver.wait(cells * (number + 1) // (options.kills + 1))
+        if number % 2:
+            driver.kill()
+        else:
+            killed += kill_worker(study)
+        if number == options.kills // 2:
+            status(study)
+    driver.wait(cells)
+    seconds = time.perf_counter() - began
+    driver.end()
+    outcomes = [study.outcome(cell) or {"state": "lost"} for cell in study.plan.cells]
+    lost = [outcome for outcome in outcomes if outcome["state"] != FINISHED]
+    interrupted = sum(outcome.get("tries", 1) > 1 for outcome in outcomes)
+    print(f"{killed} workers and {options.kills // 2} drivers killed; {interrupted} cells were "
+          f"interrupted and resumed; {len(lost)} lost or failed")  # fmt: skip
+    each = sum(outcome.get("seconds", 0.0) for outcome in outcomes) / cells
+    whole = options.jobs * seconds / cells
+    print(f"{cells / seconds:.0f} cells per second; a cell takes {1000 * each:.0f} ms, and "
+          f"{1000 * (whole - each):.0f} ms of its worker's time are overhead")  # fmt: skip
+    print(f"memory of the driver: {driver.memory / 1e6:.0f} MB at most")
+    status(study)
+    different = check(file, folder / "again", study, options.checked)
+    print(f"{options.checked} cells trained again: {len(different)} differ {different or ''}")
+    if lost or different:
+        raise SystemExit(1)
 
-    def begin() -> subprocess.Popen[bytes]:
+
+class Driver:
+    """The process of a study, started again when it is killed.
+
+    Attributes:
+        memory: the most bytes that one of them used.
+    """
+
+    def __init__(self, file: Path, study: Study, options: argparse.Namespace) -> None:
+        self._study, self.memory = study, 0
+        self._command = [sys.executable, "-m", "statetrace", "study", str(file)]
+        self._command += ["--out", str(study.path), "--jobs", str(options.jobs)]
+        self._command += ["--engine", options.engine]
+        self._command += ["--address", options.address] if options.address else []
+        self._start()
+
+    def _start(self) -> None:
         nowhere = subprocess.DEVNULL
-        return subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
+        self._process = subprocess.Popen(self._command, stdout=nowhere, stderr=nowhere)
 
-    driver = begin()
-    wait(study, cells // 3, driver)
-    driver.kill()
-    driver.wait()
-    before = settled(study)
-    print(f"driver killed after {before:,} cells had ended")
-    driver = begin()
-    first = wait(study, before + 1, driver)
-    from_ = time.perf_counter()
-    wait(study, cells, driver)
-    seconds = time.perf_counter() - from_
-    if driver.wait() != 0:
-        raise SystemExit("the second driver failed")
-    check(study, cells, jobs)
-    rate = (cells - first) / seconds
-    print(f"{rate:,.0f} cells per second with {jobs} workers on {engine}")
-    print(f"overhead per cell: {1000 * jobs / rate:.2f} ms of a worker's time")
+    def wait(self, ended: int) -> None:
+        """Until that many cells have ended."""
+        while ended_cells(self._study) < ended:
+            if self._process.poll() not in (None, 0):
+                raise SystemExit(f"the driver ended with status {self._process.returncode}")
+            with contextlib.suppress(OSError):
+                self.memory = max(self.memory, peak(self._process.pid))
+            time.sleep(0.2)
 
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._start()
 
-def wait(study: Study, ended: int, driver: subprocess.Popen[bytes]) -> int:
-    """Until that many cells have ended; how many have."""
-    while (there := len(study.ended())) < ended:
-        if driver.poll() not in (None, 0):
-            raise SystemExit(f"the driver ended with status {driver.returncode}")
-        time.sleep(0.05)
-    return there
+    def end(self) -> None:
+        if self._process.wait() != 0:
+            raise SystemExit(f"the driver ended with status {self._process.returncode}")
 
 
-def settled(study: Study) -> int:
-    """How many cells have ended when nothing moves any more."""
-    end = time.monotonic() + SETTLING
-    there = -1
-    while time.monotonic() < end and there != (there := len(study.ended())):
-        time.sleep(1.0)
-    return there
+def ended_cells(study: Study) -> int:
+    """Without those whose outcome was being written when the worker was killed."""
+    return sum(not name.startswith(".") for name in os.listdir(study.path / "outcomes"))
 
 
-def check(study: Study, cells: int, jobs: int) -> None:
-    """Nothing is lost or repeated; cells in progress in killed workers are resumed."""
-    states = Counter(
-        (study.outcome(cell) or {"state": "lost"})["state"] for cell in study.plan.cells
-    )
-    done = [
-        (study.path / "cells" / f"{cell.name}.done").read_text().splitlines()
-        for cell in study.plan.cells
-    ]
-    repeated = sum(line.endswith("repeated") for lines in done for line in lines)
-    again = sum(len(lines) > 1 for lines in done)
-    print(f"states: {dict(states)}; done again after they had ended: {repeated}")
-    print(f"in progress when the driver was killed, and resumed: {again}")
-    if states != {"finished": cells} or repeated or again > jobs:
-        raise SystemExit(f"{cells - states['finished']} cells lost, {repeated} repeated")
+def peak(pid: int) -> int:
+    """The most bytes of memory that a process has used."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return 1024 * int(re.findall(r"VmHWM:\s+(\d+)", status)[0])
+
+
+def kill_worker(study: Study) -> bool:
+    """Kill the worker of this machine that took the latest lease, while it holds one."""
+    claims = study.path / "claims"
+    for _ in range(1000):
+        newest = max(os.scandir(claims), key=lambda entry: entry.stat().st_mtime).name
+        lease = leases.latest(claims, newest.rpartition(".")[0])
+        if lease and not lease.released and lease.owner.is_here() and lease.owner.lives():
+            os.kill(lease.owner.pid, signal.SIGKILL)
+            return True
+    return False
+
+
+def status(study: Study) -> None:
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "statetrace", "study", "status", str(study.path), "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, code, usage = os.wait4(process.pid, 0)
+    if code:
+        raise SystemExit("`study status` failed")
+    print(f"`study status` after {ended_cells(study):,} cells: "
+          f"{time.perf_counter() - began:.1f} s, {usage.ru_maxrss / 1e3:.0f} MB")  # fmt: skip
+
+
+def check(file: Path, folder: Path, study: Study, count: int) -> list[str]:
+    """Names of cells that differ when they are trained without interruption; interrupted ones are
+    chosen first."""
+    torch.set_num_threads(1)
+    cells = random.Random(0).sample(study.plan.cells, len(study.plan.cells))
+    cells = sorted(cells, key=lambda cell: -len(study.failures(cell)))[:count]
+    again = prepare_study(file, folder)
+    work(again, only=[cell.name for cell in cells])
+    return [cell.name for cell in cells if content(study, cell) != content(again, cell)]
+
+
+def content(study: Study, cell: Cell) -> list[Any]:
+    """The verdict of a cell, and digests of its log and weights."""
+    home = study.run(cell).path
+    files = [home / "metrics.jsonl", *sorted(home.glob("checkpoints/*/*.safetensors"))]
+    digests = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+    return [(study.outcome(cell) or {}).get("final"), *digests]
 
 
 if __name__ == "__main__":

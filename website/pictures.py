@@ -17,9 +17,8 @@ from typing import Any
 import statetrace as st
 from statetrace.reports.figures.chart import Chart, Dots, Line, Panel
 
-ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "docs" / "pictures"
-RESULTS = ROOT / "runs" / "pictures"
+FOLDER = Path("docs/pictures")
+RESULTS = Path("runs/pictures")
 MODELS = {"associative": "s3-associative", "parity-associative": "s3-parity-associative"}
 ACTIONS = ("213", "132", "231", "321", "123", "312", "213", "132")
 

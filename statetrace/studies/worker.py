@@ -75,10 +75,12 @@ def work(
 
 
 def _take(study: Study, batch: Iterable[Cell]) -> list[tuple[Cell, Lease]]:
-    """Cells with their leases; none where another worker has the first cell, so that two workers
-    which start at once do not divide a batch."""
+    """Cells with their leases, without those that another worker has ended by now; none where
+    another has the first cell, so that two workers which start at once do not divide a batch."""
     held: list[tuple[Cell, Lease]] = []
     for cell in batch:
+        if study.outcome(cell) is not None:
+            continue
         lease = leases.take(study.path / "claims", cell.name)
         if lease is not None:
             held.append((cell, lease))

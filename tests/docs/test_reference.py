@@ -87,7 +87,7 @@ def test_what_a_site_loads_from_the_network(tmp_path):
 
 
 def test_every_picture_has_a_function_and_a_page():
-    assert {file.stem for file in FOLDER.glob("*.png")} == set(PICTURES)
+    assert {file.stem for file in (ROOT / FOLDER).glob("*.png")} == set(PICTURES)
     texts = " ".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
     assert [name for name in PICTURES if f"pictures/{name}.png" not in texts] == []
 
@@ -96,6 +96,6 @@ def test_every_picture_has_a_function_and_a_page():
 def test_pictures_that_need_no_model_are_current(name, tmp_path):
     drawn, kept = (
         np.asarray(Image.open(file).convert("L").resize((200, 150)), dtype=float)
-        for file in (draw(name, tmp_path), FOLDER / f"{name}.png")
+        for file in (draw(name, tmp_path), ROOT / FOLDER / f"{name}.png")
     )
     assert np.abs(drawn - kept).mean() < 4

@@ -67,6 +67,19 @@ def test_what_is_done_is_skipped(tmp_path, monkeypatch):
     assert contents(study) == before
 
 
+def test_what_another_worker_ends_meanwhile_is_not_leased(tmp_path, monkeypatch):
+    study = prepared(tmp_path, rules='work = "nothing"', seeds=3)
+    last, nothing = study.plan.cells[-1], cells.KINDS["nothing"]
+
+    def another(study, batch, stop):
+        study.end(last, "finished", {"final": {}})
+        return nothing(study, batch, stop)
+
+    monkeypatch.setitem(cells.KINDS, "nothing", another)
+    assert work(study) == 2
+    assert not list((study.path / "claims").glob(f"{last.name}.*"))
+
+
 def test_the_early_verdict_may_be_the_last(tmp_path):
     study = undisturbed(tmp_path, seeds=1, rules="train_on = false")
     (cell,) = study.plan.cells

@@ -1,0 +1,103 @@
+"""Memory of analyses of ten times the paper's size: length 1,000 instead of 100, 1.6 billion
+parameters instead of 160 million, ten times as many sequences and pairs.
+
+Every case runs in its own process, which is told that `--free` bytes of memory are free. Beyond the
+weights it may use as much as that, and what its lens must hold: the residual stream of all layers
+at one position of every sequence (geometry, probing). Else the program exits with status 1.
+
+    python benchmarks/size.py             # ten minutes on one core; the largest model takes 6.3 GB
+    python benchmarks/size.py --only length
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from statetrace.models import device
+
+SMALL = {"layers": 4, "width": 64, "heads": 4}
+WIDE = {"layers": 2, "width": 768, "heads": 12}
+LARGE = {"layers": 48, "width": 1600, "heads": 25}
+HOLDING = ("geometry", "probing")
+FIRST = ("prefix-substitution-resid",)
+
+CASES: dict[str, tuple[dict[str, int], int, str, dict[str, Any]]] = {
+    "length: generalization": (SMALL, 1000, "generalization", {"longest": 1000}),
+    "length: depth": (SMALL, 1000, "depth", {"pairs": 20}),
+    "length: attention": (SMALL, 1000, "attention", {"examples": 100, "ablation_examples": 20}),
+    "length: geometry": (SMALL, 1000, "geometry", {"permutations": 20}),
+    "length: probing": (SMALL, 1000, "probing", {"controls": (), "subsets": 1, "train": 5000}),
+    "length: patching": (SMALL | {"layers": 2}, 1000, "patching", {"pairs": 10, "grids": FIRST}),
+    "sequences: generalization": (SMALL, 20, "generalization", {"sequences": 10_000}),
+    "sequences: geometry": (WIDE, 8, "geometry", {"sequences": 40_960, "permutations": 20}),
+    "sequences: probing": (
+        WIDE, 8, "probing",
+        {"controls": (), "targets": ("parity",), "positions": ("last",), "most_lengths": 1,
+         "train": 40_000, "test": 20_000, "max_iterations": 3},
+    ),
+    "pairs: patching": (SMALL, 30, "patching", {"pairs": 2000, "grids": FIRST}),
+    "parameters: generalization": (LARGE, 16, "generalization", {"sequences": 50}),
+    "parameters: patching": (LARGE, 6, "patching", {"pairs": 2, "grids": FIRST}),
+}  # fmt: skip
+"""Name -> size of a GPT-2, length, lens and its settings."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--free", type=float, default=1e9, help="bytes")
+    parser.add_argument("--only", default="", help="only cases that match this pattern")
+    parser.add_argument("--case", choices=CASES, help="run one case in this process")
+    options = parser.parse_args()
+    if options.case:
+        measure(options.case, int(options.free))
+        return
+    print(
+        "| case | weights | held | used beyond weights | seconds |\n|---|---|---|---|---|",
+        flush=True,
+    )
+    failed = False
+    for name in CASES:
+        if re.search(options.only, name):
+            command = [sys.executable, __file__, "--case", name, "--free", str(options.free)]
+            failed |= subprocess.run(command, check=False).returncode != 0
+    sys.exit(failed)
+
+
+def measure(name: str, free: int) -> None:
+    """Run a case, print its peak memory, and exit with status 1 if that is too much."""
+    device.free_bytes = lambda _: free  # before the lenses import it
+    import statetrace as st
+    from statetrace.models import build
+    from statetrace.models.spec import ModelSpec
+
+    size, length, lens, settings = CASES[name]
+    model = build(ModelSpec("gpt2", **size), 7, 1001, seed=0)
+    weights = 4 * sum(parameter.numel() for parameter in model.parameters())
+    small = build(ModelSpec("gpt2", layers=1, width=16, heads=1), 7, 17, seed=0)
+    st.load(small, group="S3", length=5).analyze([lens])  # what libraries take
+    tracked = st.load(model, group="S3", length=length)
+    before = memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
+    began = time.perf_counter()
+    tracked.analyze([lens], **settings)
+    used, seconds = memory("VmHWM") - before, time.perf_counter() - began
+    rows = settings.get("sequences", 0) + settings.get("train", 0) + settings.get("test", 0)
+    held = 4 * (size["layers"] + 1) * rows * size["width"] if lens in HOLDING else 0
+    numbers = [f"{count / 1e6:,.0f} MB" for count in (weights, held, used)]
+    print(f"| {name} | {' | '.join(numbers)} | {seconds:.0f} |", flush=True)
+    sys.exit(used > free + held)
+
+
+def memory(what: str) -> int:
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.findall(rf"{what}:\s+(\d+)", status)[0])
+
+
+if __name__ == "__main__":
+    main()
