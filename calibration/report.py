@@ -59,9 +59,9 @@ def _answer(numbers: Mapping[str, Any], stable: Mapping[str, Any]) -> str:
         f"{none} models that run none or two of the algorithms, {named} got a verdict that names "
         f"one with a confidence above 0.9. Below {DECIDED:g} a verdict is undecided: it names one "
         f"mechanism for {trained['named'][1]} of the trained models, correctly for "
-        f"{trained['named'][0]}, and leaves {trained['undecided'][1]} undecided, with the right one "
-        f"among those that it calls possible for {trained['undecided'][0]}. With other analysis "
-        f"seeds and lengths {stable['flips']} of {stable['verdicts']} verdicts contradict the "
+        f"{trained['named'][0]}; the other {trained['undecided'][1]} are undecided, with the right "
+        f"one among those called possible for {trained['undecided'][0]}. With other analysis seeds "
+        f"and lengths {stable['flips']} of {stable['verdicts']} verdicts contradict the "
         f"usual one of their model, and {stable['undecided']} are undecided.\n"
     )
 

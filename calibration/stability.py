@@ -4,8 +4,8 @@
 
 measures every model with ten analysis seeds at three lengths (the longest that it solves, 3/4 and
 1/2 of it) and appends a row for each; `flips` counts the verdicts that rule out what is most often
-the model's most probable mechanism. With --compiled also every STEP-th fresh compiled model. Cost: about 30 s of one core
-per model.
+the model's most probable mechanism. With --compiled also every STEP-th fresh compiled model. Cost:
+about 30 s of one core per model.
 """
 
 from __future__ import annotations

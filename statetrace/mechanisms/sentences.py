@@ -19,9 +19,7 @@ LEAD = 0.125
 associative ones."""
 
 
-def verdict(
-    names: Sequence[str], probabilities: Mapping[str, float], read: MechanismMap
-) -> str:
+def verdict(names: Sequence[str], probabilities: Mapping[str, float], read: MechanismMap) -> str:
     """What the model does, in words; `names` are the possible ones."""
     best = names[0]
     if best == MIXED:
