@@ -17,10 +17,12 @@ Rows = Callable[[str], Sequence[Row]]
 SETS = {
     "fitted: compiled": "compiled",
     "fitted: none or two of the algorithms": "others",
-    "fitted: trained": "trained",
+    "fitted: trained": "study",
+    "fitted: trained, of results/": "trained",
     "fresh: compiled": "fresh-compiled",
     "fresh: none or two of the algorithms": "fresh-others",
-    "fresh: trained": "fresh-trained",
+    "fresh: trained": "fresh-study",
+    "fresh: trained, of results/": "fresh-trained",
 }
 """Name in the page -> file."""
 
@@ -110,15 +112,55 @@ def _bins(bins: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _trained(rows: Rows, weights: Weights) -> list[str]:
-    """Verdicts by label, for all trained models."""
+def _by_label(rows: Sequence[Row], weights: Weights) -> list[str]:
     lines = ["| label | models | verdicts |", "|---|--:|---|"]
-    both = [*rows("trained"), *rows("fresh-trained")]
-    for label in dict.fromkeys(sorted(row["label"] for row in both)):
-        verdicts = Counter(judge(row, weights)[0] for row in both if row["label"] == label)
+    for label in dict.fromkeys(sorted(row["label"] for row in rows)):
+        verdicts = Counter(judge(row, weights)[0] for row in rows if row["label"] == label)
         listed = ", ".join(f"{name} {n}" for name, n in verdicts.most_common())
         lines.append(f"| {label} | {verdicts.total()} | {listed} |")
     return lines
+
+
+def _by_kind(rows: Sequence[Row], weights: Weights) -> list[str]:
+    lines = [
+        "| models | n | with a label | correct | mean confidence | decided | correct of these | "
+        "wrong above 0.95 |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for kind in KINDS:
+        values = sorted({shape(row)[kind] for row in rows}, key=_in_order)
+        for value in values:
+            of_kind = [row for row in rows if shape(row)[kind] == value]
+            found = quality(labeled(of_kind), weights)
+            lines.append(f"| {kind}: {value} | {len(of_kind)} | {_in_row(found)}")
+    return lines
+
+
+def _in_order(value: str) -> tuple[int, str]:
+    return (int(value), "") if value.isdigit() else (0, value)
+
+
+def _in_row(found: Mapping[str, Any]) -> str:
+    if not found["models"]:
+        return "0 | | | | | |"
+    wrong, sure = found["wrong_above_0.95"]
+    correct, decided = found["named"]
+    return (
+        f"{found['models']} | {found['right']:.0%} | {found['confidence']:.2f} | {decided} | "
+        f"{correct} | {wrong} of {sure} |"
+    )
+
+
+KINDS = ("group", "length", "layers", "width", "model", "start marker", "training")
+
+
+def shape(row: Row) -> dict[str, str]:
+    """Of a model of the study, from its name."""
+    name = row["name"].removeprefix("calibration/").split("_seed")[0]
+    group, length, model, layers, width, *rest = name.split("-", 5)
+    marker, stage = ("no", "") if rest == ["no-marker"] else ("yes", "".join(rest))
+    values = (group, length, layers, width, model, marker, stage or "from scratch")
+    return dict(zip(KINDS, values, strict=True))
 
 
 def _mistakes(rows: Rows, weights: Weights) -> list[str]:
