@@ -207,15 +207,15 @@ _SETS = """- **Compiled**: weights computed so that the model runs a known algor
   and layers, basis, noise, sharpness). Fresh models have other seeds.
 - **None or two of the algorithms**: two circuits that share the logits, folds in strides and
   chunks, lookup tables, a quotient composed first, and circuits that are computed but not read.
-- **Trained**: the models of `calibration/models.toml`: seven groups, lengths 8 to 32, 2 to 8 layers,
+- **Trained**: models of `calibration/models.toml`: seven groups, lengths 8 to 32, 2 to 8 layers,
   widths 16 to 128, both families, with and without a start marker, from scratch and after a first
   stage. Their labels come from interchanges of neighboring actions, cut blocks and swaps of
   subspaces, which the verdict does not use, by a rule that was fixed before any label was computed
   (`calibration/trained.py`). Weights are fitted to the data orders 0 to 3. Orders 4 to 7 are fresh:
   the verdict was evaluated on them once, after its weights and features were fixed.
 - **Trained, of results/**: 119 of the 220 small models in `results/tiny*` whose weights were kept
-  (most are S3, length 12, 4 layers). Weights are fitted to those with an even data order. The others
-  were fresh for earlier weights, and some features were chosen with the labels of 21 of them known.
+  (most are S3, length 12, 4 layers). Weights are fitted to those with an even data order. The
+  others were fresh for earlier weights; some features were chosen with labels of 21 of them known.
 
 The verdict does not read the training log, so there is one calibration, with or without a log.
 `make calibration` writes this page from `calibration/data/`.

@@ -165,8 +165,8 @@ UNCERTAIN = 0.3
 
 
 def growth_odds(link: Link, middle: float, w: Weights) -> float:
-    """Log-odds that the layers needed grow by more than `middle` per doubling. A curve that falls is
-    no better evidence of counting than a level one."""
+    """Log-odds that the layers needed grow by more than `middle` per doubling. A curve that falls
+    is no better evidence of counting than a level one."""
     slope, error = link.growth
     blur = np.hypot(error / UNCERTAIN, w["blur"] * link.soft)
     return w["growth"] * (max(slope, 0.0) - middle) / float(np.hypot(1, blur))
