@@ -3,8 +3,8 @@
     python -m calibration.stability MODEL [MODEL ...] --out FILE [--study STUDY] [--compiled STEP]
 
 measures every model with ten analysis seeds at three lengths (the longest that it solves, 3/4 and
-1/2 of it) and appends a row for each; `flips` counts the verdicts that rule out what is most often
-the model's most probable mechanism. With --compiled also every STEP-th fresh compiled model. Cost:
+1/2 of it) and appends a row for each; `flips` counts the verdicts that rule out the mechanism that
+most verdicts on the model allow. With --compiled also every STEP-th fresh compiled model. Cost:
 about 30 s of one core per model.
 """
 
@@ -61,20 +61,21 @@ def measured(source: str | CompileSpec, step: int | None = None) -> list[Row]:
 
 
 def flips(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, Any]:
-    """How many verdicts are undecided, and how many flip: they rule out the mechanism that is most
-    often the most probable one for their model."""
+    """How many verdicts are undecided, and how many flip: they rule out the mechanism that most
+    verdicts on their model allow."""
     models: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for row in rows:
         models[row["name"]].append(candidates(row, weights))
-    flips = 0
+    flips: list[tuple[str, ...]] = []
     for verdicts in models.values():
-        usual = Counter(names[0] for names in verdicts).most_common(1)[0][0]
-        flips += sum(usual not in names for names in verdicts)
+        usual = Counter(name for names in verdicts for name in names).most_common(1)[0][0]
+        flips += [names for names in verdicts if usual not in names]
     undecided = [sum(len(names) > 1 for names in verdicts) for verdicts in models.values()]
     return {
         "models": len(models),
         "verdicts": len(rows),
-        "flips": flips,
+        "flips": len(flips),
+        "decided_flips": sum(len(names) == 1 for names in flips),
         "undecided": sum(undecided),
         "models_undecided": sum(map(bool, undecided)),
     }

@@ -9,6 +9,7 @@ import pytest
 from statetrace.config.recipe import Recipe
 from statetrace.runs import Run
 from statetrace.studies import cell as cells
+from statetrace.studies import leases
 from statetrace.studies.folder import DEATHS
 from statetrace.studies.survey import Survey
 from statetrace.studies.table import results, write_table
@@ -153,6 +154,17 @@ def test_seeds_may_be_trained_together(tmp_path):
                 assert ours[when][key] == pytest.approx(theirs[when][key], abs=0.01)
             assert ours[when]["step"] == theirs[when]["step"]
         assert len(list((study.path / "claims").glob(f"{cell.name}.*"))) == 2
+
+
+def test_two_workers_do_not_divide_a_stack(tmp_path):
+    """Unless the first worker could not lease all of it."""
+    study = prepared(tmp_path, seeds=3, dropout=0.0, rules="together = 3")
+    cells = study.plan.cells
+    with leases.take(study.path / "claims", cells[0].name):
+        assert work(study) == 0
+    with leases.take(study.path / "claims", cells[2].name):
+        assert work(study) == 2
+    assert len(study.ended()) == 2
 
 
 def test_seeds_of_a_chain_may_be_trained_together(tmp_path):
