@@ -1,7 +1,7 @@
 """Calibrate the verdict: `python -m calibration [--measure] [--processes N]`.
 
-Fits the weights to calibration/data/{compiled,others,trained}.jsonl, evaluates them on the fresh
-models of calibration/data/fresh-*.jsonl, and writes statetrace/mechanisms/weights.json and
+Fits the weights to calibration/data/{compiled,others,study,trained}.jsonl, evaluates them on the
+fresh models of calibration/data/fresh-*.jsonl, and writes statetrace/mechanisms/weights.json and
 docs/calibration.md. With --measure, compiled models that the files lack are measured first.
 """
 
@@ -13,11 +13,12 @@ from pathlib import Path
 
 from calibration import compiled
 from calibration.fitting import fit
-from calibration.report import measured, page
+from calibration.report import SETS, measured, page
 from statetrace.files import write_text
 
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[1]
+FITTED = [file for name, file in SETS.items() if name.startswith("fitted")]
 
 
 def rows(name: str) -> list[dict[str, object]]:
@@ -36,7 +37,7 @@ def main() -> None:
             compiled.measure(DATA / f"{name}.jsonl", specs, arguments.processes)
     weights = None
     if not arguments.keep_weights:
-        weights = fit([*rows("compiled"), *rows("others"), *rows("trained")])
+        weights = fit([row for file in FITTED for row in rows(file)])
     about = measured(rows, weights)
     write_text(ROOT / "statetrace/mechanisms/weights.json", json.dumps(about, indent=2) + "\n")
     (ROOT / "docs/calibration.md").write_text(page(rows, about))

@@ -1,6 +1,6 @@
 """Fit the weights of the verdict, and measure how far its confidence can be trusted.
 
-There are thirteen weights: a bias and slopes for each of the properties that `MechanismMap` weighs.
+There are fourteen weights: a bias and slopes for each of the properties that `MechanismMap` weighs.
 They are fitted by maximum likelihood on models whose label is known. A penalty keeps them near
 their first guess: models with a label are separable, which alone would make some weights infinite.
 """
@@ -22,6 +22,7 @@ FIRST_GUESS = {
     "kept": 4.0,
     "growth": 8.0,
     "growth_middle": 0.4,
+    "quotient_middle": 0.4,
     "blur": 1.0,
     "linear": 3.0,
     "linear_bias": 0.0,

@@ -99,7 +99,10 @@ class MechanismMap:
             boundaries,
             int(max(state.lengths)),
             own=tuple(_sigmoid(own_odds(boundary, w)) for boundary in boundaries),
-            grows=tuple(_sigmoid(growth_odds(link, w)) for link in links),
+            grows=(
+                *(_sigmoid(growth_odds(link, w["quotient_middle"], w)) for link in links[:-1]),
+                _sigmoid(growth_odds(state, w["growth_middle"], w)),
+            ),
             linear=_sigmoid(linear_odds(state, w)),
             two=_sigmoid(w["split"] * (max(link.split for link in links) - w["split_middle"])),
             fits=_sigmoid(w["misfit"] * (w["misfit_middle"] - max(map(misfit, links)))),
@@ -161,11 +164,12 @@ UNCERTAIN = 0.3
 """Layers per doubling: a growth with this standard error counts about 0.7 times as much."""
 
 
-def growth_odds(link: Link, w: Weights) -> float:
-    """Log-odds that the layers needed grow."""
+def growth_odds(link: Link, middle: float, w: Weights) -> float:
+    """Log-odds that the layers needed grow by more than `middle` per doubling. A curve that falls
+    is no better evidence of counting than a level one."""
     slope, error = link.growth
     blur = np.hypot(error / UNCERTAIN, w["blur"] * link.soft)
-    return w["growth"] * (slope - w["growth_middle"]) / float(np.hypot(1, blur))
+    return w["growth"] * (max(slope, 0.0) - middle) / float(np.hypot(1, blur))
 
 
 LAYER_PER_ACTION = 0.75

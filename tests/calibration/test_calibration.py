@@ -2,15 +2,16 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
 
 from calibration import __main__ as calibration
-from calibration import compiled, interventions, others
+from calibration import compiled, interventions, others, parallel
 from calibration.fitting import FIRST_GUESS, judge, quality
 from calibration.measuring import group_of, read
-from calibration.report import measured, page
+from calibration.report import measured, page, shape
 from calibration.stability import flips
 from calibration.trained import label
 from statetrace.config.compile_spec import CompileSpec
@@ -203,8 +204,23 @@ def test_labels_of_compiled_models_are_right_or_undecided(spec):
 
 
 def test_labels_in_the_file_follow_the_rule():
-    rows = [*calibration.rows("trained"), *calibration.rows("fresh-trained")]
-    assert len({row["name"] for row in rows}) == len(rows) >= 100
+    files = ("trained", "fresh-trained", "study", "fresh-study")
+    rows = [row for file in files for row in calibration.rows(file)]
+    assert len({row["name"] for row in rows}) == len(rows) >= 500
     for row in rows:
         learned = row["links"] is not None
         assert row["label"] == (label(row["evidence"], group_of(row)) if learned else "unlearned")
+
+
+def test_the_halves_of_the_study_are_those_of_its_data_orders():
+    for file, orders in (("study", range(4)), ("fresh-study", range(4, 8))):
+        rows = calibration.rows(file)
+        assert {int(re.search(r"seed-(\d)@", row["name"])[1]) for row in rows} == set(orders)
+        for row in rows:
+            assert (shape(row)["group"], shape(row)["length"]) == (row["group"], str(row["length"]))
+
+
+def test_the_finding_on_parallel_models_has_the_numbers_of_the_study(request):
+    text = (request.config.rootpath / "docs/findings/small-parallel.md").read_text()
+    for part in parallel.result([*calibration.rows("study"), *calibration.rows("fresh-study")]):
+        assert part in text

@@ -60,14 +60,14 @@ def _plane(read: MechanismMap, group: Group) -> Panel:
     together = {"associative": (1.0, 1.0)} | _sequential(state)
     text = f"{first.name} {x:+.2f} ± {x_error:.2f}, state {y:+.2f} ± {y_error:.2f}"
     text += f"; {first.name} on its own: {own:.0%}"
-    middle = calibrated()[0]["growth_middle"]
+    weights = calibrated()[0]
     high = ROOM + max(1.0, x + x_error, y + y_error)
     return Panel(
         f"{first.name}: {GROWTH}",
         f"state: {GROWTH}",
         (
-            ReferenceLine("x", middle, dash="dot"),
-            ReferenceLine("y", middle, dash="dot"),
+            ReferenceLine("x", weights["quotient_middle"], dash="dot"),
+            ReferenceLine("y", weights["growth_middle"], dash="dot"),
             *_landmarks(on_own, f"computes {first.name} on its own", OWN),
             *_landmarks(together, "computes all at once", TOGETHER),
             _errors([((x - x_error, y), (x + x_error, y)), ((x, y - y_error), (x, y + y_error))]),
