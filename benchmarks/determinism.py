@@ -1,8 +1,8 @@
 """What the same seed gives twice, and with other threads, devices and versions of torch.
 
 Computes data, initial weights, lens results and verdicts of two bundled models, and a short
-training; prints a digest of each and writes all numbers as JSON. `--compare` says which rows of such
-files are equal byte for byte, and how far the others differ.
+training; prints a digest of each and writes all numbers as JSON. `--compare` says which rows of
+such files are equal byte for byte, and how far the others differ.
 
     python benchmarks/determinism.py --device cpu --threads 1 --out one.json    # 20 s
     python benchmarks/determinism.py --compare one.json other.json

@@ -152,6 +152,7 @@ def _notes(session: Session, actions: tuple[int, ...]) -> list[str]:
 def _quote(value: Any) -> str:
     text = value.decode(errors="replace") if isinstance(value, bytes) else json.dumps(value)
     text = text if isinstance(value, bytes) else text.strip('"')
+    text = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
     return f"'{text}'" if len(text) <= LONGEST_QUOTE else f"'{text[:LONGEST_QUOTE]}...'"
 
 

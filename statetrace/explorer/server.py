@@ -219,7 +219,7 @@ async def _http_error(request: HttpRequest, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     messages = {404: "there is nothing at this address", 405: "method not allowed"}
     message = messages.get(error.status_code, error.detail)
-    return JSONResponse({"error": message}, error.status_code)
+    return JSONResponse({"error": message}, error.status_code, error.headers)
 
 
 async def _failed(request: HttpRequest, error: Exception) -> Response:
