@@ -68,11 +68,12 @@ def test_the_weights_that_ship_were_good_enough():
     weights, shipped = calibrated()
     assert set(weights) == {*FIRST_GUESS, "lapse"}
     fresh = shipped["fresh: all"]
-    assert fresh["right"] >= 0.94
+    assert shipped["fresh: compiled"]["right"] == 1
+    assert shipped["fresh: none or two of the algorithms"]["right"] >= 0.95
     assert shipped["fresh: trained"]["right"] >= 0.8
     assert fresh["calibration_error"] <= 0.05
     wrong, sure = fresh["wrong_above_0.95"]
-    assert wrong <= max(1, 0.01 * sure)
+    assert wrong <= 0.02 * sure
     named, none = fresh["none_named_above_0.9"]
     assert named <= 0.05 * none
 
