@@ -259,9 +259,9 @@ length below 4. Of the 416 models 405 were measured: not the 8 of width 256 and 
 only at the end of training. All fresh ones among them:
 """
 
-_KINDS = """- Between 0.8 and 0.95 the verdict is too sure of trained models. All mistakes there are on
-  GPT-2 models, nearly all on parity-associative ones called parallel: with the last token reset,
-  they need the same layers at every length, where interchanges show more for longer sequences.
+_KINDS = """- Between 0.8 and 0.95 the verdict is too sure of trained models. All its mistakes there
+  are on GPT-2 models, nearly all on parity-associative ones called parallel: with the last token
+  reset they need the same layers at every length, where interchanges show more for longer ones.
 - Associative models are called composed-quotient where parity needs fewer layers than the rest, or
   is correct where the state is wrong. These verdicts are undecided.
 - Few models of S4 and S5 are decided, and nearly all of Z6, A4 and A5 that have a label.
