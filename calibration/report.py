@@ -33,18 +33,42 @@ def measured(rows: Rows, weights: Weights | None) -> dict[str, Any]:
     about = {name: quality(labeled(rows(file)), weights) for name, file in SETS.items()}
     fresh = [row for name in SETS if name.startswith("fresh") for row in labeled(rows(SETS[name]))]
     about["fresh: all"] = quality(fresh, weights)
-    stable = flips(rows("stability"), weights)
+    stable = {
+        what: _flips(rows("stability"), changed, weights) for what, changed in CHANGES.items()
+    }
     return {"weights": dict(weights), "measured": about, "stability": stable}
+
+
+CHANGES = {
+    "seed and length": ("seed", "length"),
+    "seed alone": ("seed",),
+    "length alone": ("length",),
+}
+
+
+def _flips(rows: Sequence[Row], changed: Sequence[str], weights: Weights) -> dict[str, Any]:
+    """Among verdicts on one model that agree in what is not changed."""
+    same = [name for name in ("name", "seed", "length") if name not in changed]
+    named = [row | {"name": ", ".join(str(row[key]) for key in same)} for row in rows]
+    return flips(named, weights)
 
 
 def page(rows: Rows, about: Mapping[str, Any]) -> str:
     numbers, weights = about["measured"], about["weights"]
-    lines = [_HEAD, _answer(numbers, about["stability"]), *_table(numbers), "", _SETS]
-    lines += ["## Reliability", "", _RELIABILITY, *_bins(numbers["fresh: all"]["bins"])]
+    lines = [
+        _HEAD,
+        _answer(numbers, about["stability"]["seed and length"]),
+        *_table(numbers),
+        "",
+        _SETS,
+    ]
+    lines += ["## Reliability", "", _RELIABILITY]
+    for name in ("fresh: all", "fresh: trained"):
+        lines += [f"{name.capitalize()}", "", *_bins(numbers[name]["bins"]), ""]
     study = rows(SETS["fresh: trained"])
-    lines += ["", "## Trained models", "", _TRAINED, *_by_label(study, weights)]
+    lines += ["## Trained models", "", _TRAINED, *_by_label(study, weights)]
     lines += ["", _KINDS, *_by_kind(study, weights)]
-    lines += ["", "## Every mistake", "", *_mistakes(rows, weights)]
+    lines += ["", "## Every mistake on fresh models", "", *_mistakes(rows, weights)]
     lines += ["", "## Stability", "", _STABILITY, "", *_stability(about["stability"])]
     lines += ["", "## `--fast`", "", *_fast(numbers)]
     return "\n".join(lines) + "\n"
@@ -72,12 +96,16 @@ def _answer(numbers: Mapping[str, Any], stable: Mapping[str, Any]) -> str:
 
 
 def _stability(stable: Mapping[str, Any]) -> list[str]:
-    return [
-        "| models | verdicts | flips | decided flips | undecided | models with an undecided one |",
-        "|--:|--:|--:|--:|--:|--:|",
-        f"| {stable['models']} | {stable['verdicts']} | {stable['flips']} | "
-        f"{stable['decided_flips']} | {stable['undecided']} | {stable['models_undecided']} |",
+    lines = [
+        "| changed | verdicts | flips | decided flips | undecided |",
+        "|---|--:|--:|--:|--:|",
     ]
+    for what, found in stable.items():
+        lines.append(
+            f"| {what} | {found['verdicts']} | {found['flips']} | {found['decided_flips']} | "
+            f"{found['undecided']} |"
+        )
+    return lines
 
 
 def _table(numbers: Mapping[str, Any]) -> list[str]:
@@ -169,7 +197,7 @@ def shape(row: Row) -> dict[str, str]:
 def _mistakes(rows: Rows, weights: Weights) -> list[str]:
     lines = ["| set | model | label | verdict | confidence |", "|---|---|---|---|--:|"]
     for name, file in SETS.items():
-        for row in labeled(rows(file)):
+        for row in labeled(rows(file)) if name.startswith("fresh") else ():
             verdict, confidence = judge(row, weights)
             if verdict != row["label"]:
                 lines.append(
@@ -222,19 +250,30 @@ The verdict does not read the training log, so there is one calibration, with or
 `make calibration` writes this page from `calibration/data/`.
 """
 
-_RELIABILITY = """Confidence against the share of correct verdicts, all fresh models:
+_RELIABILITY = """Confidence against the share of correct verdicts.
 """
 
 _TRAINED = f"""The rule decides only if the interventions are clear; other models are
 "{UNDECIDED}" and count neither as correct nor as wrong. A verdict of "{UNLEARNED}" means a solved
-length below 4. All fresh models of the study:
+length below 4. Of the 416 models 405 were measured: not the 8 of width 256 and 3 of length 32, and
+only at the end of training. All fresh ones among them:
 """
 
-_KINDS = """The same models by what they are. Rows with few labels say little.
+_KINDS = """- Between 0.8 and 0.95 the verdict is too sure of trained models. All its mistakes there
+  are on GPT-2 models, nearly all on parity-associative ones called parallel: with the last token
+  reset they need the same layers at every length, where interchanges show more for longer ones.
+- Associative models are called composed-quotient where parity needs fewer layers than the rest, or
+  is correct where the state is wrong. These verdicts are undecided.
+- Few models of S4 and S5 are decided, and nearly all of Z6, A4 and A5 that have a label.
+- Only one fresh trained model is labeled composed-quotient, and none sequential, mixed or other.
+  For these names the accuracy rests on compiled models.
+
+The same models by what they are. Rows with few labels say little.
 """
 
-_STABILITY = """Ten analysis seeds at each of three lengths: the longest that a model solves, 3/4 of
-it and 1/2 of it. An undecided verdict calls several mechanisms possible. A flip is a verdict that
-rules out the mechanism that most verdicts on its model allow. The bound of 0.8 is not fitted; it
-was chosen with the verdicts on the first 21 models at hand, among which none flips. The others are
-24 of the models in `calibration/models.toml`."""
+_STABILITY = """45 models, ten analysis seeds at each of three lengths: the longest that a model
+solves, 3/4 of it and 1/2 of it. An undecided verdict calls several mechanisms possible. A flip is a
+verdict that rules out the mechanism that is allowed by most verdicts on its model, on its model at
+one length (seed alone), or on its model with one seed (length alone). The bound of 0.8 is not
+fitted; it was chosen with the verdicts on the first 21 models at hand, among which none flips. The
+others are 24 of the models in `calibration/models.toml`."""
