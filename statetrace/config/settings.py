@@ -130,8 +130,8 @@ class TrainingSettings:
     steps: int = setting(140_625, "Optimizer steps; 140,625 is 20 epochs of 900,000 sequences.")
     most_steps: int | None = setting(
         None,
-        "If accuracy is below 90% at some length at the last step, train half as many steps again, "
-        "up to this many in all.",
+        "If accuracy is below 90% at some length at the last step, train a third as many steps "
+        "more, up to this many in all.",
     )
     batch: int = setting(128, "Sequences per step, over all processes.")
     accumulate: int = setting(1, "Gradient accumulation: parts that each batch is split into.")

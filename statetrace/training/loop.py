@@ -7,6 +7,7 @@ and no other state.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -286,13 +287,13 @@ def _train_stage(
 def _prolong(
     trainers: Sequence[Trainer], logs: Sequence[RunLog], accuracy: float, callback: Callback
 ) -> int:
-    """At the last step of a stage that has not learned its task: half as many steps again, as far
+    """At the last step of a stage that has not learned its task: a third as many steps more, as far
     as `most_steps` allows. Returns the last step from now on; it is part of the checkpoint."""
     stage = trainers[0].stage
     steps, most = stage.training.steps, stage.training.most_steps or 0
     if steps >= most:
         return steps
-    stage = stage.prolonged(min(most, steps + (steps + 1) // 2))
+    stage = stage.prolonged(min(most, steps + math.ceil(steps / 3)))
     for trainer, log in zip(trainers, logs, strict=True):
         trainer.stage = log.stage = stage
     more = stage.training.steps - steps
