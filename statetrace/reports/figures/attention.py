@@ -16,6 +16,8 @@ from statetrace.reports.run_results import RunResults
 BRIGHT = 0.97
 """Quantile of the weights that gets the brightest colour: otherwise early rows, which have few
 keys, would leave the rest dark."""
+MOST_CELLS = 250
+"""Rows and columns of a map; of longer sequences a cell is the largest weight of a square."""
 NAMED = 14
 """The most actions that are labelled by name on the axis of a narrow panel; more are numbered."""
 
@@ -38,13 +40,15 @@ def attention_maps(results: RunResults) -> Chart:
     odd = np.flatnonzero(arrays["top_maps_odd"])
     name = result.summary["quotient"]
     marked = "odd actions" if name == "parity" else f"actions that change {name}"
-    at = list(range(1, length + 1))
+    size = -(-length // MOST_CELLS)
+    at = list(range(1 + size // 2, length + 1 + size // 2, size))
+    legend = "attention" if size == 1 else f"largest attention of {size} by {size}"
     causal = np.tril(np.ones((length, length), dtype=bool))
     strongest = max(0.05, float(np.quantile(arrays["top_maps"][:, causal], BRIGHT)))
     named = length <= NAMED and "top_maps_actions" in arrays
     ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if named else ()
-    every = 1 if named else 5 if length <= 40 else 10
-    rows = tuple((float(i), str(i)) for i in at if i % every == 0)  # not 0, the row of triangles
+    every = 1 if named else 5 if length <= 40 else 10 * -(-length // 100)
+    rows = tuple((float(i), str(i)) for i in range(every, length + 1, every))  # 0: triangles
     panels = []
     for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
         shown = np.where(causal, weights, np.nan)
@@ -55,7 +59,7 @@ def attention_maps(results: RunResults) -> Chart:
             Panel(
                 "key",
                 "query",
-                (Heat(at, at, grid(shown), "attention", high=strongest), triangles),
+                (Heat(at, at, grid(_coarse(shown, size)), legend, high=strongest), triangles),
                 title=f"layer {layer}, head {head}",
                 x_range=(0.4, length + 0.6),
                 y_range=(-0.6, length + 0.6),
@@ -78,6 +82,13 @@ def attention_maps(results: RunResults) -> Chart:
         Panel("head", "layer", (heads,), f"{name} head scores", down=True, whole="xy", tall=1.15)
     )
     return Chart("attention-maps", f"The best {name} heads", tuple(panels))
+
+
+def _coarse(weights: np.ndarray, size: int) -> np.ndarray:
+    """The largest weight of every square of that size, NaN where there is none."""
+    starts = np.arange(0, len(weights), size)
+    rows = np.fmax.reduceat(weights, starts, axis=0)
+    return np.fmax.reduceat(rows, starts, axis=1)
 
 
 def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
