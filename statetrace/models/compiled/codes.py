@@ -71,16 +71,12 @@ def one_hot_code(group: Group) -> Code:
     return Code(np.eye(order), left, right, group.table.astype(np.int64)[left, right])
 
 
-def has_permutation_code(group: Group) -> bool:
-    """Whether the labels are permutations of few enough objects in one-line notation."""
-    return _matrices(group) is not None
-
-
-def permutation_code(group: Group) -> Code:
-    """The permutation matrix of each element, row by row."""
+def permutation_code(group: Group) -> Code | None:
+    """The permutation matrix of each element, row by row; None if the labels are not permutations
+    of few enough objects in one-line notation."""
     matrices = _matrices(group)
     if matrices is None:
-        raise StatetraceError(f"the elements of {group.name} are not written as permutations")
+        return None
     n = matrices.shape[1]
     i, j, k = (axis.ravel() for axis in np.meshgrid(*[np.arange(n)] * 3, indexing="ij"))
     return Code(matrices.reshape(group.order, n * n), i * n + j, j * n + k, i * n + k)
@@ -102,8 +98,9 @@ def _matrices(group: Group) -> Array | None:
 
 def code_for(group: Group, hides_parity: bool = False) -> Code:
     """The permutation code if the group has one, else a bit per element."""
-    if group.order > 2 and has_permutation_code(group):
-        return permutation_code(group)
+    code = permutation_code(group) if group.order > 2 else None
+    if code is not None:
+        return code
     if hides_parity and group.parity is not None:
         raise StatetraceError(
             f"parity cannot be hidden in {group.name}, whose elements are not written as "

@@ -210,11 +210,7 @@ class FusedTransformer:
         return summed
 
     def _norms(
-        self,
-        x: Tensor,
-        adds: list[Residual],
-        names: list[str],
-        slots: Sequence[Tensor | None] = (),
+        self, x: Tensor, adds: list[Residual], names: list[str], slots: Sequence[Tensor | None] = ()
     ) -> tuple[Tensor, list[Tensor], Any]:
         """An `add_norm`; stores the classifier's input on the way."""
         norms = [self._norm(name) for name in names]

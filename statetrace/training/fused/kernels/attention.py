@@ -136,15 +136,7 @@ def _attention_kernel(
         )  # fmt: skip
     q = _read_rotated(qkv, rot, row_width, rot_width, length, width, ROTATED, WIDTH, BLOCK)
     k0 = _read_rotated(
-        qkv + part,
-        rot + ROTATED,
-        row_width,
-        rot_width,
-        length,
-        width,
-        ROTATED,
-        WIDTH,
-        BLOCK,
+        qkv + part, rot + ROTATED, row_width, rot_width, length, width, ROTATED, WIDTH, BLOCK
     )
     v0 = _read(qkv + 2 * part, row_width, length, dim, valid, BLOCK)
     s = tl.where(past, tl.dot(q, tl.trans(k0), input_precision=PRECISION) * scale, -1e30)
@@ -267,15 +259,7 @@ def _attention_back_kernel(
         _write(dqkv + on + part, dk, row_width, left, dim, valid)
         dq = tl.dot(ds, k, input_precision=PRECISION)
     k = _read_rotated(
-        qkv + part,
-        rot + ROTATED,
-        row_width,
-        rot_width,
-        length,
-        width,
-        ROTATED,
-        WIDTH,
-        BLOCK,
+        qkv + part, rot + ROTATED, row_width, rot_width, length, width, ROTATED, WIDTH, BLOCK
     )
     v = _read(qkv + 2 * part, row_width, length, dim, valid, BLOCK)
     if TWO:
