@@ -55,10 +55,10 @@ class Family:
         model_type: `config.model_type` of its Hugging Face models, the key of the registry.
         sizes: published sizes by name. The family's bare name is one of them.
         fields: (size, positions) -> the configuration fields, in transformers' names.
-        dropout: the published dropout.
-        dropout_fields: the configuration fields that hold it; none where it has no dropout.
-        head_width_multiple: the width of a head must be a multiple of this.
+        dropout_fields: the configuration fields that hold the dropout; none where it has none.
         anatomy: where the parts of a model of this family are.
+        dropout: the published one.
+        head_width_multiple: the width of a head must be a multiple of this.
         attends: False for a recurrent family, which has no heads to choose a number of.
     """
 
@@ -66,10 +66,10 @@ class Family:
     model_type: str
     sizes: Mapping[str, Size]
     fields: Callable[[Size, int], dict[str, Any]]
-    dropout: float
     dropout_fields: tuple[str, ...]
-    head_width_multiple: int
     anatomy: type[Anatomy]
+    dropout: float = 0.0
+    head_width_multiple: int = 1
     attends: bool = True
 
     def config(self, size: Size, vocab_size: int, positions: int, dropout: float) -> Any:

@@ -70,6 +70,5 @@ FAMILY = Family(
     fields=fields,
     dropout=0.1,
     dropout_fields=("resid_pdrop", "embd_pdrop", "attn_pdrop"),
-    head_width_multiple=1,
     anatomy=GPT2Anatomy,
 )

@@ -82,7 +82,6 @@ FAMILY = Family(
         "llama-3.2-3b": _llama_3_2(28, 3072, 24),
     },
     fields=fields,
-    dropout=0.0,
     dropout_fields=("attention_dropout",),
     head_width_multiple=2,  # rotated in pairs
     anatomy=LlamaAnatomy,

@@ -83,7 +83,6 @@ FAMILY = Family(
         "pythia-12b": _size(36, 5120, 40),
     },
     fields=fields,
-    dropout=0.0,
     dropout_fields=("hidden_dropout", "attention_dropout"),
     head_width_multiple=4,  # a quarter of the head is rotated
     anatomy=PythiaAnatomy,

@@ -55,7 +55,6 @@ FAMILY = Family(
         "qwen3-1.7b": _qwen_3(28, 2048, 6144),
     },
     fields=fields,
-    dropout=0.0,
     dropout_fields=("attention_dropout",),
     head_width_multiple=2,  # rotated in pairs
     anatomy=QwenAnatomy,

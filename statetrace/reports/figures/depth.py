@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 
@@ -58,17 +57,13 @@ def depth(results: RunResults, pairs: str = "all") -> Chart:
     lengths = [int(n) for n in result.summary["lengths"]]
     rows = result.rows(split=pairs)
     layers = 1 + max((row["layer"] for row in rows), default=0)
-    values: dict[str, Any] = {
-        key: np.full((layers, len(lengths)), np.nan) for key in ("mean", "std", "n")
-    }
+    values = np.full((3, layers, len(lengths)), np.nan)
     for row in rows:
-        for key, cells in values.items():
-            cells[row["layer"], lengths.index(row["length"])] = row[key]
-    more = (("deviation", grid(values["std"])), ("pairs", grid(values["n"])))
-    places = list(range(len(lengths)))
-    heat = Heat(
-        places, list(range(layers)), grid(values["mean"]), "vote for the clean run", more=more
-    )
+        cell = row["mean"], row["std"], row["n"]
+        values[:, row["layer"], lengths.index(row["length"])] = np.array(cell, dtype=float)
+    mean, std, n = map(grid, values)
+    x, y, more = list(range(len(lengths))), list(range(layers)), (("deviation", std), ("pairs", n))
+    heat = Heat(x, y, mean, "vote for the clean run", more=more)
     ticks = tuple((float(i), str(n)) for i, n in enumerate(lengths))
     restored = Panel("length", "layer", (heat,), down=True, whole="y", ticks=ticks)
     lines = by_split(lengths, result.summary["layers_needed"])

@@ -33,17 +33,9 @@ def generalization(results: RunResults) -> Chart:
     ends: dict[int, dict[str, str]] = {}  # cutoff -> target -> colour
     for what, (colour, mark) in target_styles(row["what"] for row in rows).items():
         series = [row for row in rows if row["what"] == what]
-        marks.append(
-            Line(
-                what,
-                [row["length"] for row in series],
-                numbers(row["accuracy"] for row in series),
-                colour,
-                mark=mark,
-                low=numbers(row["low"] for row in series),
-                high=numbers(row["high"] for row in series),
-            )
-        )
+        share, low, high = (numbers(r[key] for r in series) for key in ("accuracy", "low", "high"))
+        lengths = [row["length"] for row in series]
+        marks.append(Line(what, lengths, share, colour, mark=mark, low=low, high=high))
         end = summary["cutoff"][what]["first_below"]
         if end is not None:
             ends.setdefault(int(end), {})[what] = colour

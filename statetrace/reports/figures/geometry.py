@@ -188,11 +188,8 @@ def _edges(results: RunResults, means: np.ndarray, odd: np.ndarray) -> list[Path
         ends = [tuple(places.rows(means[[a, b]])) for a, b in pairs]
         marks.append(Path3("pairs", ends, "ink"))  # type: ignore[arg-type]
     if len(means) <= 6:
-        sides = [
-            tuple(places.rows(means[[a, b]]))
-            for a, b in combinations(range(len(means)), 2)
-            if odd[a] == odd[b]
-        ]
+        every = combinations(range(len(means)), 2)
+        sides = [tuple(places.rows(means[[a, b]])) for a, b in every if odd[a] == odd[b]]
         marks.append(Path3("same parity", sides, "grey", "dash"))  # type: ignore[arg-type]
     return marks
 
@@ -245,7 +242,6 @@ def prism_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
             table.append([name.replace("_", " "), prism[name]])
     if prism.get("pairs"):
         table.append(["pairs", ", ".join("+".join(pair) for pair in prism["pairs"])])
-        table.append(
-            ["angles between clusters", ", ".join(f"{a:.0f}°" for a in prism["line_angles"])]
-        )
+        angles = ", ".join(f"{a:.0f}°" for a in prism["line_angles"])
+        table.append(["angles between clusters", angles])
     return ["measure", "value"], table

@@ -83,9 +83,8 @@ def _line(read: MechanismMap, group: Group) -> Panel:
     """For a group without quotients: the state alone, along x."""
     state = read.links[-1]
     x, error = state.growth
-    known = {"associative": (1.0, 0.0)} | {
-        name: (at, 0.0) for name, (at, _) in _sequential(state).items()
-    }
+    known = {"associative": (1.0, 0.0)}
+    known |= {name: (at, 0.0) for name, (at, _) in _sequential(state).items()}
     if group.is_solvable():
         known["parallel"] = (0.0, 0.0)
     return Panel(
@@ -133,19 +132,11 @@ def _layers_needed(links: Iterable[Link]) -> Panel:
     """A curve per link, with its standard error; the state below the others, which are dashed, so
     that equal curves can be seen."""
     links = list(links)[::-1]
-    styles = target_styles(link.name for link in links)
-    lines = [
-        Line(
-            link.name,
-            [int(n) for n in link.lengths],
-            numbers(link.needed),
-            styles[link.name][0],
-            "solid" if link.name == "state" else "dash",
-            mark=styles[link.name][1],
-            low=numbers(link.needed - link.error),
-            high=numbers(link.needed + link.error),
-        )
-        for link in links
-    ]
+    styles, lines = target_styles(link.name for link in links), []
+    for link in links:
+        (colour, mark), dash = styles[link.name], "solid" if link.name == "state" else "dash"
+        low, high = numbers(link.needed - link.error), numbers(link.needed + link.error)
+        x, y = [int(n) for n in link.lengths], numbers(link.needed)
+        lines.append(Line(link.name, x, y, colour, dash, mark, low, high))
     lengths = sorted({int(n) for link in links for n in link.lengths})
     return length_panel(lengths, lines, max(float(max(link.needed)) for link in links))

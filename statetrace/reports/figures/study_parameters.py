@@ -63,26 +63,17 @@ def study_sizes(path: Path) -> Chart:
         shares = proportions([row for row in rows if _kind(row, others) == kind], ["parameters"])
         lines = []
         for mechanism in mechanisms:
-            series = sorted(
-                (row for row in shares if row["mechanism"] == mechanism),
-                key=lambda row: row["parameters"],
-            )
+            series = [row for row in shares if row["mechanism"] == mechanism]
+            series.sort(key=lambda row: row["parameters"])
             colour, mark = study_shares.style(mechanism)
             x = [row["parameters"] for row in series]
             share, low, high = (numbers(r[key] for r in series) for key in ("share", "low", "high"))
             lines.append(Line(mechanism, x, share, colour, mark=mark, low=low, high=high))
-        panels.append(
-            Panel(
-                "parameters",
-                "share of runs",
-                tuple(line for line in lines if line.x),
-                title=kind,
-                x_range=(sizes[0] / 1.3, sizes[-1] * 1.3),
-                y_range=(-0.02, 1.04),
-                ticks=_ticks([row["parameters"] for row in shares]),
-                log_x=True,
-            )
-        )
+        marks = tuple(line for line in lines if line.x)
+        ticks = _ticks([row["parameters"] for row in shares])
+        limits: dict[str, Any] = {"x_range": (sizes[0] / 1.3, sizes[-1] * 1.3), "log_x": True}
+        limits["y_range"] = (-0.02, 1.04)
+        panels.append(Panel("parameters", "share of runs", marks, kind, ticks=ticks, **limits))
     return Chart("study-sizes", "Mechanisms by number of parameters", tuple(panels))
 
 
