@@ -244,12 +244,10 @@ class _Attention(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         models, mask = info.batch_size, rest[0]
         assert mask is None or mask.ndim == 2, "a mask by sequence is not supported in a stack"
-        rows = [
-            (part.expand(models, *part.shape) if dim is None else part.movedim(dim, 0)).flatten(
-                0, 1
-            )
+        stacked = [
+            part.expand(models, *part.shape) if dim is None else part.movedim(dim, 0)
             for part, dim in zip((q, k, v), in_dims, strict=False)
         ]
-        pieces = zip(*(part.split(MOST_ROWS) for part in rows), strict=True)
+        pieces = zip(*(part.flatten(0, 1).split(MOST_ROWS) for part in stacked), strict=True)
         z = torch.cat([attention(*piece, *rest) for piece in pieces])
         return z.unflatten(0, (models, -1)), 0

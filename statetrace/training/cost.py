@@ -66,9 +66,8 @@ class StageCost:
         shown = range(0, settings.steps, max(1, settings.steps // 100))
         length = sum(current_length(settings, step, self.stage.length) for step in shown)
         training = settings.steps * length / len(shown) / self.stage.length
-        evaluated = (
-            1 + settings.steps // evaluation.evaluate_every
-        ) * evaluation.evaluate_sequences
+        evaluations = 1 + settings.steps // evaluation.evaluate_every
+        evaluated = evaluations * evaluation.evaluate_sequences
         return (self.step_seconds or 0.0) * (training + EVALUATION * evaluated / settings.batch)
 
 
@@ -123,13 +122,11 @@ def estimate(recipe: Recipe, states: Group | None = None, threads: int | None = 
 
     if fits:
         use_threads(recipe, threads, lambda: trial(recipe.stages[-1], THREADS_FLOPS))
-    stages = tuple(
-        StageCost(
-            stage, task.vocabulary.tokens(stage.length), trial(stage).seconds() if fits else None
-        )
-        for stage in recipe.stages
-    )
-    return Cost(counted.total, counted.blocks, torch.get_num_threads(), stages)
+    stages = []
+    for stage in recipe.stages:
+        seconds = trial(stage).seconds() if fits else None
+        stages.append(StageCost(stage, task.vocabulary.tokens(stage.length), seconds))
+    return Cost(counted.total, counted.blocks, torch.get_num_threads(), tuple(stages))
 
 
 class Trial:

@@ -35,16 +35,11 @@ class Size:
     def resized(self, layers: int | None, width: int | None, heads: int | None) -> Size:
         """This size with some numbers overridden. A new width or number of heads also drops the
         published MLP width, key-value grouping and head width, which belong to the old ones."""
-        same_shape = width is None and heads is None
-        return replace(
-            self,
-            layers=self.layers if layers is None else layers,
-            width=self.width if width is None else width,
-            heads=self.heads if heads is None else heads,
-            mlp_width=self.mlp_width if same_shape else None,
-            kv_heads=self.kv_heads if same_shape else None,
-            head_width=self.head_width if same_shape else None,
-        )
+        new = {"layers": layers, "width": width, "heads": heads}
+        changes: dict[str, Any] = {name: n for name, n in new.items() if n is not None}
+        if changes.keys() & {"width", "heads"}:
+            changes |= dict.fromkeys(("mlp_width", "kv_heads", "head_width"))
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True)

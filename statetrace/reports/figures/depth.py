@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 
@@ -35,15 +36,10 @@ def by_split(lengths: Sequence[int], needed: Mapping[str, Sequence[float | None]
 
 def length_panel(lengths: Sequence[int], lines: Iterable[Line], top: float) -> Panel:
     """Curves of layers needed, up to `top`, against length."""
-    return Panel(
-        "length",
-        "layers needed",
-        tuple(lines),
-        y_range=(0, max(2.0, 1.1 * top)),
-        log_x=True,
-        whole="x",
-        ticks=tuple((float(n), str(n)) for n in lengths if _has_tick(n, lengths[-1])),
-    )
+    ticks = tuple((float(n), str(n)) for n in lengths if _has_tick(n, lengths[-1]))
+    settings: dict[str, Any] = {"log_x": True, "whole": "x", "ticks": ticks}
+    limits = (0, max(2.0, 1.1 * top))
+    return Panel("length", "layers needed", tuple(lines), y_range=limits, **settings)
 
 
 def _has_tick(n: int, longest: int) -> bool:

@@ -104,16 +104,10 @@ def _panel(
         if len(means) <= LABELLED and parity is not None:
             marks += _edges(results, means, odd)
         marks += _by_parity(results, means, points, states, odd)
-    return Panel(
-        names[0],
-        names[1],
-        tuple(marks),
-        title=f"layer {layer}" + ("" if coloured_by == BY_PARITY else f", by {coloured_by}"),
-        z=names[2],
-        eye=eye,
-        box=_box(means, points, marks),
-        tall=1.6,
-    )
+    x, y, z = names
+    title = f"layer {layer}" + ("" if coloured_by == BY_PARITY else f", by {coloured_by}")
+    box = _box(means, points, marks)
+    return Panel(x, y, tuple(marks), title, z, eye=eye, box=box, tall=1.6)
 
 
 def _by_parity(

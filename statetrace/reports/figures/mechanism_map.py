@@ -8,6 +8,7 @@ whether the quotient is computed on its own, which the shape of the mark shows.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -81,26 +82,21 @@ def _plane(read: MechanismMap, group: Group) -> Panel:
 
 def _line(read: MechanismMap, group: Group) -> Panel:
     """For a group without quotients: the state alone, along x."""
-    state = read.links[-1]
+    state, middle = read.links[-1], calibrated()[0]["growth_middle"]
     x, error = state.growth
     known = {"associative": (1.0, 0.0)}
     known |= {name: (at, 0.0) for name, (at, _) in _sequential(state).items()}
     if group.is_solvable():
         known["parallel"] = (0.0, 0.0)
-    return Panel(
-        f"state: {GROWTH}",
-        "",
-        (
-            ReferenceLine("x", calibrated()[0]["growth_middle"], dash="dot"),
-            *_landmarks(known, "known algorithms", TOGETHER),
-            _errors([((x - error, 0.0), (x + error, 0.0))]),
-            _model(x, 0.0, TOGETHER, f"state {x:+.2f} ± {error:.2f}"),
-        ),
-        x_range=(min(0.0, x - error) - ROOM, ROOM + max(1.0, x + error)),
-        y_range=(-1.0, 1.0),
-        y_ticks=((0.0, "state"),),
-        tall=0.6,
+    marks = (
+        ReferenceLine("x", middle, dash="dot"),
+        *_landmarks(known, "known algorithms", TOGETHER),
+        _errors([((x - error, 0.0), (x + error, 0.0))]),
+        _model(x, 0.0, TOGETHER, f"state {x:+.2f} ± {error:.2f}"),
     )
+    along = (min(0.0, x - error) - ROOM, ROOM + max(1.0, x + error))
+    across: dict[str, Any] = {"y_range": (-1.0, 1.0), "y_ticks": ((0.0, "state"),)}
+    return Panel(f"state: {GROWTH}", "", marks, x_range=along, tall=0.6, **across)
 
 
 def _sequential(state: Link) -> dict[str, tuple[float, float]]:

@@ -52,9 +52,10 @@ def line_chart(result: LensResult) -> Chart:
     for (label, rows), colour in zip(
         list(lines.items())[:MOST_LINES], cycle(colours), strict=False
     ):
-        names = (x, y, "low", "high") if banded else (x, y)
-        along, values, *band = ([row[name] for row in rows] for name in names)
-        marks.append(Line(label, along, values, colour, "solid", "circle", *band))
+        along, values = ([row[name] for row in rows] for name in (x, y))
+        edges = ("low", "high") if banded else ()
+        band: dict[str, Any] = {edge: [row[edge] for row in rows] for edge in edges}
+        marks.append(Line(label, along, values, colour, **band))
     return Chart(result.lens, result.lens, (Panel(x, y, tuple(marks)),))
 
 

@@ -96,10 +96,8 @@ class GradientBuffer:
 
     def pending(self, kind: str, shape: tuple[int, ...]) -> PendingSums:
         if (kind, shape) not in self._sums:
-            device = self._grads["out"].device
-            self._sums[kind, shape] = PendingSums(
-                torch.empty(self.shape.layers, *shape, device=device)
-            )
+            sums = torch.empty(self.shape.layers, *shape, device=self._grads["out"].device)
+            self._sums[kind, shape] = PendingSums(sums)
         return self._sums[kind, shape]
 
     def _widths(self, part: str) -> tuple[int, int]:

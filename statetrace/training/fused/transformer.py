@@ -356,17 +356,9 @@ class FusedTransformer:
         rotation = None
         if self.rotation is not None:
             rotation = (self.rotation[0][:length], self.rotation[1][:length])
-        return HeadLayout(
-            batch=batch,
-            length=length,
-            heads=self.shape.heads,
-            width=self.shape.head_width,
-            strides=self.shape.strides,
-            rotation=rotation,
-            partners=self.partners,
-            rotated=self.shape.rotated,
-            drop=self._drop(self.shape.drop_attention, 3 * layer),
-        )
+        shape, drop = self.shape, self._drop(self.shape.drop_attention, 3 * layer)
+        sizes = (batch, length, shape.heads, shape.head_width, shape.strides)
+        return HeadLayout(*sizes, rotation, self.partners, shape.rotated, drop)
 
     def _drop_embed(self) -> Dropout | None:
         return self._drop(self.shape.drop_embed, 3 * self.shape.layers)

@@ -320,12 +320,9 @@ def attention_back(dz: Tensor, saved: Any, heads: HeadLayout, slot: Tensor | Non
         return plain.attention_back(dz, saved, heads, slot)
     qkv = saved[0]
     dqkv = torch.empty_like(qkv) if slot is None else slot
+    resources = _resources(qkv, heads, 168 if heads.drop is None else None)
     _attention_back_kernel[_grid(qkv, heads)](
-        dz,
-        dqkv,
-        *saved,
-        *_arguments(qkv, heads),
-        **_resources(qkv, heads, 168 if heads.drop is None else None),
+        dz, dqkv, *saved, *_arguments(qkv, heads), **resources
     )
     return dqkv
 
