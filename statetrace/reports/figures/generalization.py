@@ -55,10 +55,8 @@ def _label(ends: dict[int, dict[str, str]], longest: int) -> tuple[str, Beside]:
         parts = (f"{name} {end}" for name, end in zip(names, places, strict=True))
         label = f"cutoffs: {', '.join(parts)}"
     gaps = [(places[0], Beside("left", LABEL_HEIGHT, places[0]))]
-    gaps += [
-        (next_end - end, Beside("right", LABEL_HEIGHT, end))
-        for end, next_end in pairwise([*places, longest])
-    ]
+    for end, next_end in pairwise([*places, longest]):
+        gaps.append((next_end - end, Beside("right", LABEL_HEIGHT, end)))
     return label, max(gaps, key=lambda gap: gap[0])[1]
 
 
