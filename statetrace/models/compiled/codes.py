@@ -74,16 +74,6 @@ def one_hot_code(group: Group) -> Code:
 def permutation_code(group: Group) -> Code | None:
     """The permutation matrix of each element, row by row; None if the labels are not permutations
     of few enough objects in one-line notation."""
-    matrices = _matrices(group)
-    if matrices is None:
-        return None
-    n = matrices.shape[1]
-    i, j, k = (axis.ravel() for axis in np.meshgrid(*[np.arange(n)] * 3, indexing="ij"))
-    return Code(matrices.reshape(group.order, n * n), i * n + j, j * n + k, i * n + k)
-
-
-def _matrices(group: Group) -> Array | None:
-    """[order, n, n] with M[a] @ M[b] = M[a then b], or None."""
     n = permuted_objects(group)
     if not 1 <= n <= LARGEST_PERMUTED:
         return None
@@ -91,8 +81,10 @@ def _matrices(group: Group) -> Array | None:
     matrices = np.eye(n)[places]
     for candidate in (matrices, matrices.transpose(0, 2, 1)):  # one for each notation
         products = np.einsum("aij,bjk->abik", candidate, candidate)
-        if np.array_equal(products, candidate[group.table]):
-            return np.ascontiguousarray(candidate)
+        if np.array_equal(products, candidate[group.table]):  # M[a] @ M[b] = M[a then b]
+            i, j, k = (axis.ravel() for axis in np.indices((n, n, n)))
+            bits = np.ascontiguousarray(candidate).reshape(group.order, n * n)
+            return Code(bits, i * n + j, j * n + k, i * n + k)
     return None
 
 

@@ -61,6 +61,7 @@ def _plane(read: MechanismMap, group: Group) -> Panel:
     together = {"associative": (1.0, 1.0)} | _sequential(state)
     text = f"{first.name} {x:+.2f} ± {x_error:.2f}, state {y:+.2f} ± {y_error:.2f}"
     text += f"; {first.name} on its own: {own:.0%}"
+    errors = (((x - x_error, y), (x + x_error, y)), ((x, y - y_error), (x, y + y_error)))
     middle = calibrated()[0]["growth_middle"]
     high = ROOM + max(1.0, x + x_error, y + y_error)
     return Panel(
@@ -71,8 +72,8 @@ def _plane(read: MechanismMap, group: Group) -> Panel:
             ReferenceLine("y", middle, dash="dot"),
             *_landmarks(on_own, f"computes {first.name} on its own", OWN),
             *_landmarks(together, "computes all at once", TOGETHER),
-            _errors([((x - x_error, y), (x + x_error, y)), ((x, y - y_error), (x, y + y_error))]),
-            _model(x, y, OWN if own >= 0.5 else TOGETHER, text),
+            Edges("standard error", errors),
+            Dots("this model", [x], [y], [text], "state", OWN if own >= 0.5 else TOGETHER, 11),
         ),
         x_range=(min(0.0, x - x_error) - ROOM, high),
         y_range=(min(0.0, y - y_error) - ROOM / 2, high - ROOM / 2),
@@ -84,6 +85,7 @@ def _line(read: MechanismMap, group: Group) -> Panel:
     """For a group without quotients: the state alone, along x."""
     state, middle = read.links[-1], calibrated()[0]["growth_middle"]
     x, error = state.growth
+    text = f"state {x:+.2f} ± {error:.2f}"
     known = {"associative": (1.0, 0.0)}
     known |= {name: (at, 0.0) for name, (at, _) in _sequential(state).items()}
     if group.is_solvable():
@@ -91,8 +93,8 @@ def _line(read: MechanismMap, group: Group) -> Panel:
     marks = (
         ReferenceLine("x", middle, dash="dot"),
         *_landmarks(known, "known algorithms", TOGETHER),
-        _errors([((x - error, 0.0), (x + error, 0.0))]),
-        _model(x, 0.0, TOGETHER, f"state {x:+.2f} ± {error:.2f}"),
+        Edges("standard error", [((x - error, 0.0), (x + error, 0.0))]),
+        Dots("this model", [x], [0.0], [text], "state", TOGETHER, 11),
     )
     along = (min(0.0, x - error) - ROOM, ROOM + max(1.0, x + error))
     across: dict[str, Any] = {"y_range": (-1.0, 1.0), "y_ticks": ((0.0, "state"),)}
@@ -114,14 +116,6 @@ def _landmarks(places: dict[str, tuple[float, float]], name: str, mark: str) -> 
     for algorithm, (x, y) in places.items():
         below = algorithm == "composed-quotient"
         yield Dots(name, [x], [y], [algorithm], colour, mark, size, labelled=True, below=below)
-
-
-def _errors(ends: list[tuple[tuple[float, float], tuple[float, float]]]) -> Edges:
-    return Edges("standard error", ends, colour="state")
-
-
-def _model(x: float, y: float, mark: str, text: str) -> Dots:
-    return Dots("this model", [x], [y], [text], "state", mark, 11)
 
 
 def _layers_needed(links: Iterable[Link]) -> Panel:

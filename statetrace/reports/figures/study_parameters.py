@@ -36,13 +36,9 @@ def _sized(path: Path) -> tuple[list[Row], list[str]]:
         for row in judged:
             sizes.setdefault(_kind(row, others), set()).add(row["parameters"])
         if any(len(counts) > 1 for counts in sizes.values()):
-            return judged, [name for name in others if not _is_family(judged, name)]
+            families = [_stem(str(row["model"])) for row in judged]  # under whatever name
+            return judged, [f for f in others if [str(row[f]) for row in judged] != families]
     return [], []
-
-
-def _is_family(rows: Sequence[Row], factor: str) -> bool:
-    """Whether a factor is the model family under another name."""
-    return all(str(row[factor]) == _stem(str(row["model"])) for row in rows)
 
 
 def sizes_vary(path: Path) -> bool:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from statetrace.training.fused.gradient_buffer import GradientBuffer, across_layers
+from statetrace.training.fused.gradient_buffer import GradientBuffer, LayerSums, across_layers
 from statetrace.training.fused.operations import DeferredSums, Dropout, HeadLayout, Residual
 from statetrace.training.fused.shape import ModelShape, partners, zero_gradient_columns
 from statetrace.training.fused.weights import Tensors
@@ -311,7 +311,7 @@ class FusedTransformer:
         return None if self._buffer is None else self._buffer.slot(f"{layer}.{part}.w", back)
 
     def _defer(self, kind: str, layer: int) -> DeferredSums | None:
-        return None if self._buffer is None else self._buffer.defer(kind, layer)
+        return None if self._buffer is None else LayerSums(self._buffer, kind, layer)
 
     def _sums(self, norms: list[str], biases: list[str]) -> DeferredSums | None:
         """For the sums of norms and biases; those of one kind are finished together."""
