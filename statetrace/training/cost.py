@@ -130,13 +130,11 @@ def estimate(recipe: Recipe, states: Group | None = None, threads: int | None = 
 
     if fits:
         use_threads(recipe, threads, lambda: trial(recipe.stages[-1], THREADS_FLOPS))
-    stages = tuple(
-        StageCost(
-            stage, task.vocabulary.tokens(stage.length), trial(stage).seconds() if fits else None
-        )
-        for stage in recipe.stages
-    )
-    return Cost(counted.total, counted.blocks, torch.get_num_threads(), stages)
+    stages = []
+    for stage in recipe.stages:
+        seconds = trial(stage).seconds() if fits else None
+        stages.append(StageCost(stage, task.vocabulary.tokens(stage.length), seconds))
+    return Cost(counted.total, counted.blocks, torch.get_num_threads(), tuple(stages))
 
 
 class Trial:

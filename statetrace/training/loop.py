@@ -27,7 +27,7 @@ from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
 from statetrace.training.run_log import RunLog, restore
 from statetrace.training.setup import TrainingPlan
-from statetrace.training.trainer import Evaluation, Trainer, evaluate, save, stepper
+from statetrace.training.trainer import Trainer, evaluate, save, stepper
 
 
 @dataclass(frozen=True)
@@ -261,9 +261,7 @@ def _train_stage(
         if not (writes or evaluates or saves):
             continue
         losses = training.read_losses()
-        evaluations: list[Evaluation | None] = [None] * len(trainers)
-        if evaluates:
-            evaluations = [*evaluate(trainers, step)]
+        evaluations = evaluate(trainers, step) if evaluates else [None] * len(trainers)
         reasons: list[str | None] = []
         for trainer, log, loss, evaluation in zip(trainers, logs, losses, evaluations, strict=True):
             callback.on_step(step, loss)
