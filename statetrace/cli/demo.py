@@ -18,12 +18,13 @@ def demo(
         Path, typer.Option(help="The run folder to write.", metavar="DIR", parser=path_named)
     ] = Path("runs/demo"),
 ) -> None:
-    """Train a small model on the CPU, analyze it and report which algorithm it runs.
+    """Train a small model on the CPU, analyze it and report how it computes the state.
 
     Takes about five minutes and needs no network. Interrupt it at any time: the same command
     continues where it stopped. Every step is a command of its own, which is printed before it runs.
     """
     from statetrace import api
+    from statetrace.mechanisms.cutoff_verdict import UNDECIDED
 
     def run(*words: object) -> None:
         command = list(map(str, words))
@@ -37,8 +38,13 @@ def demo(
     run("train", "demo", "--out", out, "--resume")
     run("analyze", out, "--thorough")
     run("show", out)
-    api.load(out).verdict()  # the report shows it, and it is printed last
+    found = api.load(out).verdict()  # the report shows it, and it is printed last
     run("report", out)
     note("")
     next_steps(f"open {out / 'report.html'} in a browser", ["explore", out])
     run("verdict", out)
+    if found.mechanism == UNDECIDED:
+        note(
+            "\nundecided is common for small models: they lie between known algorithms, as the map in "
+            "the report shows"
+        )

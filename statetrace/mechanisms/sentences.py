@@ -8,10 +8,11 @@ from typing import Any
 from statetrace.mechanisms import distances
 from statetrace.mechanisms.evidence import Evidence
 from statetrace.mechanisms.links import Link
-from statetrace.mechanisms.mechanism_map import MIXED, OTHER, MechanismMap
+from statetrace.mechanisms.mechanism_map import DECIDED, MIXED, OTHER, MechanismMap
 
 EVEN = 0.5
-"""A property is stated if its probability is at least this."""
+"""From this probability on a quotient is said to be computed on its own, and the report states a
+property."""
 
 LEAD = 0.125
 """Of the possible maximum: a larger lead in training means that parity was learned first. It was
@@ -46,15 +47,22 @@ def _stages(read: MechanismMap) -> str:
     for stage in stages:
         members = [read.links[number] for number in stage]
         last, grows = members[-1], read.grows[stage[-1]]
-        verb = "composes" if grows >= EVEN else "counts"
+        verb = _by(grows, "composes", "counts")
         if last.name != "state":
             what = last.name
         else:
             what = "the state as a whole" if len(stages) == 1 else "the rest"
         end = max(one.last for one in members)
-        layers = min(one.first for one in members) if grows >= EVEN else end, end
+        layers = min(one.first for one in members) if verb != "counts" else end, end
         phrases.append(f"{verb} {what} ({_layers(*layers)})")
     return ", then ".join(phrases)
+
+
+def _by(probability: float, yes: str, no: str) -> str:
+    """Both words if the probability decides for neither."""
+    if probability >= DECIDED:
+        return yes
+    return no if probability <= 1 - DECIDED else f"{no} or {yes}"
 
 
 def _layers(first: int, last: int) -> str:
@@ -66,7 +74,7 @@ def depth(read: MechanismMap) -> str:
     for link, grows in zip(read.links, read.grows, strict=True):
         slope, error = link.growth
         low, high = min(link.needed), max(link.needed)
-        law = "grows" if grows >= EVEN else "constant"
+        law = _by(grows, "grows", "constant")
         if len(link.lengths) > 1:
             law += f", {slope:+.2f} ± {error:.2f} per doubling of the length"
         parts.append(f"{link.name} needs {low:.1f} to {high:.1f} layers ({law})")
