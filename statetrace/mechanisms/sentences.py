@@ -74,9 +74,9 @@ def depth(read: MechanismMap) -> str:
     for link, grows in zip(read.links, read.grows, strict=True):
         slope, error = link.growth
         low, high = min(link.needed), max(link.needed)
-        law = _by(grows, "grows", "constant")
+        law = _by(grows, "composed", "counted")
         if len(link.lengths) > 1:
-            law += f", {slope:+.2f} ± {error:.2f} per doubling of the length"
+            law = f"{slope:+.2f} ± {error:.2f} per doubling of the length: {law}"
         parts.append(f"{link.name} needs {low:.1f} to {high:.1f} layers ({law})")
     return "; ".join(parts)
 
