@@ -45,6 +45,6 @@ def demo(
     run("verdict", out)
     if found.mechanism == UNDECIDED:
         note(
-            "\nundecided is common for small models: they lie between known algorithms, as the map "
-            "in the report shows"
+            "\nundecided is common for small models: they lie between known algorithms (see the "
+            "map in the report)"
         )

@@ -47,7 +47,11 @@ def _stages(read: MechanismMap) -> str:
     for stage in stages:
         members = [read.links[number] for number in stage]
         last, grows = members[-1], read.grows[stage[-1]]
-        verb = _by(grows, "composes", "counts")
+        verb = "counts or composes"
+        if grows >= DECIDED:
+            verb = "composes"
+        elif grows <= 1 - DECIDED:
+            verb = "counts"
         if last.name != "state":
             what = last.name
         else:
@@ -58,26 +62,18 @@ def _stages(read: MechanismMap) -> str:
     return ", then ".join(phrases)
 
 
-def _by(probability: float, yes: str, no: str) -> str:
-    """Both words if the probability decides for neither."""
-    if probability >= DECIDED:
-        return yes
-    return no if probability <= 1 - DECIDED else f"{no} or {yes}"
-
-
 def _layers(first: int, last: int) -> str:
     return f"layer {last}" if first >= last else f"layers {first} to {last}"
 
 
 def depth(read: MechanismMap) -> str:
     parts = []
-    for link, grows in zip(read.links, read.grows, strict=True):
+    for link in read.links:
         slope, error = link.growth
-        low, high = min(link.needed), max(link.needed)
-        law = _by(grows, "composed", "counted")
+        says = f"{link.name} needs {min(link.needed):.1f} to {max(link.needed):.1f} layers"
         if len(link.lengths) > 1:
-            law = f"{slope:+.2f} ± {error:.2f} per doubling of the length: {law}"
-        parts.append(f"{link.name} needs {low:.1f} to {high:.1f} layers ({law})")
+            says += f" ({slope:+.2f} ± {error:.2f} per doubling of the length)"
+        parts.append(says)
     return "; ".join(parts)
 
 

@@ -22,7 +22,7 @@ from statetrace.runs import Run
 
 @cache
 def catalogue() -> dict[str, dict[str, Any]]:
-    """Name -> group, length, start_marker, mechanism, accuracy, and checksums."""
+    """Name -> group, length, start_marker, the most probable mechanism, accuracy, checksums."""
     text = _folder().joinpath("catalogue.json").read_text()
     entries: dict[str, dict[str, Any]] = json.loads(text)
     return entries
