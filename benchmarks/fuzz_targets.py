@@ -221,8 +221,8 @@ def _http_seeds(bodies: list[bytes]) -> list[bytes]:
 
 
 def _http(session: Session) -> Callable[[bytes], object]:
-    """The whole application, without sockets. Every answer has the safe headers and a status that
-    is foreseen; an error is one sentence."""
+    """The whole application, without sockets. Every answer must have the security headers and an
+    expected status, and every error must be one line."""
     application_ = application([session], "token", Trust.for_host("127.0.0.1"))
 
     def read(body: bytes) -> None:

@@ -1,10 +1,10 @@
-"""Memory of analyses of ten times the paper's size: length 1,000 instead of 100, 1.6 billion
+"""Memory of analyses at ten times the paper's size: length 1,000 instead of 100, 1.5 billion
 parameters instead of 160 million, ten times as many sequences and pairs.
 
-Every case runs in its own process, which is told that `--free` bytes of memory are free. Beyond the
-weights it may use as much as that, and what its lens must hold: the residual stream of all layers
-at one position of every sequence (geometry, probing). Else the program exits with status 1. The
-report of a run of length 1,000 may use as much in all, and its page is limited anyway.
+Each case runs in its own process, with `--free` bytes as the amount of free memory. Beyond the
+weights it may use that amount plus what its lens must hold (geometry and probing: the residual
+stream of all layers at one position of every sequence). Otherwise the program exits with status 1.
+The report of a run of length 1,000 may use as much in all, and the size of its page is limited too.
 
     python benchmarks/size.py             # ten minutes on one core; the largest model takes 6.3 GB
     python benchmarks/size.py --only length
@@ -65,7 +65,9 @@ REPORTED: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--free", type=float, default=1e9, help="bytes")
+    parser.add_argument(
+        "--free", type=float, default=1e9, help="bytes of memory that count as free"
+    )
     parser.add_argument("--only", default="", help="only cases that match this pattern")
     parser.add_argument("--case", choices=[*CASES, REPORT], help="run one case in this process")
     options = parser.parse_args()
@@ -74,7 +76,7 @@ def main() -> None:
         run(int(options.free))
         return
     print(
-        "| case | weights | held | used beyond weights | seconds |\n|---|---|---|---|---|",
+        "| case | weights | must hold | used beyond weights | seconds |\n|---|---|---|---|---|",
         flush=True,
     )
     failed = False
@@ -96,10 +98,10 @@ def measure(name: str, free: int) -> None:
     model = build(ModelSpec("gpt2", **size), 7, 1001, seed=0)
     weights = 4 * sum(parameter.numel() for parameter in model.parameters())
     small = build(ModelSpec("gpt2", layers=1, width=16, heads=1), 7, 17, seed=0)
-    st.load(small, group="S3", length=5).analyze([lens])  # what libraries take
+    st.load(small, group="S3", length=5).analyze([lens])  # load the libraries first
     tracked = st.load(model, group="S3", length=length)
     before = memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     began = time.perf_counter()
     tracked.analyze([lens], **settings)
     used, seconds = memory("VmHWM") - before, time.perf_counter() - began

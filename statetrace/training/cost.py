@@ -60,8 +60,8 @@ class StageCost:
         return -(-self.stage.training.steps // self.stage.checkpoint.checkpoint_every)
 
     def seconds(self, start: int = 0) -> float:
-        """Of the stage from a step on, evaluations included; steps are shorter while sequences
-        grow."""
+        """From step `start` to the end of the stage, evaluations included. Steps are faster while
+        sequences grow."""
         settings, evaluation = self.stage.training, self.stage.evaluation
         steps = settings.steps - start
         shown = range(start, settings.steps, max(1, steps // 100))
@@ -71,7 +71,7 @@ class StageCost:
         return (self.step_seconds or 0.0) * (training + EVALUATION * evaluated / settings.batch)
 
     def prolonged(self, steps: int) -> StageCost:
-        """Of the same stage with more steps."""
+        """The cost of the same stage with more steps."""
         return replace(self, stage=self.stage.prolonged(steps))
 
 
@@ -109,7 +109,7 @@ class Cost:
         return sum(each.seconds() for each in self.stages) if measured else None
 
     def prolonged(self, steps: int) -> Cost:
-        """Of the same run with more steps in its last stage."""
+        """The cost of the same run with more steps in its last stage."""
         return replace(self, stages=(*self.stages[:-1], self.stages[-1].prolonged(steps)))
 
 

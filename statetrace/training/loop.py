@@ -285,8 +285,9 @@ def _train_stage(
 def _prolong(
     trainers: Sequence[Trainer], logs: Sequence[RunLog], accuracy: float, callback: Callback
 ) -> int:
-    """At the last step of a stage that has not learned its task: a third as many steps more, as far
-    as `most_steps` allows. Returns the last step from now on; it is part of the checkpoint."""
+    """Prolong a stage that has not learned its task by a third of its steps, up to `most_steps`.
+
+    Returns the new last step, which checkpoints record."""
     stage = trainers[0].stage
     steps, most = stage.training.steps, stage.training.most_steps or 0
     if steps >= most:
@@ -296,8 +297,8 @@ def _prolong(
         trainer.stage = log.stage = stage
     more = stage.training.steps - steps
     callback.on_message(
-        f"not learned after {steps:,} steps: accuracy is {accuracy:.1%} at the most difficult "
-        f"length; training goes on for {more:,} more"
+        f"not learned after {steps:,} steps: accuracy is {accuracy:.1%} at the hardest "
+        f"length; training continues for {more:,} more"
     )
     callback.on_start(steps, stage.training.steps)
     return stage.training.steps
