@@ -12,6 +12,7 @@ from statetrace.lenses.lens import registered_lens
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.mastery import cutoff_sentence
 from statetrace.mechanisms.sentences import ablation
+from statetrace.reports.figures.probing import READ
 
 HALF = 0.5
 """A patch restores the answer if it brings back half of the logit difference."""
@@ -50,10 +51,10 @@ def _generalization(result: LensResult) -> str:
 
 def _probing(result: LensResult) -> str:
     curves = result.summary["curves"]["none"]
-    places = {"last": "at the last token", "any": "at any token", "all": "at all tokens"}
-    position = next(p for p in places if p in next(iter(curves.values()))["accuracy"])
+    measured = next(iter(curves.values()))["accuracy"]
+    of, position = next((of, position) for of, position in READ.items() if position in measured)
     shown = [f"{name} {_percent(curve['accuracy'][position])}" for name, curve in curves.items()]
-    return f"probe accuracy {places[position]}, from layer 0 on: " + "; ".join(shown)
+    return f"probe accuracy on sequences of {of}, from layer 0 on: " + "; ".join(shown)
 
 
 def _percent(shares: Iterable[float]) -> str:
