@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ WIDE = {"layers": 2, "width": 768, "heads": 12}
 LARGE = {"layers": 48, "width": 1600, "heads": 25}
 HOLDING = ("geometry", "probing")
 FIRST = ("prefix-substitution-resid",)
+PAPER = (*FIRST, "suffix-deletion-resid", "window1-deletion-resid")
 
 CASES: dict[str, tuple[dict[str, int], int, str, dict[str, Any]]] = {
     "length: generalization": (SMALL, 1000, "generalization", {"longest": 1000}),
@@ -57,10 +57,19 @@ REPORTED: dict[str, dict[str, Any]] = {
     "depth": {"pairs": 2},
     "attention": {"examples": 10, "ablation_examples": 5, "relabelings": 1, "controls": 1},
     "geometry": {"sequences": 200, "permutations": 5},
-    "probing": {"controls": (), "subsets": 1, "train": 400, "test": 200, "max_iterations": 20},
-    "patching": {"pairs": 6},
+    "probing": {"controls": (), "subsets": 1, "train": 200, "test": 100, "max_iterations": 5},
+    "patching": {"pairs": 4, "corrupt_at": 999, "grids": PAPER},
 }
 """Few sequences and pairs: they cost time, but results take as much space as of many."""
+
+
+WRITE = """
+import atexit, pathlib
+atexit.register(lambda: print(pathlib.Path("/proc/self/status").read_text()))
+from statetrace.cli import main
+main()
+"""
+"""The command line, and what its process used."""
 
 
 def main() -> None:
@@ -131,18 +140,18 @@ def measure_report(free: int) -> None:
         for lens, settings in REPORTED.items():
             tracked.analyze([lens], **settings)
         began = time.perf_counter()
-        command = [sys.executable, "-m", "statetrace", "report", f"{folder}/run"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        command = [sys.executable, "-c", WRITE, "report", f"{folder}/run"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
         seconds = time.perf_counter() - began
         page = Path(folder, "run", "report.html").stat().st_size
-    used = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    used = memory("VmHWM", done.stdout)
     numbers = f"page of {page / 1e6:.1f} MB | {used / 1e6:,.0f} MB in all | {seconds:.0f}"
     print(f"| {REPORT} | | {numbers} |", flush=True)
     sys.exit(used > free)
 
 
-def memory(what: str) -> int:
-    status = Path("/proc/self/status").read_text()
+def memory(what: str, status: str = "") -> int:
+    status = status or Path("/proc/self/status").read_text()
     return 1024 * int(re.findall(rf"{what}:\s+(\d+)", status)[0])
 
 

@@ -117,6 +117,8 @@ def _known_cause(error: Exception) -> str | None:
     text = str(error).strip().split("\n")[0]
     if type(error).__name__ == "SafetensorError":
         return f"a file of weights could not be read or written ({text}); is the disk full?"
+    if text.startswith(LOOP):  # Path.resolve raises a RuntimeError before Python 3.13
+        return f"cannot use {text.removeprefix(LOOP)}: its symbolic links lead in a circle"
     if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or NO_MEMORY in text:
         return (
             "there is not enough memory; use a smaller model, --batch or --length, or split each "
@@ -125,4 +127,4 @@ def _known_cause(error: Exception) -> str | None:
     return None
 
 
-NO_MEMORY = "can't allocate memory"
+NO_MEMORY, LOOP = "can't allocate memory", "Symlink loop from "

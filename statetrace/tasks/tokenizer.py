@@ -10,7 +10,8 @@ Caveat: only tokenizer.json is ever read, which is data and contains no code.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -43,14 +44,22 @@ def trained(sentences: Sequence[str]) -> Tokenizer:
 
 def read(file: Path) -> Tokenizer:
     """Read a tokenizer.json, as transformers and tokenizers write it."""
-    try:
+    advice = "give a folder with a tokenizer.json as save_pretrained writes it"
+    with _refusing(f"the tokenizer in '{file}' cannot be read", advice):
         return Tokenizer.from_str(file.read_text(encoding="utf-8"))
-    except Exception as error:  # the library raises Exception itself
+
+
+@contextmanager
+def _refusing(problem: str, advice: str) -> Iterator[None]:
+    """What goes wrong in the library, as one sentence. It raises Exception itself, and panics with
+    a BaseException."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise StatetraceError(
-            f"the tokenizer in '{file}' cannot be read ({reason}); give a folder with a "
-            "tokenizer.json as save_pretrained writes it"
-        ) from None
+        raise StatetraceError(f"{problem} ({reason}); {advice}") from None
 
 
 def with_answers(tokenizer: Tokenizer, labels: Sequence[str]) -> Tokenizer:
@@ -64,7 +73,8 @@ def with_answers(tokenizer: Tokenizer, labels: Sequence[str]) -> Tokenizer:
 
 def encode(tokenizer: Tokenizer, text: str) -> tuple[int, ...]:
     """The tokens of a text, and nothing else."""
-    return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
+    with _refusing(f"the tokenizer cannot read {text!r}", "use one that knows all its characters"):
+        return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def ids_of(tokenizer: Tokenizer, sentence: str) -> tuple[int, ...]:

@@ -355,6 +355,18 @@ def test_the_estimate_grows_with_the_batch():
     assert large.seconds > 5 * small.seconds
 
 
+@pytest.mark.parametrize("command", ["train", "verdict"])
+def test_links_in_a_circle_are_one_sentence(tmp_path, monkeypatch, capsys, command):
+    loop = tmp_path / "loop.toml"
+    loop.symlink_to(loop)
+    monkeypatch.setattr(sys, "argv", ["statetrace", command, str(loop)])
+    with pytest.raises(SystemExit):
+        cli.main()
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert str(loop) in said.replace("\n", "")
+
+
 @pytest.mark.parametrize(
     ("error", "advice"),
     [

@@ -1,6 +1,7 @@
 """Actions as sentences: where the periods are, what is predicted there, and how it is tokenized."""
 
 import dataclasses
+import json
 
 import pytest
 import torch
@@ -160,10 +161,22 @@ def test_a_tokenizer_that_swallows_periods_is_refused():
         text_task(read=own)
 
 
-def test_a_file_that_is_no_tokenizer(tmp_path):
-    (tmp_path / "tokenizer.json").write_text("{}")
+PANICS = {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}
+"""The library ends with a BaseException."""
+
+
+@pytest.mark.parametrize("content", [{}, PANICS])
+def test_a_file_that_is_no_tokenizer(tmp_path, content):
+    if content:
+        content = json.loads(Tokenizer(models.BPE()).to_str()) | content
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(StatetraceError, match=r"tokenizer\.json' cannot be read"):
         tokenizer.read(tmp_path / "tokenizer.json")
+
+
+def test_a_tokenizer_without_a_token_for_a_character_is_refused():
+    with pytest.raises(StatetraceError, match=r"cannot read '\.' \("):
+        sentences(group("S3"), read=Tokenizer(models.Unigram([], None)))
 
 
 def test_nonsense_is_refused():
