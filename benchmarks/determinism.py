@@ -1,8 +1,8 @@
-"""What the same seed gives twice, and with other threads, devices and versions of torch.
+"""Does the same seed give equal results again, and on other threads, devices and versions of torch?
 
 Computes data, initial weights, lens results and verdicts of two bundled models, and a short
-training; prints a digest of each and writes all numbers as JSON. `--compare` says which rows of such
-files are equal byte for byte, and how far the others differ.
+training. Prints a digest of each and writes all numbers as JSON. `--compare` prints which rows of
+such files are equal byte for byte, and how much the others differ.
 
     python benchmarks/determinism.py --device cpu --threads 1 --out one.json    # 20 s
     python benchmarks/determinism.py --compare one.json other.json
@@ -44,7 +44,7 @@ TRAINING = {
     "precision": "float32", "seed": 0,
 }  # fmt: skip
 PLAIN = {"program": False, "compile": False}
-"""The same step on every device; on CUDA the fused step is trained as well."""
+"""The same training step on every device; on CUDA the fused step is used in a second training."""
 
 Value = str | list[float | str | None]
 Rows = Iterator[tuple[str, Value]]
@@ -53,11 +53,11 @@ Rows = Iterator[tuple[str, Value]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
-    parser.add_argument("--threads", type=int, default=1, help="of the CPU")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
     parser.add_argument("--steps", type=int, default=TRAINING["steps"])
     parser.add_argument("--out", type=Path, help="write all numbers to a file")
     parser.add_argument(
-        "--compare", type=Path, nargs="+", help="such files; the first is the reference"
+        "--compare", type=Path, nargs="+", help="files of --out; the first is the reference"
     )
     options = parser.parse_args()
     if options.compare:
@@ -65,7 +65,7 @@ def main() -> None:
         for other in others:
             compare(first, other)
         return
-    os.environ["OMP_NUM_THREADS"] = "1"  # else lenses measure which number is fastest
+    os.environ["OMP_NUM_THREADS"] = "1"  # otherwise lenses choose the fastest number
     table: dict[str, Any] = {"machine": machine(options)}
     with using_threads(options.threads):
         for rows in (data(), lenses(options.device), training(options)):
@@ -175,7 +175,7 @@ def difference(value: Value, other: Value | None) -> str:
 
 
 def same(value: object, other: object) -> bool:
-    """Equal, where NaN is equal to itself."""
+    """Equal; NaN counts as equal to itself."""
     return json.dumps(value) == json.dumps(other)
 
 

@@ -60,7 +60,7 @@ OUTCOMES = (SURVIVED, REFUSED, OLDER, LOST, DIFFERENT)
 
 OUT_OF_MEMORY = """
 import runpy, subprocess, sys, torch
-class Popen(subprocess.Popen):  # workers of a study run out of memory too
+class Popen(subprocess.Popen):  # so that workers of a study also run out of memory
     def __init__(self, command, **options):
         worker = "work" in command
         super().__init__([command[0], __file__, *command[3:]] if worker else command, **options)
@@ -167,7 +167,7 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def out_of_memory(job: Job, work: Path, chance: random.Random) -> Ending:
-    """The device is out of memory at a random call of a module, in every worker of a study."""
+    """The device runs out of memory at a random call of a module, in every worker of a study."""
     script = work.with_name("out_of_memory.py")
     script.write_text(OUT_OF_MEMORY.format(after=int(10 ** chance.uniform(0, 3.5))))
     return run(job, work, [str(script), *job.command])

@@ -6,12 +6,15 @@ the rest; all other files stay as they are.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -19,6 +22,7 @@ import statetrace as st
 from statetrace import files
 from statetrace.config.recipe import Recipe
 from statetrace.explorer.requests import Request, respond
+from statetrace.explorer.server import HEADERS, Trust, application
 from statetrace.groups import Group, group
 from statetrace.inspection import Session, make_session
 from statetrace.lenses.result import LensResult
@@ -32,9 +36,9 @@ from statetrace.studies.survey import Survey
 from statetrace.tasks.sequences import Sequences
 
 SHARES = {
-    "json": 0.44, "toml": 0.1, "request": 0.27, "group-name": 0.02, "group-file": 0.06,
+    "json": 0.436, "toml": 0.1, "request": 0.27, "group-name": 0.02, "group-file": 0.06,
     "recipe": 0.05, "study-file": 0.01, "data": 0.02, "run": 0.015, "lens": 0.01, "study": 0.01,
-    "answer": 0.004, "checkpoint": 0.001,
+    "answer": 0.004, "http": 0.004, "checkpoint": 0.001,
 }  # fmt: skip
 """Share of all inputs that each target gets: the cheap ones get most."""
 
@@ -132,6 +136,7 @@ def make_targets(root: Path) -> list[Target]:
         in_folder("lens", run / "lenses", lambda folder: LensResult.load(folder, "generalization")),
         in_folder("study", study, _read_study),
         Target("answer", lambda body: _answer(session, body), requests),
+        Target("http", _http(session), _http_seeds(requests), HTTP),
         in_folder("checkpoint", _checkpoint(root, run), load_checkpoint),
     ]  # fmt: skip
 
@@ -200,6 +205,57 @@ def _read_study(folder: Path) -> None:
 
 def _answer(session: Session, body: bytes) -> None:
     respond([session], Request.of(body))
+
+
+HTTP = (b"GET ", b"POST ", b"HEAD ", b"OPTIONS ", b"/token/", b"/assets/", b"/api/", b"%2e%2e/",
+        b"host: evil.example", b"origin: http://evil.example", b"?", b"127.0.0.1")  # fmt: skip
+STATUSES = {200, 307, 400, 403, 404, 405, 413}
+
+
+def _http_seeds(bodies: list[bytes]) -> list[bytes]:
+    """A request of every kind: the first line, headers, an empty line and the body."""
+    host = b"\nhost: 127.0.0.1\norigin: http://127.0.0.1\n\n"
+    pages = (b"", b"assets/index.html", b"assets/page.css", b"api/about")
+    seeds = [b"GET /token/" + page + host for page in pages]
+    return seeds + [b"POST /token/api/look" + host + body for body in bodies] * 4
+
+
+def _http(session: Session) -> Callable[[bytes], object]:
+    """The whole application, without sockets. Every answer must have the security headers and an
+    expected status, and every error must be one line."""
+    application_ = application([session], "token", Trust.for_host("127.0.0.1"))
+
+    def read(body: bytes) -> None:
+        head, _, content = body.partition(b"\n\n")
+        line, *lines = head.split(b"\n")
+        method, _, target = line.partition(b" ")
+        path, _, query = target.partition(b"?")
+        pairs = [line.partition(b": ") for line in lines]
+        scope = {
+            "type": "http", "http_version": "1.1", "scheme": "http", "root_path": "",
+            "method": method.decode("latin-1"), "path": unquote(path.decode("latin-1")),
+            "raw_path": path, "query_string": query, "server": ("127.0.0.1", 80),
+            "headers": [(name.lower(), value) for name, _, value in pairs],
+        }  # fmt: skip
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": content, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        asyncio.run(application_(scope, receive, send))  # type: ignore[arg-type]
+        start, text = sent[0], b"".join(message.get("body", b"") for message in sent[1:])
+        assert start["status"] in STATUSES, start
+        names = {name.decode() for name, _ in start["headers"]}
+        assert names >= HEADERS.keys() | ({"allow"} if start["status"] == 405 else set()), start
+        if start["status"] >= 400 and method != b"HEAD":
+            (error,) = json.loads(text).values()
+            assert error
+            assert "\n" not in error
+
+    return read
 
 
 def _checkpoint(root: Path, run: Path) -> Path:

@@ -1,9 +1,10 @@
-"""Memory of analyses of ten times the paper's size: length 1,000 instead of 100, 1.6 billion
+"""Memory of analyses at ten times the paper's size: length 1,000 instead of 100, 1.5 billion
 parameters instead of 160 million, ten times as many sequences and pairs.
 
-Every case runs in its own process, which is told that `--free` bytes of memory are free. Beyond the
-weights it may use as much as that, and what its lens must hold: the residual stream of all layers
-at one position of every sequence (geometry, probing). Else the program exits with status 1.
+Each case runs in its own process, with `--free` bytes as the amount of free memory. Beyond the
+weights it may use that amount plus what its lens must hold (geometry and probing: the residual
+stream of all layers at one position of every sequence). Otherwise the program exits with status 1.
+The report of a run of length 1,000 may use as much in all, and the size of its page is limited too.
 
     python benchmarks/size.py             # ten minutes on one core; the largest model takes 6.3 GB
     python benchmarks/size.py --only length
@@ -13,10 +14,13 @@ from __future__ import annotations
 
 import argparse
 import re
+import resource
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from statetrace.models import device
@@ -47,22 +51,36 @@ CASES: dict[str, tuple[dict[str, int], int, str, dict[str, Any]]] = {
 }  # fmt: skip
 """Name -> size of a GPT-2, length, lens and its settings."""
 
+REPORT = "length: report"
+REPORTED: dict[str, dict[str, Any]] = {
+    "generalization": {"sequences": 20, "longest": 1000},
+    "depth": {"pairs": 2},
+    "attention": {"examples": 10, "ablation_examples": 5, "relabelings": 1, "controls": 1},
+    "geometry": {"sequences": 200, "permutations": 5},
+    "probing": {"controls": (), "subsets": 1, "train": 400, "test": 200, "max_iterations": 20},
+    "patching": {"pairs": 6},
+}
+"""Few sequences and pairs: they cost time, but results take as much space as of many."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--free", type=float, default=1e9, help="bytes")
+    parser.add_argument(
+        "--free", type=float, default=1e9, help="bytes of memory that count as free"
+    )
     parser.add_argument("--only", default="", help="only cases that match this pattern")
-    parser.add_argument("--case", choices=CASES, help="run one case in this process")
+    parser.add_argument("--case", choices=[*CASES, REPORT], help="run one case in this process")
     options = parser.parse_args()
     if options.case:
-        measure(options.case, int(options.free))
+        run = measure_report if options.case == REPORT else partial(measure, options.case)
+        run(int(options.free))
         return
     print(
-        "| case | weights | held | used beyond weights | seconds |\n|---|---|---|---|---|",
+        "| case | weights | must hold | used beyond weights | seconds |\n|---|---|---|---|---|",
         flush=True,
     )
     failed = False
-    for name in CASES:
+    for name in [*CASES, REPORT]:
         if re.search(options.only, name):
             command = [sys.executable, __file__, "--case", name, "--free", str(options.free)]
             failed |= subprocess.run(command, check=False).returncode != 0
@@ -80,10 +98,10 @@ def measure(name: str, free: int) -> None:
     model = build(ModelSpec("gpt2", **size), 7, 1001, seed=0)
     weights = 4 * sum(parameter.numel() for parameter in model.parameters())
     small = build(ModelSpec("gpt2", layers=1, width=16, heads=1), 7, 17, seed=0)
-    st.load(small, group="S3", length=5).analyze([lens])  # what libraries take
+    st.load(small, group="S3", length=5).analyze([lens])  # load the libraries first
     tracked = st.load(model, group="S3", length=length)
     before = memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     began = time.perf_counter()
     tracked.analyze([lens], **settings)
     used, seconds = memory("VmHWM") - before, time.perf_counter() - began
@@ -92,6 +110,35 @@ def measure(name: str, free: int) -> None:
     numbers = [f"{count / 1e6:,.0f} MB" for count in (weights, held, used)]
     print(f"| {name} | {' | '.join(numbers)} | {seconds:.0f} |", flush=True)
     sys.exit(used > free + held)
+
+
+def measure_report(free: int) -> None:
+    """Write the report of a run with all lenses, and do as `measure` does."""
+    import torch
+
+    import statetrace as st
+    from statetrace.models import build
+    from statetrace.models.spec import ModelSpec
+
+    model = build(ModelSpec("gpt2", **SMALL), 7, 1001, seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:  # else answers and attention are all alike
+                parameter.mul_(8)
+    with TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        tracked = st.load(folder, group="S3", length=1000, out=f"{folder}/run")
+        for lens, settings in REPORTED.items():
+            tracked.analyze([lens], **settings)
+        began = time.perf_counter()
+        command = [sys.executable, "-m", "statetrace", "report", f"{folder}/run"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - began
+        page = Path(folder, "run", "report.html").stat().st_size
+    used = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    numbers = f"page of {page / 1e6:.1f} MB | {used / 1e6:,.0f} MB in all | {seconds:.0f}"
+    print(f"| {REPORT} | | {numbers} |", flush=True)
+    sys.exit(used > free)
 
 
 def memory(what: str) -> int:

@@ -1,14 +1,14 @@
-"""A study of 10,000 small models on Ray, with workers and drivers killed again and again.
+"""A study of 10,000 small models on Ray, whose workers and drivers are killed repeatedly.
 
 Every cell is trained for a few steps, written as a checkpoint and judged. Workers and drivers are
-killed in turn with SIGKILL, and each killed driver is started again. Then every cell must have
-finished, and cells trained again without interruption must be equal byte for byte. Prints cells per
-second, the overhead per cell, the memory of the driver, and the time of `study status`.
+killed in turn with SIGKILL, and killed drivers are started again. In the end every cell must have
+finished, and cells that are trained again without interruption must be equal byte for byte. Prints
+cells per second, the overhead per cell, the memory of the driver, and the time of `study status`.
 
     python benchmarks/study_cells.py                                   # ten minutes on two cores
     python benchmarks/study_cells.py --address auto --jobs 64 --out /shared/study     # a cluster
 
-On a cluster, run it on a node that has workers: only those of its own machine are killed.
+On a cluster, run it on a node that has workers: only workers on the same machine are killed.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Driver:
         self._process = subprocess.Popen(self._command, stdout=nowhere, stderr=nowhere)
 
     def wait(self, ended: int) -> None:
-        """Until that many cells have ended."""
+        """Wait until that many cells have ended."""
         while ended_cells(self._study) < ended:
             if self._process.poll() not in (None, 0):
                 raise SystemExit(f"the driver ended with status {self._process.returncode}")
@@ -146,7 +146,7 @@ class Driver:
 
 
 def ended_cells(study: Study) -> int:
-    """Without those whose outcome was being written when the worker was killed."""
+    """How many cells have ended. Half-written outcomes of killed workers do not count."""
     return sum(not name.startswith(".") for name in os.listdir(study.path / "outcomes"))
 
 
@@ -157,7 +157,7 @@ def peak(pid: int) -> int:
 
 
 def kill_worker(study: Study) -> bool:
-    """Kill the worker of this machine that took the latest lease, while it holds one."""
+    """Kill the worker of this machine that took the latest lease, if it still holds it."""
     claims = study.path / "claims"
     for _ in range(1000):
         newest = max(os.scandir(claims), key=lambda entry: entry.stat().st_mtime).name
@@ -180,8 +180,8 @@ def status(study: Study) -> None:
 
 
 def check(file: Path, folder: Path, study: Study, count: int) -> list[str]:
-    """Names of cells that differ when they are trained without interruption; interrupted ones are
-    chosen first."""
+    """Names of cells that differ when trained without interruption. Interrupted cells are compared
+    first."""
     torch.set_num_threads(1)
     cells = random.Random(0).sample(study.plan.cells, len(study.plan.cells))
     cells = sorted(cells, key=lambda cell: -len(study.failures(cell)))[:count]

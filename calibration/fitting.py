@@ -77,7 +77,7 @@ def _weights(x: Any, lapse: float) -> dict[str, float]:
 
 
 def candidates(row: Row, weights: Weights | None = None) -> tuple[str, ...]:
-    """What a verdict names, one mechanism or, where it is undecided, several."""
+    """The mechanisms that a verdict names: one, or several if it is undecided."""
     if row["links"] is None:
         return (UNLEARNED,)
     return possible(read(row, weights).probabilities(group_of(row), weights))

@@ -3,10 +3,10 @@
 #
 #   PYTHON=python3 MINUTES=9 OUT=packed bash calibration/gpu_run.sh [FILE.toml]
 #
-# JOBS workers share the GPU, each with a stack of seeds; PROCESSES measure finished models on the CPU, then the verdict's stability
-# for one seed of each shape, then earlier checkpoints. After MINUTES, or when all is done, OUT gets calibration.tar.gz (what was
-# measured) and weights.tar (weights in bf16 of seeds 0, up to 15 MB). The same command continues; so it does on another machine once
-# calibration.tar.gz is unpacked into RUNS: models that were measured are not trained again.
+# JOBS workers share the GPU, each with a stack of seeds. PROCESSES processes measure finished models on the CPU, then the stability
+# of the verdict for one seed of each shape, then earlier checkpoints. After MINUTES, or when all is done, OUT has calibration.tar.gz
+# (the measurements) and weights.tar (bf16 weights of seeds 0, up to 15 MB). The same command continues a stopped run. To continue on
+# another machine, unpack calibration.tar.gz into RUNS first; models that were measured are not trained again.
 set -uo pipefail
 export PYTHONPATH=$PWD OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1
 PYTHON=${PYTHON:-.venv/bin/python} RUNS=${RUNS:-runs} JOBS=${JOBS:-6} PROCESSES=${PROCESSES:-8}
@@ -14,7 +14,7 @@ OUT=${OUT:-$RUNS/packed} STUDY=$RUNS/calibration FILE=${1:-calibration/models.to
 DEADLINE=$((SECONDS + 60 * ${MINUTES:-60}))
 mkdir -p "$RUNS" "$OUT"
 
-limited() { # a command that ends at the deadline, with its processes
+limited() { # run a command, and end it and its processes at the deadline
     timeout --signal=TERM --kill-after=20 $((DEADLINE > SECONDS ? DEADLINE - SECONDS : 1)) "$@"
 }
 measure() {

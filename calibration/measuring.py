@@ -56,7 +56,7 @@ def _link(fields: Row) -> Link:
 
 
 def _sampling(depth: LensResult, link: Link) -> Row:
-    """The standard error over pairs of the layers needed, which no weight uses so far."""
+    """The standard error over pairs of the layers needed. No weight uses it yet."""
     split = depth.summary["links"][link.name]
     pairs = {row["length"]: row["n"] for row in depth.rows() if row["split"] == split}
     deviations = zip(depth.summary["lengths"], depth.summary["deviation"][split], strict=True)

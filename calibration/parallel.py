@@ -1,10 +1,11 @@
-"""Which models of the study are parallel: the numbers of docs/findings/small-parallel.md.
+"""The numbers of docs/findings/small-parallel.md: which models of the study are parallel.
 
-`python -m calibration.parallel` prints them, from the labels in calibration/data.
+`python -m calibration.parallel` computes them from the labels in calibration/data.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
@@ -27,8 +28,8 @@ TRAINED = {
     SCRATCH: "the state alone",
     FIRST: "parity first, then the state",
     "auxiliary": "state and parity together",
-    "topic-1": "documents first, table 1",
-    "topic-2": "documents first, table 2",
+    "topic-1": "topic model 1 first",
+    "topic-2": "topic model 2 first",
     "control": "random documents first",
     "length": "short sequences first",
 }
@@ -71,11 +72,12 @@ def _test(models: Sequence[Row]) -> str:
         f"{name}: {_compared(*(_planned(models, t, model=m) for t in (FIRST, SCRATCH)))[0]}"
         for m, name in FAMILIES.items()
     ]
-    return (
-        f"The observation {'holds' if holds else 'does not hold'}. Parallel are, of the decided "
-        f"models that learned parity first and of those from scratch, {compared} "
-        f"({'; '.join(families)})."
+    text = (
+        f"By this criterion the observation {'holds' if holds else 'does not hold'}. Parallel "
+        f"among the decided models, parity first against from scratch: {compared}. By family: "
+        f"{'; '.join(families)}."
     )
+    return textwrap.fill(text, 130)
 
 
 def _by_training(models: Sequence[Row]) -> str:

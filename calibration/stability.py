@@ -3,9 +3,9 @@
     python -m calibration.stability MODEL [MODEL ...] --out FILE [--study STUDY] [--compiled STEP]
 
 measures every model with ten analysis seeds at three lengths (the longest that it solves, 3/4 and
-1/2 of it) and appends a row for each; `flips` counts the verdicts that rule out the mechanism that
-most verdicts on the model allow. With --compiled also every STEP-th fresh compiled model. Cost:
-about 30 s of one core per model.
+1/2 of it) and appends a row for each. With --compiled it also measures every STEP-th fresh compiled
+model. Cost: about 30 s of one core per model. `flips` counts verdicts that rule out the mechanism
+that most verdicts on the model allow.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def measured(source: str | CompileSpec, step: int | None = None) -> list[Row]:
 
 
 def flips(rows: Sequence[Row], weights: Weights | None = None) -> dict[str, Any]:
-    """How many verdicts are undecided, and how many flip: they rule out the mechanism that most
-    verdicts on their model allow."""
+    """How many verdicts are undecided, and how many flip: rule out the mechanism that most verdicts
+    on their model allow."""
     models: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for row in rows:
         models[row["name"]].append(candidates(row, weights))

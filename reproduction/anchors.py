@@ -1,9 +1,10 @@
 """What marks the start of a sequence: docs/findings/anchors.md.
 
-    python -m reproduction.anchors --measure runs/anchors    # copies the tables, runs the models
-    python -m reproduction.anchors                           # tests and figure
+    python -m reproduction.anchors --measure runs/anchors    # a second per hundred models
+    python -m reproduction.anchors                           # seconds
 
-The second reads results/anchors and needs no torch. Cost: a second per hundred models; seconds.
+The first copies the tables of a trained study to results/anchors and measures accuracy at length 2.
+The second computes the tests and draws the figure from results/anchors; it does not need torch.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Pair = tuple[str, str, str, str]
 
 
 def measure(study: Study, out: Path) -> None:
-    """Accuracy at length 2 over all pairs of actions, by model."""
+    """Copy a study's tables, and count how many pairs of actions each model solves."""
     from statetrace.lenses.loading import load_run
 
     out.mkdir(parents=True, exist_ok=True)
@@ -134,7 +135,12 @@ def figure(rows: list[Row]) -> Chart:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
-    parser.add_argument("--measure", type=Path, metavar="STUDY", help="a trained study")
+    parser.add_argument(
+        "--measure",
+        type=Path,
+        metavar="STUDY",
+        help="measure a trained study, instead of the tests",
+    )
     options = parser.parse_args()
     folder = options.root / RESULTS
     if options.measure:

@@ -38,8 +38,8 @@ def export_run(path: Path, out: Path, weights: int = MOST, commit: str = "") -> 
     """The files written.
 
     Args:
-        weights: the most bytes that a model's weights may take.
-        commit: recorded where a source tree without git could only record the version.
+        weights: larger weights are left out, in bytes.
+        commit: of the code that trained the model, if its source tree had no git.
     """
     run = Run.existing(path)
     if not any(path.glob("lenses/**/*.json")) and not run.checkpoints():
@@ -132,8 +132,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Copy a run or study to results/.")
     parser.add_argument("run", type=Path, help="a run folder, or a study folder")
     parser.add_argument("--out", type=Path, required=True, help="such as results/NAME")
-    parser.add_argument("--weights", type=int, default=MOST, metavar="BYTES", help="at most")
-    parser.add_argument("--commit", default="", help="of a source tree without git")
+    parser.add_argument(
+        "--weights", type=int, default=MOST, metavar="BYTES", help="larger weights are left out"
+    )
+    parser.add_argument("--commit", default="", help="of the code, if its source tree had no git")
     arguments = parser.parse_args()
     try:
         export = export_study if (arguments.run / "study.json").is_file() else export_run

@@ -4,18 +4,18 @@
 #   bash reproduction/gpu_runs.sh paper     Pythia-160M, seed SEED, to step 20,000: weights stay in runs/, 10 minutes on an H200
 #   bash reproduction/gpu_runs.sh small     small, small-regimes, small-groups and tiny-text: 74 models
 #
-# results/ has the small studies from f8766a60739c and 4bd7a5c2d351: train them again to see whether later code gives the same
-# models, or with a larger WEIGHTS to keep the weights of width 128 and 256.
+# The small studies in results/ were trained by commits f8766a60739c and 4bd7a5c2d351. Train them again to see whether later code
+# gives the same models, or with a larger WEIGHTS to keep the weights of width 128 and 256.
 #
 # results/pythia-160m-20k-parity-associative and its -released twin are SEED=5, from a run that was trained on to step 28,000
 # with a checkpoint every 2,000 steps; results/pythia-160m-switch holds its lenses at five of them.
 #
 # Both continue where they stopped. `small` trains JOBS stacks of seeds side by side, in the order of STACKS, and stops after
-# MINUTES with checkpoints. Finished models are in OUT/STUDY.tar.gz as soon as they are evaluated: tables, logs, run.json, and
-# bf16 weights up to WEIGHTS bytes (width 64). COMMIT is recorded where the source tree comes without git.
+# MINUTES with checkpoints. OUT/STUDY.tar.gz has every model as soon as it is evaluated: tables, logs, run.json, and bf16 weights
+# of up to WEIGHTS bytes (width 64). Set COMMIT if the source tree has no git.
 #   PYTHON=python3 COMMIT=$(git rev-parse --short=12 HEAD) MINUTES=8 OUT=packed bash reproduction/gpu_runs.sh small
 #   TOY=1 bash reproduction/gpu_runs.sh paper|small      the same commands at toy size, on a CPU, into /tmp
-# Afterwards compare the unpacked results.csv with those in results/, whose README says which training is kept.
+# Afterwards compare the unpacked results.csv with those in results/. results/README.md says which training is kept.
 set -euo pipefail
 export PYTHONPATH=$PWD OMP_NUM_THREADS=1
 [ -x .venv/bin/python ] && PYTHON=${PYTHON:-.venv/bin/python}
@@ -63,7 +63,7 @@ stack() { # STUDY:CELL, without the seed
 }
 
 declare -A PACKED
-pack() { # every study of which more models have finished than at the last call
+pack() { # studies in which more models have finished since the last call
     for study in "$@"; do
         local finished=$(ls "$RUNS/$study/outcomes" 2> /dev/null | wc -l)
         [ "$finished" -gt "${PACKED[$study]:-0}" ] || continue

@@ -70,7 +70,7 @@ def model_rows(tables: Tables) -> list[Row]:
 def _key(recipe: Any) -> str:
     """Equal for equal recipes: one run in several studies, or at several steps."""
     if isinstance(recipe, dict):
-        # settings that older recipes lack
+        # older recipes lack these settings
         later = (("stop_learned", None), ("most_steps", None), ("own_first_token", False))
         for part in ("training", "task"):
             settings = {k: v for k, v in recipe[part].items() if (k, v) not in later}

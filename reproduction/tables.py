@@ -41,7 +41,7 @@ class Tables:
         return (self.folder / path).is_file()
 
     def csv(self, path: str) -> list[Row]:
-        """Rows of texts; none without the file."""
+        """Rows with all values as text; no rows if the file does not exist."""
         if not self.exists(path):
             return []
         return self._once(path, lambda text: list(csv.DictReader(text.splitlines())))

@@ -12,8 +12,8 @@ from reproduction.tables import Missing, Row
 
 @rows
 def mechanism_share(models: list[Row], mechanism: list[str], by: str = "verdict") -> Number:
-    """The share of models with one of these mechanisms; by "early_verdict", which reads the cutoffs
-    midway, as in the paper."""
+    """The share of models with one of these mechanisms. `by` is the column of the verdict;
+    "early_verdict" uses the cutoffs midway, as the paper does."""
     models = [row for row in models if row[by] not in (None, "unlearned")]
     wanted = {MECHANISMS.get(name, name) for name in mechanism}
     return share(sum(row[by] in wanted for row in models), len(models))
@@ -69,8 +69,8 @@ def _counts(first: list[Row], second: list[Row], mechanism: str) -> Counts:
 
 
 def _regime_tables(models: list[Row], regime: str, pairs: list[list[str]] | None) -> list[Counts]:
-    """AA after a regime and from scratch: within pairs of studies [scratch, regime], among models
-    of the same name and width, or over all of them, model by model."""
+    """Counts of AA after a regime and from scratch. With `pairs` of studies [scratch, regime], one
+    table per pair, with models of the same name and width; otherwise one per model name."""
     tables = []
     for plain_study, study in pairs or [["", ""]]:
         after = [r for r in models if study in ("", r["study"]) and r["regime"] == regime]
@@ -86,7 +86,7 @@ def _regime_tables(models: list[Row], regime: str, pairs: list[list[str]] | None
             ]
         tables += [_counts(*groups, AA) for groups in strata if all(groups)]
     if not tables:
-        raise Missing(f"no models after '{regime}' beside models from scratch")
+        raise Missing(f"no models after '{regime}' to compare with models from scratch")
     return tables
 
 

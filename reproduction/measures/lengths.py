@@ -26,8 +26,8 @@ def later_parity(state: int | None, parity: int | None) -> bool:
 @rows
 def cutoffs(models: list[Row], equal: bool) -> Number:
     """The share of models whose state and parity cutoffs are equal (to 5%), or whose parity cutoff
-    is the later one, of those whose state cutoff lies within the training length; otherwise both
-    are at its end."""
+    is the later one. Only models whose state cutoff lies within the training length count; in the
+    others both cutoffs lie at its end."""
     models = [r for r in models if r["cutoff"] is not None and r["cutoff"] <= r["length"]]
     fits = equal_cutoffs if equal else later_parity
     return share(sum(fits(r["cutoff"], r["parity_cutoff"]) for r in models), len(models))

@@ -171,8 +171,8 @@ def thinning_layers(model: LensModel) -> Number:
 
 @each("patching")
 def late_single_actions(model: LensModel) -> Number:
-    """Of single actions except the last, the share whose deletion changes the answer in the deepest
-    quarter of the layers except the last."""
+    """The share of single actions whose deletion changes the answer, in the deepest quarter of the
+    layers. The last action and the last layer do not count."""
     cells, _ = grid(model, "window", "all")
     last = len(cells) - 1
     layers = range(-(-3 * last // 4), last)

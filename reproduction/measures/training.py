@@ -37,8 +37,8 @@ def leads(models: list[Row], together: bool) -> Number:
 
 @rows
 def midway_cutoffs(models: list[Row]) -> Number:
-    """Midway in training, of models that were not taught parity and had begun to learn, the share
-    whose parity cutoff is the later one."""
+    """The share of models whose parity cutoff is the later one midway in training, among those that
+    were not taught parity and had begun to learn."""
     models = [
         r
         for r in models

@@ -55,7 +55,7 @@ def report(
         api.report(folders, target)
     out.print(f"report: {target}", markup=False)
     note(f"{target.stat().st_size / 1e6:.1f} MB; open it in a browser, no network needed")
-    # of a study, those that can be explored
+    # cells of a study that can be explored
     cells = sorted(step.parents[1] for step in folders[0].glob("cells/*/checkpoints/step-*"))
     if cells or not is_study(folders[0]):
         next_steps(["explore", *(cells or folders)[:1]])

@@ -207,7 +207,7 @@ def _pace(cost: Cost) -> str:
 
 
 def _early_or_late(cost: Cost, seconds: float) -> str:
-    """How a run may take another time than the estimated `seconds`."""
+    """Whether a run may take less or more time than the estimated `seconds`."""
     early = any(each.stage.training.may_end_early for each in cost.stages)
     last = cost.stages[-1]
     steps, most = last.stage.training.steps, last.stage.training.most_steps or 0
@@ -303,7 +303,7 @@ class TrainingProgress(Callback):
         self._progress.update(self._bar, total=steps, completed=step, description=self._label)
 
     def _show_estimate(self, cost: Cost, step: int) -> None:
-        """How long the run takes from a step of this stage on."""
+        """How long the run takes from this step of this stage."""
         self._estimated = True
         if cost.seconds is not None:
             first, *later = cost.stages[self._stage :]

@@ -45,8 +45,8 @@ def verdict(
     Uses the results of `statetrace analyze` in RUN/lenses. Missing results are computed, and so
     are results that describe other weights or have settings that a verdict cannot use. The
     mechanism is sequential, parallel, associative, parity-associative, composed-quotient, mixed
-    (two computations share the logits), other (no known algorithm), undecided (none has 80%) or
-    unlearned. Writes RUN/verdict.json. After Ctrl-C the same command continues.
+    (two computations share the logits), other (no known algorithm), undecided (no mechanism
+    reaches 80%) or unlearned. Writes RUN/verdict.json. After Ctrl-C the same command continues.
     """
     full: Verdict | None = None
     with working() as work:

@@ -1,8 +1,9 @@
 """Named defaults for runs without a recipe.
 
 `laptop` is for small groups on a CPU; docs/lab-notes.md says how its settings were found and which
-groups and seeds learned with them. Most runs end early, when the task is learned; those
-that have not learned it at the last step go on. `paper` is the paper's model and optimization.
+groups and seeds learned with them. Most runs end early, when the task is learned. If
+it is not learned at the last step, training continues. `paper` is the paper's model and
+optimization.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LAPTOP: dict[str, Any] = {
     "init_std": 0.06,
     "steps": "700 + 700 per action, 1.5 times as many for more than 8 elements; fewer if it learns "
     "earlier",
-    "most_steps": "twice as many if not learned by then, unless --steps is set",
+    "most_steps": "up to twice as many if not learned by then, unless --steps is set",
     "learning_rate": "5e-3, 2e-3 or 1e-3 for up to 6, up to 12 and more elements",
     "schedule": "trapezoid",
     "warmup": 200,

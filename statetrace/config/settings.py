@@ -18,8 +18,8 @@ FORMS = ("tokens", "text")
 PARALLELS = ("ddp", "fsdp")
 
 SOLVED = 0.9
-"""Accuracy at the training length from which a task counts as learned, so that training is not
-prolonged and the model is analyzed at that length."""
+"""Accuracy at the training length from which a task counts as learned: training is not prolonged,
+and the model is analyzed at that length."""
 
 
 def setting(default: Any, help: str, flag: str | None = None) -> Any:
@@ -130,8 +130,8 @@ class TrainingSettings:
     steps: int = setting(140_625, "Optimizer steps; 140,625 is 20 epochs of 900,000 sequences.")
     most_steps: int | None = setting(
         None,
-        "If accuracy is below 90% at some length at the last step, train half as many steps again, "
-        "up to this many in all.",
+        "If accuracy at any length is below 90% at the last step, continue for a third of the "
+        "steps so far, up to this many in total.",
     )
     batch: int = setting(128, "Sequences per step, over all processes.")
     accumulate: int = setting(1, "Gradient accumulation: parts that each batch is split into.")

@@ -40,10 +40,8 @@ def as_python(
         target = session.probes.targets[-1].name
         lines.append(f"print({view}.probes[{_text(target)}][:, {at}])  # from layer 0 on")
     if head is not None and session.no_attention is None:
-        layer, column = head
-        lines.append(
-            f"print({view}.attention[{layer - 1}, {column}])  # layer {layer}, head {column}"
-        )
+        layer, h = head
+        lines.append(f"print({view}.attention[{layer - 1}, {h}])  # layer {layer}, head {h}")
     return "\n".join(lines) + "\n"
 
 

@@ -124,10 +124,7 @@ def judge(sessions: Sequence[Session], request: Request) -> dict[str, Any]:
 def _session(sessions: Sequence[Session], request: Request) -> Session:
     if not 0 <= request.model < len(sessions):
         raise StatetraceError(f"there is no model {request.model}; use 0 to {len(sessions) - 1}")
-    return _at_step(sessions[request.model], request.step)
-
-
-def _at_step(session: Session, step: int | None) -> Session:
+    session, step = sessions[request.model], request.step
     if step is None:
         return session
     if session.timeline is None:
@@ -139,9 +136,8 @@ def _notes(session: Session, actions: tuple[int, ...]) -> list[str]:
     """How this sequence differs from the training data."""
     task, notes = session.task, []
     if len(actions) > task.length:
-        notes.append(
-            f"{len(actions)} actions are more than the {task.length} the model was trained on"
-        )
+        trained = f"the {task.length} the model was trained on"
+        notes.append(f"{len(actions)} actions are more than {trained}")
     untrained = sorted(set(actions) - set(task.actions or range(task.group.order)))
     if untrained:
         label = task.group.labels[untrained[0]]
@@ -152,6 +148,7 @@ def _notes(session: Session, actions: tuple[int, ...]) -> list[str]:
 def _quote(value: Any) -> str:
     text = value.decode(errors="replace") if isinstance(value, bytes) else json.dumps(value)
     text = text if isinstance(value, bytes) else text.strip('"')
+    text = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
     return f"'{text}'" if len(text) <= LONGEST_QUOTE else f"'{text[:LONGEST_QUOTE]}...'"
 
 

@@ -82,24 +82,19 @@ class Trust:
     def allows(self, header: str) -> bool:
         """Whether a Host header names this server; its port does not matter."""
         name = re.sub(r":\d*$", "", header).strip("[]").lower()
-        if name in self.names:
-            return True
-        if not self.any_address:
-            return False
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return name in self.names or (self.any_address and _ip(name) is not None)
 
 
 def is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
+    ip = _ip(host)
+    return host.lower() == "localhost" if ip is None else ip.is_loopback
+
+
+def _ip(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(name)
     except ValueError:
-        return False
+        return None
 
 
 def check_comparable(sessions: Sequence[Session]) -> None:
@@ -149,11 +144,7 @@ def application(sessions: Sequence[Session], token: str, trust: Trust) -> Guard:
             Route("/{token}/api/look", look, methods=["POST"]),
             Route("/{token}/api/verdict", verdict, methods=["POST"]),
         ],
-        exception_handlers={
-            StatetraceError: _refused,
-            HTTPException: _http_error,
-            Exception: _failed,
-        },
+        exception_handlers=dict.fromkeys((StatetraceError, HTTPException, Exception), _refused),
     )
     return Guard(inner, token, trust)
 
@@ -212,18 +203,15 @@ async def _body(request: HttpRequest) -> bytes:
 
 
 async def _refused(request: HttpRequest, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, 400)
-
-
-async def _http_error(request: HttpRequest, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    messages = {404: "there is nothing at this address", 405: "method not allowed"}
-    message = messages.get(error.status_code, error.detail)
-    return JSONResponse({"error": message}, error.status_code)
-
-
-async def _failed(request: HttpRequest, error: Exception) -> Response:
-    return JSONResponse({"error": f"the explorer failed ({type(error).__name__})"}, 500)
+    """The reason, in one sentence."""
+    headers, status, reason = None, 500, f"the explorer failed ({type(error).__name__})"
+    if isinstance(error, StatetraceError):
+        status, reason = 400, str(error)
+    if isinstance(error, HTTPException):
+        known = {404: "there is nothing at this address", 405: "method not allowed"}
+        status, reason = error.status_code, known.get(error.status_code, error.detail)
+        headers = error.headers
+    return JSONResponse({"error": reason}, status, headers)
 
 
 def _assets() -> Mapping[str, bytes]:

@@ -91,16 +91,9 @@ class CachedPatcher:
         hold = HOLD_ALL if inside else HOLD_ALL - {"z"}
         self.clean = run_tokens(anatomy, clean, hold)
         self.corrupted = run_tokens(anatomy, corrupted, hold if substitutes else frozenset())
+        self.clean_logits, self.corrupted_logits = self.clean.answer, self.corrupted.answer
         different = (clean != corrupted).any(0).tolist()  # [T]
         self.different = [p for p in range(self.length) if different[p]]
-
-    @property
-    def clean_logits(self) -> Tensor:
-        return self.clean.answer
-
-    @property
-    def corrupted_logits(self) -> Tensor:
-        return self.corrupted.answer
 
     def row(self, site: Site, what: str, windows: Sequence[Window], keep: Keep) -> list[Tensor]:
         """The kept values [P, K] of every cell of one site, one window per cell."""

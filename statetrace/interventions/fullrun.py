@@ -25,12 +25,8 @@ class FullRun:
     k: dict[int, Tensor] = field(default_factory=dict)  # [n, n_kv_heads, T, head_width]
     v: dict[int, Tensor] = field(default_factory=dict)
     z: dict[int, Tensor] = field(default_factory=dict)  # [n, T, H * head_width]
-    logits: Tensor | None = None  # [n, V] at the last position
-
-    @property
-    def answer(self) -> Tensor:
-        assert self.logits is not None, "this run stopped before the last layer"
-        return self.logits
+    # logits [n, V] at the last position, if the run got there
+    answer: Tensor = field(default_factory=lambda: torch.empty(0))
 
 
 HOLD_ALL = frozenset({"resid", "q", "kv", "z"})
@@ -75,7 +71,7 @@ def _continue(read: Anatomy, run: FullRun, resid: Tensor, layer: int, hold: froz
             run.z[block + 1] = z
         if "resid" in hold:
             run.resid[block + 1] = resid
-    run.logits = read.unembed(resid[:, -1:])[:, -1]
+    run.answer = read.unembed(resid[:, -1:])[:, -1]
 
 
 def patched_everywhere(read: Anatomy, site: Site, base: FullRun, donor: FullRun | None) -> Tensor:
@@ -98,21 +94,14 @@ def patched_everywhere(read: Anatomy, site: Site, base: FullRun, donor: FullRun 
         z = z.clone()
         z[..., part] = 0 if donor is None else donor.z[site.layer][..., part]
     attn_out = read.attn_out(block, z)
+    if site.kind in ("attn_out", "mlp_out") and donor is not None:
+        theirs = read.attn_out(block, donor.z[site.layer])
     if site.kind == "attn_out":
-        attn_out = _attn_out(read, block, donor, attn_out)
-    if site.kind == "mlp_out":
-        mlp_out = _mlp_out(read, block, donor, resid)
-    else:
+        attn_out = torch.zeros_like(attn_out) if donor is None else theirs
+    if site.kind != "mlp_out":
         mlp_out = read.mlp_out(block, resid, attn_out)
+    elif donor is None:
+        mlp_out = torch.zeros_like(resid)
+    else:
+        mlp_out = read.mlp_out(block, donor.resid[block], theirs)
     return read.combine(block, resid, attn_out, mlp_out)
-
-
-def _attn_out(read: Anatomy, block: int, donor: FullRun | None, like: Tensor) -> Tensor:
-    return torch.zeros_like(like) if donor is None else read.attn_out(block, donor.z[block + 1])
-
-
-def _mlp_out(read: Anatomy, block: int, donor: FullRun | None, like: Tensor) -> Tensor:
-    if donor is None:
-        return torch.zeros_like(like)
-    attn_out = read.attn_out(block, donor.z[block + 1])
-    return read.mlp_out(block, donor.resid[block], attn_out)

@@ -114,11 +114,9 @@ def patch_grid(
     with evaluating(model):
         in_pieces(pairs, batch, work)
     values, clean_logits, corrupted_logits = zip(*parts, strict=True)
-    grids = [
-        Grid(*planned, values=torch.cat([part[i] for part in values], dim=2))
-        for i, planned in enumerate(plan)
-    ]
-    return PatchGrids(tuple(grids), torch.cat(clean_logits), torch.cat(corrupted_logits))
+    by_grid = zip(plan, zip(*values, strict=True), strict=True)
+    grids = tuple(Grid(*planned, torch.cat(pieces, dim=2)) for planned, pieces in by_grid)
+    return PatchGrids(grids, torch.cat(clean_logits), torch.cat(corrupted_logits))
 
 
 def _patcher(

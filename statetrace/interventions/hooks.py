@@ -47,15 +47,12 @@ class HookPatcher:
 
         def work(first: int, last: int) -> None:
             n = last - first
-            edit = _patch(windows[first:last], donor)
-            with overwrite(self.model, {site: edit}):
+            with overwrite(self.model, {site: _patch(windows[first:last], donor)}):
                 logits = self._logits(base.repeat(n, 1))
             out.extend(keep(logits.unflatten(0, (n, self.pairs))).unbind(0))
 
-        def fit(first: int) -> int:
-            return self.limit // (self.pairs * self.length)
-
-        self.cells = in_pieces(len(windows), self.cells, work, fit)
+        most = self.limit // (self.pairs * self.length)
+        self.cells = in_pieces(len(windows), self.cells, work, lambda first: most)
         return out
 
     def _logits(self, tokens: Tensor) -> Tensor:

@@ -49,14 +49,10 @@ class Site:
 
 def sites_of(kind: str, anatomy: Anatomy) -> tuple[Site, ...]:
     """All sites of one kind in a model, by layer and head."""
-    if kind == "resid":
-        return tuple(Site("resid", layer) for layer in range(anatomy.layers + 1))
-    layers = range(1, anatomy.layers + 1)
-    if kind != "head":
-        sites = tuple(Site(kind, layer) for layer in layers)
-    else:
-        heads = range(anatomy.heads or 1)  # without attention, one site for check_sites to refuse
-        sites = tuple(Site(kind, layer, head) for layer in layers for head in heads)
+    layers = range(0 if kind == "resid" else 1, anatomy.layers + 1)
+    # without attention, one site for check_sites to refuse
+    heads = range(anatomy.heads or 1) if kind == "head" else (None,)
+    sites = tuple(Site(kind, layer, head) for layer in layers for head in heads)
     check_sites(sites, anatomy)
     return sites
 

@@ -40,8 +40,10 @@ RESOLUTION = 0.05
 class Link:
     """Attributes:
     name: of the quotient, or "state" for the last link.
-    lengths: [m], and at each the layers needed, their standard error over pairs [m] as if the
-        layers of a pair decided independently; the true one is 1.2 to 2.2 times as large.
+    lengths: [m].
+    needed: the layers needed at each length [m].
+    error: their standard error over pairs [m], as if the layers of a pair decided independently;
+        the true one is 1.2 to 2.2 times as large.
     soft: standard deviation of the layers needed over pairs, the mean over lengths.
     first, last: the layer in which the vote falls below a half, at the shortest and at the longest
         length.

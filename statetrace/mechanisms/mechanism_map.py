@@ -30,7 +30,7 @@ MECHANISMS = (
 MIXED, OTHER = "mixed", "other"
 
 DECIDED = 0.8
-"""Probability from which a verdict names one mechanism."""
+"""Probability from which a verdict names a single mechanism."""
 
 Weights = Mapping[str, float]
 """See docs/verdict.md; `fitted()` has the bundled ones."""
@@ -134,8 +134,8 @@ class MechanismMap:
 
 
 def possible(probabilities: Mapping[str, float]) -> tuple[str, ...]:
-    """The fewest names that together have a probability of DECIDED, the most probable one first. A
-    verdict with more than one is undecided."""
+    """The fewest mechanisms that together reach a probability of DECIDED, the most probable first.
+    With more than one, the verdict is undecided."""
     ranked = sorted(probabilities, key=lambda name: -probabilities[name])
     total = np.cumsum([probabilities[name] for name in ranked])
     return tuple(ranked[: 1 + int((total < DECIDED - 1e-9).sum())])
@@ -165,8 +165,8 @@ UNCERTAIN = 0.3
 
 
 def growth_odds(link: Link, middle: float, w: Weights) -> float:
-    """Log-odds that the layers needed grow by more than `middle` per doubling. A curve that falls
-    is no better evidence of counting than a level one."""
+    """Log-odds that the layers needed grow by more than `middle` per doubling. A falling curve
+    counts as a level one."""
     slope, error = link.growth
     blur = np.hypot(error / UNCERTAIN, w["blur"] * link.soft)
     return w["growth"] * (max(slope, 0.0) - middle) / float(np.hypot(1, blur))

@@ -4,7 +4,7 @@ A model that is read in the wrong notation, without its start marker or with its
 order looks as if it had learned nothing. Its answers to all pairs of actions are a table; if that
 is the table of the group up to the names of the elements, the order of the tokens follows.
 
-Cost: the answers to 300 sequences and to all pairs, for each of at most eight readings.
+Cost: the answers to 300 sequences and to all pairs, for each of at most twelve readings.
 Caveat: only models with one token per action, and for the order of tokens groups of at most 60
 elements; a renaming that maps the group to itself is no misreading.
 """
@@ -76,7 +76,8 @@ def readings(model: Any, task: WordProblem) -> Iterator[tuple[WordProblem, str]]
 
 
 def _vocabularies(model: Any, task: WordProblem) -> Iterator[tuple[Vocabulary, list[str]]]:
-    """The given one; without or with a start marker; and with the marker as token 0."""
+    """The given one; without or with a start marker; and with the marker before the elements, as
+    token 0, or as token 1 after one for padding."""
     given, size = task.vocabulary, int(model.get_input_embeddings().weight.shape[0])
     order, spare = task.group.order, max(task.vocabulary.elements) + 1
     yield given, []
@@ -84,10 +85,11 @@ def _vocabularies(model: Any, task: WordProblem) -> Iterator[tuple[Vocabulary, l
         yield Vocabulary(given.elements, None), ["--no-start-marker"]
     elif spare < size:
         yield Vocabulary(given.elements, spare), [f"--start-token {spare}"]
-    if given.marker != 0 and order < size:
-        elements = tuple(range(1, order + 1))
-        listed = f"--tokens {','.join(map(str, elements))}"
-        yield Vocabulary(elements, 0), [listed, "--start-token 0"]
+    for marker in (0, 1):
+        elements = tuple(range(marker + 1, marker + 1 + order))
+        if given.marker != marker and elements[-1] < size:
+            listed = f"--tokens {','.join(map(str, elements))}"
+            yield Vocabulary(elements, marker), [listed, f"--start-token {marker}"]
 
 
 def _order_of_tokens(model: Any, task: WordProblem) -> tuple[int, ...] | None:

@@ -21,7 +21,7 @@ associative ones."""
 
 
 def verdict(names: Sequence[str], probabilities: Mapping[str, float], read: MechanismMap) -> str:
-    """What the model does, in words; `names` are the possible ones."""
+    """What the model does, in words. `names` are the possible mechanisms, likeliest first."""
     best = names[0]
     if best == MIXED:
         says = "two computations share the answer: in some layers each holds a part of the logits"

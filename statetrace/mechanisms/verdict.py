@@ -33,7 +33,7 @@ COMPARED = ("patching", "depth", "probing")
 class Verdict:
     """Attributes:
     mechanism: the name of an algorithm, "mixed", "other", "undecided" or "unlearned".
-    confidence: its probability; for "undecided" that of the most probable name, for "unlearned" 1.
+    confidence: its probability; if undecided that of the most probable mechanism, if unlearned 1.
     probabilities: of each algorithm that exists for the group, of "mixed" and of "other".
     evidence: lens -> what it measured, and a sentence.
     says: the verdict in one sentence.
@@ -196,7 +196,8 @@ def accuracy_on_trained_models() -> str:
     correct, named = measured["named"]
     undecided = measured["undecided"][1]
     return (
-        f"{correct} of {named} verdicts on trained models were correct, and {undecided} undecided"
+        f"{correct} of {named} decided verdicts on trained models were correct; "
+        f"{undecided} more were undecided"
     )
 
 

@@ -51,7 +51,7 @@ class Anatomy:
     head_width: int | None
     n_kv_heads: int | None
     max_length: int | None
-    blocks: tuple[nn.Module, ...]
+    blocks: tuple[Any, ...]
     attention: tuple[nn.Module, ...] | None
     mlp: tuple[nn.Module, ...] | None
     attention_projection: tuple[nn.Module, ...] | None
@@ -70,6 +70,17 @@ class Anatomy:
             self.head_width = getattr(config, "head_dim", None) or self.width // self.heads
         self.n_kv_heads = getattr(config, "num_key_value_heads", None) or self.heads
         self.max_length = self.position_limit(config)
+
+    def name_parts(
+        self, blocks: Any, attention: str, projection: str, embedding: Any, norm: Any, head: Any
+    ) -> None:
+        """Fill the attributes for blocks that call their MLP `mlp`; `attention` and `projection`
+        are the names that they have there."""
+        self.blocks = tuple(blocks)
+        self.attention = tuple(getattr(block, attention) for block in blocks)
+        self.mlp = tuple(block.mlp for block in blocks)
+        self.attention_projection = tuple(getattr(part, projection) for part in self.attention)
+        self.embedding, self.final_norm, self.unembedding = embedding, norm, head
 
     @staticmethod
     def reads(config: Any) -> bool:
@@ -233,12 +244,10 @@ class _Attention(torch.autograd.Function):
     ) -> tuple[Tensor, int]:
         models, mask = info.batch_size, rest[0]
         assert mask is None or mask.ndim == 2, "a mask by sequence is not supported in a stack"
-        rows = [
-            (part.expand(models, *part.shape) if dim is None else part.movedim(dim, 0)).flatten(
-                0, 1
-            )
+        stacked = [
+            part.expand(models, *part.shape) if dim is None else part.movedim(dim, 0)
             for part, dim in zip((q, k, v), in_dims, strict=False)
         ]
-        pieces = zip(*(part.split(MOST_ROWS) for part in rows), strict=True)
+        pieces = zip(*(part.flatten(0, 1).split(MOST_ROWS) for part in stacked), strict=True)
         z = torch.cat([attention(*piece, *rest) for piece in pieces])
         return z.unflatten(0, (models, -1)), 0

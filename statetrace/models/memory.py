@@ -23,10 +23,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def in_pieces(
-    total: int,
-    size: int,
-    work: Callable[[int, int], None],
-    fit: Callable[[int], int] | None = None,
+    total: int, size: int, work: Callable[[int, int], None], fit: Callable[[int], int] | None = None
 ) -> int:
     """Call work(start, stop) until 0..total is covered, in pieces of at most `size`.
 

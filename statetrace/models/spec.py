@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from statetrace.config.checks import need
 from statetrace.errors import StatetraceError
 from statetrace.models.families import Family, Size, families, size_named
 
@@ -39,60 +40,50 @@ class ModelSpec:
         sizes = {"layers": self.layers, "width": self.width, "heads": self.heads}
         chosen: dict[str, float] = {k: value for k, value in sizes.items() if value is not None}
         for field, value in chosen.items():
-            if type(value) is not int or value < 1:
-                raise StatetraceError(f"{field} = {value!r} must be a whole number, 1 or more")
-        self._check_dropout()
+            valid = type(value) is int and value >= 1
+            need(valid, f"{field} = {value!r} must be a whole number, 1 or more")
+        if (share := self.dropout) is not None:
+            number = isinstance(share, int | float) and not isinstance(share, bool)
+            valid = number and 0 <= share < 1
+            need(valid, f"dropout = {share!r} must be at least 0 and below 1")
         if self.init_std is not None:
-            if not 0 < self.init_std < 10:
-                raise StatetraceError(f"init_std = {self.init_std!r} must be between 0 and 10")
+            valid = 0 < self.init_std < 10
+            need(valid, f"init_std = {self.init_std!r} must be between 0 and 10")
             chosen["init_std"] = self.init_std
         if self.pretrained is not None:
-            if not isinstance(self.pretrained, str) or not self.pretrained.strip():
-                raise StatetraceError(
-                    f"pretrained = {self.pretrained!r} is neither a folder nor a hub id such as "
-                    "'EleutherAI/pythia-160m'"
-                )
-            if chosen:
-                settings = ", ".join(f"{field} = {value}" for field, value in chosen.items())
-                raise StatetraceError(
-                    f"{settings} cannot be chosen with pretrained = {self.pretrained!r}: the "
-                    "checkpoint has its own size; leave out one or the other"
-                )
-            if self.name != self.pretrained and size_named(self.name) is None:
-                raise StatetraceError(
-                    f"unknown model {self.name!r}; leave it out, since pretrained = "
-                    f"{self.pretrained!r} determines the model"
-                )
+            self._check_pretrained(self.pretrained, chosen)
             return
         family, size = self._published()  # refuses an unknown name
         self._check_family(family)
         size = size.resized(self.layers, self.width, self.heads)
-        if size.width % size.heads:
-            fits = [n for n in range(1, 65) if size.width % n == 0]
-            raise StatetraceError(
-                f"width {size.width} cannot be split among {size.heads} heads; use a multiple of "
-                f"{size.heads} as width, or {_or(fits)} heads"
-            )
-        if size.width // size.heads % family.head_width_multiple:
-            raise StatetraceError(
-                f"width {size.width} with {size.heads} heads gives heads of width "
-                f"{size.width // size.heads}; {family.name} needs a multiple of "
-                f"{family.head_width_multiple}"
-            )
+        fits = [n for n in range(1, 65) if size.width % n == 0]
+        need(
+            size.width % size.heads == 0,
+            f"width {size.width} cannot be split among {size.heads} heads; use a multiple of "
+            f"{size.heads} as width, or {_or(fits)} heads",
+        )
+        each = size.width // size.heads
+        need(
+            each % family.head_width_multiple == 0,
+            f"width {size.width} with {size.heads} heads gives heads of width {each}; "
+            f"{family.name} needs a multiple of {family.head_width_multiple}",
+        )
 
     @property
     def family(self) -> Family:
         """The named family; refused with `pretrained`."""
-        self._check_from_scratch()
         return self._published()[0]
 
     @property
     def size(self) -> Size:
-        """The published size with the overrides applied."""
-        self._check_from_scratch()
+        """The published size with the overrides applied; refused with `pretrained`."""
         return self._published()[1].resized(self.layers, self.width, self.heads)
 
     def _published(self) -> tuple[Family, Size]:
+        need(
+            self.pretrained is None,
+            f"the size of {self.pretrained!r} is in its checkpoint; build the model first",
+        )
         published = size_named(self.name) if isinstance(self.name, str) else None
         if published is None:
             raise StatetraceError(
@@ -101,30 +92,36 @@ class ModelSpec:
             )
         return published
 
-    def _check_dropout(self) -> None:
-        if self.dropout is None:
-            return
-        number = isinstance(self.dropout, int | float) and not isinstance(self.dropout, bool)
-        if not number or not 0 <= self.dropout < 1:
-            raise StatetraceError(f"dropout = {self.dropout!r} must be at least 0 and below 1")
+    def _check_pretrained(self, source: str, chosen: dict[str, float]) -> None:
+        """Refuse what is not a name, and settings that the checkpoint has itself."""
+        need(
+            isinstance(source, str) and bool(source.strip()),
+            f"pretrained = {source!r} is neither a folder nor a hub id such as "
+            "'EleutherAI/pythia-160m'",
+        )
+        settings = ", ".join(f"{field} = {value}" for field, value in chosen.items())
+        need(
+            not chosen,
+            f"{settings} cannot be chosen with pretrained = {source!r}: the checkpoint has its own "
+            "size; leave out one or the other",
+        )
+        need(
+            self.name == source or size_named(self.name) is not None,
+            f"unknown model {self.name!r}; leave it out, since pretrained = {source!r} determines "
+            "the model",
+        )
 
     def _check_family(self, family: Family) -> None:
         """Refuse settings that a family does not have."""
-        if self.heads is not None and not family.attends:
-            raise StatetraceError(
-                f"heads = {self.heads} cannot be chosen: {family.name} is recurrent and has none; "
-                "leave it out"
-            )
-        if self.dropout and not family.dropout_fields:
-            raise StatetraceError(
-                f"dropout = {self.dropout} cannot be chosen: {family.name} has none; leave it out"
-            )
-
-    def _check_from_scratch(self) -> None:
-        if self.pretrained is not None:
-            raise StatetraceError(
-                f"the size of {self.pretrained!r} is in its checkpoint; build the model first"
-            )
+        need(
+            self.heads is None or family.attends,
+            f"heads = {self.heads} cannot be chosen: {family.name} is recurrent and has none; "
+            "leave it out",
+        )
+        need(
+            not self.dropout or bool(family.dropout_fields),
+            f"dropout = {self.dropout} cannot be chosen: {family.name} has none; leave it out",
+        )
 
 
 def model_names() -> list[str]:

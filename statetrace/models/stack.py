@@ -33,11 +33,8 @@ class ModelStack:
     def __init__(self, models: Sequence[Any]) -> None:
         self.models, self.first = models, models[0]
         self._state: dict[str, Tensor] = {}
-        if (
-            len(models) > 1
-            and anatomy(self.first).fast
-            and all(alike(self.first, m) for m in models)
-        ):
+        several = len(models) > 1 and anatomy(self.first).fast
+        if several and all(alike(self.first, model) for model in models):
             self._state = _stacked(models)
 
     def each(self, compute: Callable[[Any], Tensor], positions: int) -> Tensor:

@@ -119,11 +119,8 @@ def notes(runs: Sequence[Sequence[RunResults]], names: Sequence[str], omitted: s
     """The caveats of the lenses, and what could not be read or was left out."""
     items = [f"Left out to keep this file small: {omitted}."] if omitted else []
     for checkpoints, name in zip(runs, names, strict=True):
-        caveats = [
-            f"{lens}: {note}"
-            for lens, result in checkpoints[-1].all().items()
-            for note in result.notes
-        ]
+        last = checkpoints[-1].all()
+        caveats = [f"{lens}: {note}" for lens, result in last.items() for note in result.notes]
         caveats += [sentence for results in checkpoints for sentence in results.trouble]
         items += [f"{name}: {sentence}" for sentence in dict.fromkeys(caveats)]
     return items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from statetrace.lenses.lens import registered_lens
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.mastery import cutoff_sentence
 from statetrace.mechanisms.sentences import ablation
+from statetrace.reports.figures.probing import READ
 
 HALF = 0.5
 """A patch restores the answer if it brings back half of the logit difference."""
@@ -42,31 +43,30 @@ def _listed(name: str, value: object) -> str:
 
 
 def _generalization(result: LensResult) -> str:
-    accuracy = ", ".join(
-        f"{what} {share:.1%}" for what, share in result.summary["accuracy"].items()
-    )
+    shares = result.summary["accuracy"]
+    accuracy = ", ".join(f"{what} {share:.1%}" for what, share in shares.items())
     lengths = f"lengths 1 to {result.summary['training_length']}"
     return f"mean accuracy over {lengths}: {accuracy}; {cutoff_sentence(result)}"
 
 
 def _probing(result: LensResult) -> str:
     curves = result.summary["curves"]["none"]
-    places = {"last": "at the last token", "any": "at any token", "all": "at all tokens"}
-    position = next(p for p in places if p in next(iter(curves.values()))["accuracy"])
-    shown = [
-        f"{target} " + " ".join(f"{share:.0%}" for share in curve["accuracy"][position])
-        for target, curve in curves.items()
-    ]
-    return f"probe accuracy {places[position]}, from layer 0 on: " + "; ".join(shown)
+    measured = next(iter(curves.values()))["accuracy"]
+    of, position = next((of, position) for of, position in READ.items() if position in measured)
+    shown = [f"{name} {_percent(curve['accuracy'][position])}" for name, curve in curves.items()]
+    return f"probe accuracy on sequences of {of}, from layer 0 on: " + "; ".join(shown)
+
+
+def _percent(shares: Iterable[float]) -> str:
+    return " ".join(f"{share:.0%}" for share in shares)
 
 
 def _patching(result: LensResult) -> str:
     """How many actions a prefix needs to restore the answer, by layer and split."""
     parts = []
     for split in dict.fromkeys(result.columns["split"]):
-        nld = result.grid(
-            where="prefix", what="substitution", kind="resid", metric="nld", split=split
-        )
+        grid = {"where": "prefix", "what": "substitution", "kind": "resid", "metric": "nld"}
+        nld = result.grid(**grid, split=split)
         restored = nld >= HALF
         if np.isfinite(nld).any():
             needed = [str(1 + int(row.argmax())) if row.any() else "-" for row in restored]
@@ -78,12 +78,10 @@ def _patching(result: LensResult) -> str:
 
 def _depth(result: LensResult) -> str:
     needed = result.summary["layers_needed"]
-    splits = [split for split in needed if split != "all"] or list(needed)
-    shown = [
-        f"{split} "
-        + " ".join("-" if layers is None else f"{layers:.1f}" for layers in needed[split])
-        for split in splits
-    ]
+    shown = []
+    for split in [split for split in needed if split != "all"] or list(needed):
+        layers = " ".join("-" if n is None else f"{n:.1f}" for n in needed[split])
+        shown.append(f"{split} {layers}")
     lengths = " ".join(map(str, result.summary["lengths"]))
     return f"layers needed at length {lengths}: " + "; ".join(shown)
 
@@ -110,10 +108,8 @@ def _geometry(result: LensResult) -> str:
     parts = []
     prism = result.summary.get("prism")
     if prism and prism.get("score") is not None:
-        parts.append(
-            f"prism score {prism['score']:.2f} at layer {prism['layer']} "
-            f"(permuted states: {prism['null']:.2f})"
-        )
+        score = f"prism score {prism['score']:.2f} at layer {prism['layer']}"
+        parts.append(f"{score} (permuted states: {prism['null']:.2f})")
     shares: Mapping[str, float] = result.summary.get("irrep_share") or {}  # none: states unvisited
     if shares:
         listed = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
@@ -138,11 +134,8 @@ def _subspace(result: LensResult) -> str:
         if not isinstance(about, Mapping):
             continue
         accuracy = about["interchange_accuracy"]
-        shown = [
-            f"{method} " + " ".join(f"{share:.0%}" for share in shares)
-            for method, shares in accuracy.items()
-            if method in ("means", "das")
-        ]
+        methods = [method for method in accuracy if method in ("means", "das")]
+        shown = [f"{method} {_percent(accuracy[method])}" for method in methods]
         if "random" in accuracy:
             shown.append(f"random subspaces at most {max(accuracy['random']):.0%}")
         layers = " ".join(map(str, about["layers"]))

@@ -25,11 +25,9 @@ def next_steps(results: RunResults) -> Steps:
     if results.verdict is not None and results.verdict["mechanism"] == "unlearned":
         steps += _unlearned(results, path)
     usual = [name for name in NAMES if name not in ON_REQUEST]
-    missing = [
-        name
-        for name in usual
-        if results.lens(name) is None and not (name == "dynamics" and results.log is None)
-    ]
+    missing = [name for name in usual if results.lens(name) is None]
+    if results.log is None:
+        missing = [name for name in missing if name != "dynamics"]
     if missing and len(missing) < len(usual):
         steps.append((_command("analyze", path, "--only", ",".join(missing)), "add missing lenses"))
     steps.append((_command("explore", path), "patch and ablate by hand, on sequences of your own"))

@@ -189,7 +189,7 @@ class FolderResults(RunResults):
 
     @cached_property
     def verdict(self) -> Mapping[str, Any] | None:  # type: ignore[override]
-        file = self.run.path / "verdict.json"
+        file, remedy = self.run.path / "verdict.json", f"`{self.verdict_command}`"
         if not file.is_file():
             return None
         try:
@@ -197,15 +197,11 @@ class FolderResults(RunResults):
             if "mechanism" not in verdict:
                 raise ValueError("it names no mechanism")
         except (OSError, ValueError) as error:
-            self.trouble.append(
-                f"'{file}' is damaged ({error}); `{self.verdict_command}` writes it again"
-            )
+            self.trouble.append(f"'{file}' is damaged ({error}); {remedy} writes it again")
             return None
         if self._outdated(verdict, None):
-            self.trouble.append(
-                f"'{file}' is of other weights than the model's; `{self.verdict_command}` "
-                "recomputes it"
-            )
+            why = "is of other weights than the model's"
+            self.trouble.append(f"'{file}' {why}; {remedy} recomputes it")
             return None
         return verdict
 

@@ -93,11 +93,7 @@ def _diagram(diagram: Dependencies) -> Panel:
         layers, tokens = np.nonzero(diagram.used == used)
         dots.append(Dots(name, tokens.tolist(), layers.tolist(), colour=colour, size=8))
     answer = Dots("answer", [length - 1], [rows - 1], colour="ink", size=10)
-    marks = (
-        Edges("same token", carried, colour="grey"),
-        Edges("other token", moved),
-        *dots,
-        answer,
-    )
+    edges = (Edges("same token", carried, colour="grey"), Edges("other token", moved))
+    marks = (*edges, *dots, answer)
     title = f"cells used, length {length}"
     return Panel("token", "layer", marks, title, down=True, whole="xy", bare=True)

@@ -243,7 +243,7 @@ def _check_grown(path: Path, before: StudyPlan, after: StudyPlan) -> None:
                 "file; cells may be added but not removed: restore it, or choose another folder"
             )
         mine, theirs = dict(cells[cell.name].recipe), dict(cell.recipe)
-        # an older version knew fewer settings
+        # older versions had fewer settings
         if mine != theirs and Recipe.of(mine) != Recipe.of(theirs):
             raise StatetraceError(
                 f"cell '{cell.name}' was planned with other settings in '{path / 'study.json'}'; "

@@ -75,8 +75,10 @@ def work(
 
 
 def _take(study: Study, batch: Iterable[Cell]) -> list[tuple[Cell, Lease]]:
-    """Cells with their leases, without those that another worker has ended by now; none where
-    another has the first cell, so that two workers which start at once do not divide a batch."""
+    """Lease the cells of a batch that have not ended yet.
+
+    Nothing is leased if another worker holds the first of them, so that two workers that start at
+    the same time do not split a batch."""
     held: list[tuple[Cell, Lease]] = []
     for cell in batch:
         if study.outcome(cell) is not None:

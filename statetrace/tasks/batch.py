@@ -86,12 +86,7 @@ class Split:
         return tuple(self.rows(slice(start, start + size), length) for start in starts)
 
     def batch(
-        self,
-        seed: int,
-        index: int,
-        size: int,
-        part: slice = slice(None),
-        length: int | None = None,
+        self, seed: int, index: int, size: int, part: slice = slice(None), length: int | None = None
     ) -> Batch:
         """Batch number `index` in the order given by `seed`; `part` selects one process's share."""
         return self.rows(self._put(batch_rows(len(self), size, seed, index)[part]), length)

@@ -50,12 +50,7 @@ class Documents:
     device: torch.device | str
 
     def batch(
-        self,
-        seed: int,
-        index: int,
-        size: int,
-        part: slice = slice(None),
-        length: int | None = None,
+        self, seed: int, index: int, size: int, part: slice = slice(None), length: int | None = None
     ) -> Batch:
         """Batch number `index` of the stream `seed`; `part` selects one process's share."""
         rows = torch.arange(index * size, (index + 1) * size, device=self.device)[part]

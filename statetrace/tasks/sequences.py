@@ -94,8 +94,8 @@ class Sequences:
         shape = about.get("sequences", len(actions)), about.get("length", actions.shape[1])
         for name, array in zip(FILES, (actions, states), strict=True):
             if array.shape != shape:
-                planned = " x ".join(map(str, shape))
-                sizes = f"it has {_size(array)} elements, but {file.name} says {planned}"
+                planned, sides = " x ".join(map(str, shape)), (f"{n:,}" for n in array.shape)
+                sizes = f"it has {' x '.join(sides)} elements, but {file.name} says {planned}"
                 raise _damaged(folder / f"{name}.npy", sizes)
         for start in range(0, len(actions), CHUNK):
             rows = slice(start, start + CHUNK)
@@ -135,10 +135,6 @@ def _elements(file: Path, group: Group) -> np.ndarray:
     if array.max() >= group.order:
         raise _damaged(file, f"{array.max()} is not an element of {group.name}")
     return array
-
-
-def _size(array: np.ndarray) -> str:
-    return " x ".join(f"{side:,}" for side in array.shape)
 
 
 def _damaged(file: Path, why: object) -> StatetraceError:

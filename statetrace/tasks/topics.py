@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +38,7 @@ class TopicModel:
     def paper(name: str, group: Group, mixture: float = MIXTURE) -> TopicModel:
         """One of the paper's tables, `paper-1` or `paper-2`, whose columns are matched to the
         elements of S3 by their labels."""
-        data = _tables()
+        data = json.loads(files("statetrace.tasks").joinpath("topic_tables.json").read_text())
         names = [key for key in data if key != "tokens"]
         if name not in names:
             raise StatetraceError(
@@ -79,9 +77,3 @@ class TopicModel:
         bounds = (ends / ends[:, -1:] + rows).ravel()
         index = np.searchsorted(bounds, rng.random((n, length)) + rows, side="right") - rows * order
         return np.minimum(index, order - 1).astype(element_dtype(order))
-
-
-@cache
-def _tables() -> dict[str, Any]:
-    text = files("statetrace.tasks").joinpath("topic_tables.json").read_text()
-    return dict(json.loads(text))

@@ -33,8 +33,8 @@ class Vocabulary:
         if len(set(used)) < len(used):
             repeated = next(token for token in used if used.count(token) > 1)
             raise StatetraceError(
-                f"token id {repeated} is used twice; each element and the start marker need their "
-                "own"
+                f"token id {repeated} is used twice; the {len(self.elements)} elements (--tokens) "
+                "and the start marker (--start-token) need different ones"
             )
 
     @staticmethod

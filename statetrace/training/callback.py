@@ -38,10 +38,7 @@ class Until(Callback):
     """Stops a run on request, or after a step of its last stage."""
 
     def __init__(
-        self,
-        step: int | None,
-        stop: Callable[[], bool],
-        on_message: Callable[[str], object] = str,
+        self, step: int | None, stop: Callable[[], bool], on_message: Callable[[str], object] = str
     ) -> None:
         self._until, self._stop, self._done, self._last = step, stop, 0, True
         self._tell = on_message

@@ -60,8 +60,8 @@ class StageCost:
         return -(-self.stage.training.steps // self.stage.checkpoint.checkpoint_every)
 
     def seconds(self, start: int = 0) -> float:
-        """Of the stage from a step on, evaluations included; steps are shorter while sequences
-        grow."""
+        """From step `start` to the end of the stage, evaluations included. Steps are faster while
+        sequences grow."""
         settings, evaluation = self.stage.training, self.stage.evaluation
         steps = settings.steps - start
         shown = range(start, settings.steps, max(1, steps // 100))
@@ -71,7 +71,7 @@ class StageCost:
         return (self.step_seconds or 0.0) * (training + EVALUATION * evaluated / settings.batch)
 
     def prolonged(self, steps: int) -> StageCost:
-        """Of the same stage with more steps."""
+        """The cost of the same stage with more steps."""
         return replace(self, stage=self.stage.prolonged(steps))
 
 
@@ -109,7 +109,7 @@ class Cost:
         return sum(each.seconds() for each in self.stages) if measured else None
 
     def prolonged(self, steps: int) -> Cost:
-        """Of the same run with more steps in its last stage."""
+        """The cost of the same run with more steps in its last stage."""
         return replace(self, stages=(*self.stages[:-1], self.stages[-1].prolonged(steps)))
 
 
@@ -130,13 +130,11 @@ def estimate(recipe: Recipe, states: Group | None = None, threads: int | None = 
 
     if fits:
         use_threads(recipe, threads, lambda: trial(recipe.stages[-1], THREADS_FLOPS))
-    stages = tuple(
-        StageCost(
-            stage, task.vocabulary.tokens(stage.length), trial(stage).seconds() if fits else None
-        )
-        for stage in recipe.stages
-    )
-    return Cost(counted.total, counted.blocks, torch.get_num_threads(), stages)
+    stages = []
+    for stage in recipe.stages:
+        seconds = trial(stage).seconds() if fits else None
+        stages.append(StageCost(stage, task.vocabulary.tokens(stage.length), seconds))
+    return Cost(counted.total, counted.blocks, torch.get_num_threads(), tuple(stages))
 
 
 class Trial:

@@ -7,6 +7,7 @@ and no other state.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
 from statetrace.training.run_log import RunLog, restore
 from statetrace.training.setup import TrainingPlan
-from statetrace.training.trainer import Evaluation, Trainer, evaluate, save, stepper
+from statetrace.training.trainer import Trainer, evaluate, save, stepper
 
 
 @dataclass(frozen=True)
@@ -260,9 +261,7 @@ def _train_stage(
         if not (writes or evaluates or saves):
             continue
         losses = training.read_losses()
-        evaluations: list[Evaluation | None] = [None] * len(trainers)
-        if evaluates:
-            evaluations = [*evaluate(trainers, step)]
+        evaluations = evaluate(trainers, step) if evaluates else [None] * len(trainers)
         reasons: list[str | None] = []
         for trainer, log, loss, evaluation in zip(trainers, logs, losses, evaluations, strict=True):
             callback.on_step(step, loss)
@@ -286,19 +285,20 @@ def _train_stage(
 def _prolong(
     trainers: Sequence[Trainer], logs: Sequence[RunLog], accuracy: float, callback: Callback
 ) -> int:
-    """At the last step of a stage that has not learned its task: half as many steps again, as far
-    as `most_steps` allows. Returns the last step from now on; it is part of the checkpoint."""
+    """Prolong a stage that has not learned its task by a third of its steps, up to `most_steps`.
+
+    Returns the new last step, which checkpoints record."""
     stage = trainers[0].stage
     steps, most = stage.training.steps, stage.training.most_steps or 0
     if steps >= most:
         return steps
-    stage = stage.prolonged(min(most, steps + (steps + 1) // 2))
+    stage = stage.prolonged(min(most, steps + math.ceil(steps / 3)))
     for trainer, log in zip(trainers, logs, strict=True):
         trainer.stage = log.stage = stage
     more = stage.training.steps - steps
     callback.on_message(
-        f"not learned after {steps:,} steps: accuracy is {accuracy:.1%} at the most difficult "
-        f"length; training goes on for {more:,} more"
+        f"not learned after {steps:,} steps: accuracy is {accuracy:.1%} at the hardest "
+        f"length; training continues for {more:,} more"
     )
     callback.on_start(steps, stage.training.steps)
     return stage.training.steps

@@ -135,11 +135,8 @@ class Trainer:
         )
         torch.manual_seed((self.stage.seed << 40) ^ (index << 8) ^ world.rank)
         set_learning_rate(self.optimizer, learning_rate(settings, index))
-        parts = zip(
-            batch.tokens.chunk(settings.accumulate),
-            batch.targets.chunk(settings.accumulate),
-            strict=True,
-        )
+        chunks = (each.chunk(settings.accumulate) for each in (batch.tokens, batch.targets))
+        parts = zip(*chunks, strict=True)
         total = torch.zeros((), device=world.device)
         for number, (tokens, targets) in enumerate(parts, start=1):
             last = number == settings.accumulate

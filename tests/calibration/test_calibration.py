@@ -9,7 +9,7 @@ import pytest
 
 from calibration import __main__ as calibration
 from calibration import compiled, interventions, others, parallel
-from calibration.fitting import FIRST_GUESS, judge, quality
+from calibration.fitting import FIRST_GUESS, candidates, judge, quality
 from calibration.measuring import group_of, read
 from calibration.report import measured, page, shape
 from calibration.stability import flips
@@ -68,11 +68,12 @@ def test_the_weights_that_ship_were_good_enough():
     weights, shipped = calibrated()
     assert set(weights) == {*FIRST_GUESS, "lapse"}
     fresh = shipped["fresh: all"]
-    assert fresh["right"] >= 0.94
+    assert shipped["fresh: compiled"]["right"] == 1
+    assert shipped["fresh: none or two of the algorithms"]["right"] >= 0.95
     assert shipped["fresh: trained"]["right"] >= 0.8
     assert fresh["calibration_error"] <= 0.05
     wrong, sure = fresh["wrong_above_0.95"]
-    assert wrong <= max(1, 0.01 * sure)
+    assert wrong <= 0.02 * sure
     named, none = fresh["none_named_above_0.9"]
     assert named <= 0.05 * none
 
@@ -104,7 +105,7 @@ FLAT, DOUBLING, LINEAR = [1.0] * 7, [1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0], [n - 1.
     ("parity", "state", "kept", "expected"),
     [
         (DOUBLING, DOUBLING, None, "associative"),
-        (DOUBLING, DOUBLING, 1.0, "composed-quotient"),  # beside the rest
+        (DOUBLING, [x + 0.5 for x in DOUBLING], 1.0, "composed-quotient"),  # beside the rest
         (DOUBLING, [x + 4 for x in DOUBLING], None, "composed-quotient"),  # before it
         (FLAT, [x + 2 for x in DOUBLING], None, "parity-associative"),
         (FLAT, [3.0] * 7, None, "parallel"),
@@ -115,6 +116,13 @@ FLAT, DOUBLING, LINEAR = [1.0] * 7, [1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0], [n - 1.
 )
 def test_the_algorithms_are_points_of_the_map(parity, state, kept, expected):
     assert judge(row([parity, state], kept))[0] == expected
+
+
+def test_errors_that_keep_parity_do_not_suffice():
+    """Of trained models in which parity needs as many layers as the rest and outlives it, all that
+    interventions decide are associative (S4: calibration/data)."""
+    both = row([DOUBLING, DOUBLING], 1.0)
+    assert set(candidates(both)) == {"associative", "composed-quotient"}
 
 
 def test_errors_that_keep_parity_speak_for_a_computation_of_its_own():

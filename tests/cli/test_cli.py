@@ -142,10 +142,10 @@ def test_a_prolonged_run_is_estimated_again(capsys):
     progress = TrainingProgress()
     progress.on_estimate(Cost(0, 0, 1, (stage,)))
     progress.on_start(0, 600)
-    progress.on_start(600, 900)
+    progress.on_start(600, 800)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "about 10 min at 1 s a step with 1 CPU thread, up to 20 min if it learns late"
-    assert second == "about 5 min at 1 s a step with 1 CPU thread, up to 10 min if it learns late"
+    assert second == "about 3 min at 1 s a step with 1 CPU thread, up to 10 min if it learns late"
 
 
 def test_show_draws_what_the_table_says(run):

@@ -228,6 +228,7 @@ BAD = {
     "no object": ([1], "not a JSON object"),
     "deep": (b"[" * 50_000, "nested too deeply"),
     "unknown field": ({"actions": HERE, "path": "/etc/passwd"}, "unknown field 'path'"),
+    "lines": (b'{"actions"\n\n\x1b[31m', "not valid"),
     "label": ({"actions": ["132", "<b>"]}, "no element '<b>'"),
     "number as label": ({"actions": [1]}, r"actions cannot be '\[1\]'"),
     "empty": ({"actions": []}, "0 actions"),
@@ -252,8 +253,15 @@ def test_bad_requests_get_one_sentence(server, case):
     status, _, answer = server.ask("/api/look", body)
     assert status == 400
     assert re.search(message, answer["error"]), answer["error"]
-    assert "\n" not in answer["error"]
+    assert answer["error"].isprintable()
     assert len(answer["error"]) < 300
+
+
+def test_another_method_is_refused_with_those_allowed(server):
+    status, headers, answer = server.ask("/api/about", {})
+    assert (status, answer) == (405, {"error": "method not allowed"})
+    allowed = {name.lower(): value for name, value in headers.items()}["allow"]
+    assert set(allowed.split(", ")) == {"GET", "HEAD"}
 
 
 def test_a_failure_is_one_sentence_too(server, monkeypatch):

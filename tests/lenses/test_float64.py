@@ -3,7 +3,7 @@ random, compiled and trained models. It shares no code with the lenses: GPT-2 is
 one sequence at a time, and so is every definition. (Other lenses: test_on_compiled, test_grid,
 test_probes; attention trees: test_attention_tree; the prism: test_prism.)"""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -275,7 +275,7 @@ def phases(steps, series, most):
             if min(np.diff(edges)) < 3:
                 continue
             error = 0.0
-            for start, end in zip(edges, edges[1:], strict=False):
+            for start, end in pairwise(edges):
                 x = np.arange(start, end)
                 for each in series:
                     line = np.polyval(np.polyfit(x, each[start:end], 1), x)

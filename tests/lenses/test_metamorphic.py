@@ -1,7 +1,7 @@
 """Changes that mean nothing change no result: other token ids for the elements, another basis of
 the residual stream, larger logits, other names and another order of the elements, another order of
-the sequences, one sequence at a time. (Padding: test_foreign_text; slow independent
-implementations: test_float64, test_on_compiled, test_grid, test_probes.)"""
+the sequences, one sequence at a time, more padding. (Slow independent implementations:
+test_float64, test_on_compiled, test_grid, test_probes.)"""
 
 import copy
 import dataclasses
@@ -18,11 +18,14 @@ from statetrace.lenses.depth import DepthSpec, depth
 from statetrace.lenses.generalization import GeneralizationSpec, generalization
 from statetrace.lenses.geometry import GeometrySpec, geometry
 from statetrace.lenses.parts import activations, answers, attention_maps
+from statetrace.lenses.parts.hidden_padding import HiddenPadding
 from statetrace.lenses.patching import PatchingSpec, patching
 from statetrace.lenses.probing import ProbingSpec, probing
 from statetrace.models import build
 from statetrace.models.compiled import CompileSpec, compile_model
 from statetrace.models.spec import ModelSpec
+from statetrace.tasks.plain_text import PlainText
+from statetrace.tasks.sentences import padded
 from statetrace.tasks.sequences import Sequences
 
 LENSES = {
@@ -39,9 +42,9 @@ LENSES = {
 SPEC = CompileSpec("S3", "parity-associative", 6)
 
 
-def random_model():
+def random_model(positions=14):
     """With weights large enough that its answers differ."""
-    model = build(ModelSpec("gpt2", layers=3, width=16, heads=2), 7, 14, seed=0)
+    model = build(ModelSpec("gpt2", layers=3, width=16, heads=2), 7, positions, seed=0)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 2:
@@ -204,6 +207,28 @@ def test_one_sequence_at_a_time_is_the_same(lens, monkeypatch):
     monkeypatch.setattr(attention_maps, "PIECE_BYTES", 1)
     monkeypatch.setattr(grid, "_sequences_that_fit", lambda *_: 1)
     assert_same(expected, measure(model, task, spec))
+
+
+def reading_text(kind, padding):
+    """A model that reads actions of one token (compiled) or of one to three, after padding."""
+    pad, start = 7, 6
+    texts = [(start,) * (action % 3 if kind == "random" else 0) + (action,) for action in range(6)]
+    stride = padding + max(map(len, texts))
+    actions = padded([[text] for text in texts], pad, stride)
+    vocabulary = PlainText(tuple(range(6)), start, actions=actions, first=actions, pad=pad)
+    model = random_model(positions=64) if kind == "random" else compile_model(SPEC)
+    torch.manual_seed(0)
+    model.resize_token_embeddings(8, mean_resizing=False)
+    task = dataclasses.replace(task_of(SPEC), vocabulary=vocabulary)
+    return HiddenPadding(model, pad).eval(), task
+
+
+@pytest.mark.parametrize("lens", LENSES)
+@pytest.mark.parametrize("kind", MODELS)
+def test_padding_means_nothing(kind, lens):
+    measure, spec = LENSES[lens]
+    one, other = (measure(*reading_text(kind, padding), spec) for padding in (0, 1))
+    assert_same(one, other)
 
 
 @pytest.mark.parametrize("lens", ["generalization", "depth", "patching", "attention", "geometry"])

@@ -49,6 +49,19 @@ def test_other_readings_are_found(elements, marker, notation, expected):
     assert all(option in sentence for option in expected)
 
 
+def test_tokens_after_one_for_padding_and_one_for_the_start():
+    model = compile_model(SPEC)
+    table = model.get_input_embeddings().weight.data
+    order = [0, 6, *range(6)]  # padding has the embedding of some element
+    model.resize_token_embeddings(8, mean_resizing=False)
+    model.get_input_embeddings().weight.data = table[order]
+    if model.lm_head.weight is not model.get_input_embeddings().weight:
+        model.lm_head.weight.data = model.lm_head.weight.data[order]
+    read = replace(task_of(SPEC), vocabulary=Vocabulary(tuple(range(6)), 6))
+    assert solved(model, read) < 4
+    assert "--tokens 2,3,4,5,6,7 --start-token 1 the model solves 8 of 8" in hint(model, read)
+
+
 def test_a_marker_that_the_model_was_trained_without():
     spec = replace(SPEC, start_marker=False)
     read = replace(task_of(spec), vocabulary=Vocabulary((0, 1, 2, 3, 4, 5), None))

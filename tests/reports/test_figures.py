@@ -13,7 +13,7 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
 from statetrace.lenses.result import LensResult
-from statetrace.reports.figures import predicted
+from statetrace.reports.figures import attention, predicted
 from statetrace.reports.figures.attention import (
     attention_maps,
     attention_tree,
@@ -228,6 +228,24 @@ def test_the_colors_of_head_scores_end_at_the_highest_possible_score(run):
     most = results.need("attention").summary["score_ceiling"]
     assert most == pytest.approx(200)  # at length 6: two prefixes, divided by one
     assert attention_maps(results).panels[-1].heat.high == most / 100
+
+
+@pytest.mark.parametrize("most", [2, 4, 5])
+def test_maps_of_long_sequences_show_the_largest_weight_of_squares(run, monkeypatch, most):
+    results = newest(run)
+    whole = [panel.heat for panel in attention_maps(results).panels[:-1]]
+    monkeypatch.setattr(attention, "MOST_CELLS", most)
+    coarse = [panel.heat for panel in attention_maps(results).panels[:-1]]
+    size = -(-6 // most)
+    for heat, other in zip(whole, coarse, strict=True):
+        z = np.array(heat.z, dtype=float)
+        starts = range(0, 6, size)
+        squares = [
+            [np.fmax.reduce(z[y : y + size, x : x + size], None) for x in starts] for y in starts
+        ]
+        np.testing.assert_array_equal(np.array(other.z, dtype=float), squares)
+        assert len(other.x) == len(other.y) == len(starts)
+    assert coarse[0].label == f"largest attention of {size} by {size}"
 
 
 def test_the_fullest_attention_tree_comes_first(run):

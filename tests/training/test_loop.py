@@ -125,7 +125,7 @@ def test_a_run_may_be_prolonged(uninterrupted, tmp_path, recorder):
 
 @pytest.mark.parametrize("stops", [[], [5], [8], [3, 9, 14]])
 def test_a_run_that_has_not_learned_prolongs_itself_also_across_a_resume(tmp_path, recorder, stops):
-    """After 8 steps to 12 and 13, with the rates of a run that has had as many from the start."""
+    """After 8 steps to 11 and 13, with the rates of a run that has had as many from the start."""
     recipe, run, heard = toy(steps=8, most_steps=13), Run(tmp_path / "run"), recorder()
     done = 0
     for stop in stops:
@@ -133,7 +133,7 @@ def test_a_run_that_has_not_learned_prolongs_itself_also_across_a_resume(tmp_pat
         done = stop
     assert train(recipe, run, heard, resume=True).step == 13
     rates = [record["learning_rate"] for record in run.metrics("training")]
-    expected = [8] * 8 + [12] * 4 + [13]
+    expected = [8] * 8 + [11] * 3 + [13] * 2
     assert rates == [
         learning_rate(toy(steps=steps).training, step) for step, steps in enumerate(expected)
     ]

@@ -51,7 +51,7 @@ const root = document.documentElement;
 export const dark = () => root.dataset.theme === "dark";
 export const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+export const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 const light = (c) => c.map((v) => v / 255)
   .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
   .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);

@@ -216,14 +216,13 @@ function controls() {
   const held = document.activeElement?.dataset?.key || document.activeElement?.name;
   const value = document.activeElement?.value;
   const set = (key) => (v) => change(() => { state[key] = v; });
-  const own = (name) => state[name];
   $("controls").replaceChildren(
     choice("edit", "edit", [["actions", "sequence"], ["source", "source"]], state.edit, set("edit"),
       "which of the two the buttons and objects change"),
     choice("click", "a click", [["add", "adds an action"], ["replace", "replaces the selected one"]], state.click, set("click"),
       "what a click on an element below does; select an action in the grid"),
     make("div", { class: "buttons" },
-      button("⌫", () => own(state.edit).length > 1 && change(() => { state[state.edit] = state[state.edit].slice(0, -1); }), "remove the last action"),
+      button("⌫", () => state[state.edit].length > 1 && change(() => { state[state.edit] = state[state.edit].slice(0, -1); }), "remove the last action"),
       button("Random", () => change(() => { state[state.edit] = random(state[state.edit].length); })),
       button("Swap", () => change(() => { [state.actions, state.source] = [state.source, state.actions]; }), "swap sequence and source"),
       models[0].moves ? button("▶ Play", play, "play the sequence") : null));

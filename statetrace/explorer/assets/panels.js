@@ -1,5 +1,5 @@
 // Beside the score: the model's answer, and the attention of its heads.
-import { choice, count, css, make, percent, shade, whole } from "./dom.js";
+import { choice, count, css, make, percent, rgb, whole } from "./dom.js";
 
 const MOST = 8;
 
@@ -139,8 +139,7 @@ export class Heads {
 function paint(canvas, rows, columns, value) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns, rows);
-  const parse = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-  const none = parse(css("--none")), full = parse(css("--cell-map"));
+  const none = rgb(css("--none")), full = rgb(css("--cell-map"));
   for (let i = 0; i < rows * columns; i++) {
     const share = Math.sqrt(Math.min(1, value(i)));
     for (let c = 0; c < 3; c++) image.data[4 * i + c] = none[c] + (full[c] - none[c]) * share;

@@ -5,7 +5,6 @@ import { count, draw, make, percent, shade, tip, whole } from "./dom.js";
 import { braid } from "./objects.js";
 import { Handle } from "./handle.js";
 
-const HUES = { state: "state", parity: "parity" };
 const MORE = ["fifth", "third"];  // of further quotients; purple is for patches
 
 export class Score {
@@ -17,7 +16,7 @@ export class Score {
     this.scroll = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "score, scrolls sideways" });
     this.box.append(this.scroll);
     this.targets = [...about.targets].sort((a, b) => (a.name === "state") - (b.name === "state"));
-    this.targets.forEach((t, i) => { t.hue = HUES[t.name] || MORE[i % 2]; });
+    this.targets.forEach((t, i) => { t.hue = ["state", "parity"].includes(t.name) ? t.name : MORE[i % 2]; });
     this.shape = "";
     this.box.addEventListener("pointerleave", () => tip(null));
     new ResizeObserver(() => this.fit()).observe(this.box);

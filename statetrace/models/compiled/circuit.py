@@ -82,13 +82,9 @@ class Units:
     def extend(self, other: Units) -> None:
         """Add the units of another list."""
         shift = len(self)
-        self.inputs += [
-            (coordinate, unit + shift, weight) for coordinate, unit, weight in other.inputs
-        ]
+        self.inputs += [(at, unit + shift, weight) for at, unit, weight in other.inputs]
         self.biases += other.biases
-        self.outputs += [
-            (unit + shift, coordinate, weight) for unit, coordinate, weight in other.outputs
-        ]
+        self.outputs += [(unit + shift, at, weight) for unit, at, weight in other.outputs]
 
     def __len__(self) -> int:
         return len(self.biases)

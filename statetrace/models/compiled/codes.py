@@ -71,23 +71,9 @@ def one_hot_code(group: Group) -> Code:
     return Code(np.eye(order), left, right, group.table.astype(np.int64)[left, right])
 
 
-def has_permutation_code(group: Group) -> bool:
-    """Whether the labels are permutations of few enough objects in one-line notation."""
-    return _matrices(group) is not None
-
-
-def permutation_code(group: Group) -> Code:
-    """The permutation matrix of each element, row by row."""
-    matrices = _matrices(group)
-    if matrices is None:
-        raise StatetraceError(f"the elements of {group.name} are not written as permutations")
-    n = matrices.shape[1]
-    i, j, k = (axis.ravel() for axis in np.meshgrid(*[np.arange(n)] * 3, indexing="ij"))
-    return Code(matrices.reshape(group.order, n * n), i * n + j, j * n + k, i * n + k)
-
-
-def _matrices(group: Group) -> Array | None:
-    """[order, n, n] with M[a] @ M[b] = M[a then b], or None."""
+def permutation_code(group: Group) -> Code | None:
+    """The permutation matrix of each element, row by row; None if the labels are not permutations
+    of few enough objects in one-line notation."""
     n = permuted_objects(group)
     if not 1 <= n <= LARGEST_PERMUTED:
         return None
@@ -95,15 +81,18 @@ def _matrices(group: Group) -> Array | None:
     matrices = np.eye(n)[places]
     for candidate in (matrices, matrices.transpose(0, 2, 1)):  # one for each notation
         products = np.einsum("aij,bjk->abik", candidate, candidate)
-        if np.array_equal(products, candidate[group.table]):
-            return np.ascontiguousarray(candidate)
+        if np.array_equal(products, candidate[group.table]):  # M[a] @ M[b] = M[a then b]
+            i, j, k = (axis.ravel() for axis in np.indices((n, n, n)))
+            bits = np.ascontiguousarray(candidate).reshape(group.order, n * n)
+            return Code(bits, i * n + j, j * n + k, i * n + k)
     return None
 
 
 def code_for(group: Group, hides_parity: bool = False) -> Code:
     """The permutation code if the group has one, else a bit per element."""
-    if group.order > 2 and has_permutation_code(group):
-        return permutation_code(group)
+    code = permutation_code(group) if group.order > 2 else None
+    if code is not None:
+        return code
     if hides_parity and group.parity is not None:
         raise StatetraceError(
             f"parity cannot be hidden in {group.name}, whose elements are not written as "

@@ -35,16 +35,11 @@ class Size:
     def resized(self, layers: int | None, width: int | None, heads: int | None) -> Size:
         """This size with some numbers overridden. A new width or number of heads also drops the
         published MLP width, key-value grouping and head width, which belong to the old ones."""
-        same_shape = width is None and heads is None
-        return replace(
-            self,
-            layers=self.layers if layers is None else layers,
-            width=self.width if width is None else width,
-            heads=self.heads if heads is None else heads,
-            mlp_width=self.mlp_width if same_shape else None,
-            kv_heads=self.kv_heads if same_shape else None,
-            head_width=self.head_width if same_shape else None,
-        )
+        new = {"layers": layers, "width": width, "heads": heads}
+        changes: dict[str, Any] = {name: n for name, n in new.items() if n is not None}
+        if changes.keys() & {"width", "heads"}:
+            changes |= dict.fromkeys(("mlp_width", "kv_heads", "head_width"))
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True)
@@ -55,10 +50,10 @@ class Family:
         model_type: `config.model_type` of its Hugging Face models, the key of the registry.
         sizes: published sizes by name. The family's bare name is one of them.
         fields: (size, positions) -> the configuration fields, in transformers' names.
-        dropout: the published dropout.
-        dropout_fields: the configuration fields that hold it; none where it has no dropout.
-        head_width_multiple: the width of a head must be a multiple of this.
+        dropout_fields: the configuration fields that hold the dropout; none where it has none.
         anatomy: where the parts of a model of this family are.
+        dropout: the published one.
+        head_width_multiple: the width of a head must be a multiple of this.
         attends: False for a recurrent family, which has no heads to choose a number of.
     """
 
@@ -66,10 +61,10 @@ class Family:
     model_type: str
     sizes: Mapping[str, Size]
     fields: Callable[[Size, int], dict[str, Any]]
-    dropout: float
     dropout_fields: tuple[str, ...]
-    head_width_multiple: int
     anatomy: type[Anatomy]
+    dropout: float = 0.0
+    head_width_multiple: int = 1
     attends: bool = True
 
     def config(self, size: Size, vocab_size: int, positions: int, dropout: float) -> Any:

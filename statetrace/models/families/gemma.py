@@ -43,7 +43,6 @@ FAMILY = Family(
         "gemma-7b": Size(28, 3072, 16, 8192, mlp_width=24576, kv_heads=16, head_width=256),
     },
     fields=fields,
-    dropout=0.0,
     dropout_fields=("attention_dropout",),
     head_width_multiple=2,  # rotated in pairs
     anatomy=GemmaAnatomy,

@@ -18,15 +18,8 @@ class GPT2Anatomy(Anatomy):
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        body = model.transformer
-        self._body = body
-        self.blocks = tuple(body.h)
-        self.attention = tuple(block.attn for block in body.h)
-        self.mlp = tuple(block.mlp for block in body.h)
-        self.attention_projection = tuple(block.attn.c_proj for block in body.h)
-        self.embedding = body.wte
-        self.final_norm = body.ln_f
-        self.unembedding = model.lm_head
+        body = self._body = model.transformer
+        self.name_parts(body.h, "attn", "c_proj", body.wte, body.ln_f, model.lm_head)
 
     def embed(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
         if positions is None:
@@ -35,14 +28,14 @@ class GPT2Anatomy(Anatomy):
         return resid
 
     def qkv(self, layer: int, resid: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        block = self._body.h[layer]
+        block = self.blocks[layer]
         parts = block.attn.c_attn(block.ln_1(resid)).split(self.width, dim=2)  # three [B, T, D]
         heads = (*resid.shape[:-1], -1, self.head_width)
         q, k, v = (part.view(heads).transpose(1, 2) for part in parts)
         return q, k, v
 
     def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
-        block = self._body.h[layer]
+        block = self.blocks[layer]
         out: Tensor = block.mlp(block.ln_2(attn_out + resid))
         return out
 
@@ -77,6 +70,5 @@ FAMILY = Family(
     fields=fields,
     dropout=0.1,
     dropout_fields=("resid_pdrop", "embd_pdrop", "attn_pdrop"),
-    head_width_multiple=1,
     anatomy=GPT2Anatomy,
 )

@@ -16,19 +16,12 @@ class LlamaAnatomy(RotaryAnatomy):
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        body = model.model
+        body, head = model.model, model.lm_head
         self._rotary = body.rotary_emb
-        self.blocks = tuple(body.layers)
-        self.attention = tuple(block.self_attn for block in body.layers)
-        self.mlp = tuple(block.mlp for block in body.layers)
-        self.attention_projection = tuple(block.self_attn.o_proj for block in body.layers)
-        self.embedding = body.embed_tokens
-        self.final_norm = body.norm
-        self.unembedding = model.lm_head
-        self._block: tuple[Any, ...] = self.blocks
+        self.name_parts(body.layers, "self_attn", "o_proj", body.embed_tokens, body.norm, head)
 
     def qkv(self, layer: int, resid: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        block = self._block[layer]
+        block = self.blocks[layer]
         normed = block.input_layernorm(resid)
         projections = (block.self_attn.q_proj, block.self_attn.k_proj, block.self_attn.v_proj)
         heads = (*resid.shape[:-1], -1, self.head_width)
@@ -37,7 +30,7 @@ class LlamaAnatomy(RotaryAnatomy):
         return self.rotate(q, cos, sin), self.rotate(k, cos, sin), v
 
     def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
-        block = self._block[layer]
+        block = self.blocks[layer]
         out: Tensor = block.mlp(block.post_attention_layernorm(resid + attn_out))
         return out
 
@@ -89,7 +82,6 @@ FAMILY = Family(
         "llama-3.2-3b": _llama_3_2(28, 3072, 24),
     },
     fields=fields,
-    dropout=0.0,
     dropout_fields=("attention_dropout",),
     head_width_multiple=2,  # rotated in pairs
     anatomy=LlamaAnatomy,

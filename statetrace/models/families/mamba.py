@@ -54,9 +54,7 @@ FAMILY = Family(
         "mamba-2.8b": _size(64, 2560),
     },
     fields=fields,
-    dropout=0.0,
     dropout_fields=(),
-    head_width_multiple=1,
     anatomy=GenericAnatomy,
     attends=False,
 )

@@ -15,20 +15,14 @@ class PythiaAnatomy(RotaryAnatomy):
 
     def __init__(self, model: Any) -> None:
         super().__init__(model)
-        body = model.gpt_neox
+        body, head = model.gpt_neox, model.get_output_embeddings()
+        norm = body.final_layer_norm
         self._rotary = body.rotary_emb
-        self.blocks = tuple(body.layers)
-        self.attention = tuple(block.attention for block in body.layers)
-        self.mlp = tuple(block.mlp for block in body.layers)
-        self.attention_projection = tuple(block.attention.dense for block in body.layers)
-        self.embedding = body.embed_in
-        self.final_norm = body.final_layer_norm
-        self.unembedding = model.get_output_embeddings()
-        self._block: tuple[Any, ...] = self.blocks
+        self.name_parts(body.layers, "attention", "dense", body.embed_in, norm, head)
         self._parallel = bool(model.config.use_parallel_residual)
 
     def qkv(self, layer: int, resid: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        block = self._block[layer]
+        block = self.blocks[layer]
         joint = block.attention.query_key_value(block.input_layernorm(resid))  # [B, T, 3 D]
         # Heads are the outer index here: each head's query, key and value lie side by side.
         joint = joint.view(*resid.shape[:-1], self.heads, -1).transpose(1, 2)
@@ -37,7 +31,7 @@ class PythiaAnatomy(RotaryAnatomy):
         return self.rotate(q, cos, sin), self.rotate(k, cos, sin), v
 
     def mlp_out(self, layer: int, resid: Tensor, attn_out: Tensor) -> Tensor:
-        block = self._block[layer]
+        block = self.blocks[layer]
         read = resid if self._parallel else attn_out + resid
         out: Tensor = block.mlp(block.post_attention_layernorm(read))
         return out
@@ -89,7 +83,6 @@ FAMILY = Family(
         "pythia-12b": _size(36, 5120, 40),
     },
     fields=fields,
-    dropout=0.0,
     dropout_fields=("hidden_dropout", "attention_dropout"),
     head_width_multiple=4,  # a quarter of the head is rotated
     anatomy=PythiaAnatomy,

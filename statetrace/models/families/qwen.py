@@ -23,7 +23,7 @@ class QwenAnatomy(LlamaAnatomy):
         return LlamaAnatomy.reads(config) and "sliding_attention" not in config.layer_types
 
     def qkv(self, layer: int, resid: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        block = self._block[layer]
+        block = self.blocks[layer]
         normed, attention = block.input_layernorm(resid), block.self_attn
         heads = (*resid.shape[:-1], -1, self.head_width)
         q = attention.q_norm(attention.q_proj(normed).view(heads)).transpose(1, 2)
@@ -55,7 +55,6 @@ FAMILY = Family(
         "qwen3-1.7b": _qwen_3(28, 2048, 6144),
     },
     fields=fields,
-    dropout=0.0,
     dropout_fields=("attention_dropout",),
     head_width_multiple=2,  # rotated in pairs
     anatomy=QwenAnatomy,

@@ -5,6 +5,19 @@
   const SEPARATOR = "\u241f";
   const root = document.documentElement;
 
+  function make(tag, props = {}, ...children) {
+    const element = Object.assign(document.createElement(tag), props);
+    element.append(...children);
+    return element;
+  }
+
+  function shape(tag, attributes, ...children) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  }
+
   async function unpack(id) {
     const element = document.getElementById(id);
     const bytes = Uint8Array.from(atob(element.textContent), (c) => c.charCodeAt(0));
@@ -15,8 +28,7 @@
 
   // An open iframe delays the load event until every figure is drawn, so that tools which print at
   // that event print all of them.
-  const hold = document.createElement("iframe");
-  hold.hidden = true;
+  const hold = make("iframe", { hidden: true });
   document.body.append(hold);
   hold.contentDocument.open();
   const release = () => { hold.contentDocument?.close(); hold.remove(); };
@@ -38,9 +50,7 @@
     return;
   }
   const [library, text] = await Promise.all([unpack("plotly-packed"), unpack("data-packed")]);
-  const script = document.createElement("script");
-  script.textContent = library;
-  document.head.appendChild(script);
+  document.head.append(make("script", { textContent: library }));
   const { figures, traces, steps, runs } = JSON.parse(text);
 
   function colours(value, style) {
@@ -126,15 +136,11 @@
           place.lastChild.remove();
         }
         if (!view) place.appendChild(missing(state));
-        while (place.children.length < count) {
-          const at = document.createElement("div");
-          at.className = "panel";
-          at.setAttribute("role", "img");
-          place.appendChild(at);
-        }
+        while (place.children.length < count) place.append(make("div", { className: "panel" }));
         for (let i = 0; i < count; i++) {
           const panel = view.panels[i];
           const at = place.children[i];
+          at.setAttribute("role", "img");
           at.setAttribute("aria-label", `${column.head}: ${view.title}`);
           at.style.height = `${traces[panel.layout].height}px`;
           const data = colours(panel.data.map((n) => traces[n]), style);
@@ -190,9 +196,7 @@
       const image = new Image();
       image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svg);
       await image.decode();
-      const canvas = document.createElement("canvas");
-      canvas.width = 2 * width;
-      canvas.height = 2 * height;
+      const canvas = make("canvas", { width: 2 * width, height: 2 * height });
       const pen = canvas.getContext("2d");
       pen.scale(2, 2);
       pen.drawImage(image, 0, 0, width, height);
@@ -279,8 +283,7 @@
 
   function plainText(html) {
     if (!html) return "";
-    const holder = new DOMParser().parseFromString(html, "text/html");
-    return holder.body.textContent;
+    return new DOMParser().parseFromString(html, "text/html").body.textContent;
   }
 
   function escapeXml(text) {
@@ -288,14 +291,8 @@
   }
 
   function missing(state) {
-    const line = document.createElement("p");
-    line.className = "missing";
-    line.textContent = state.missing || "Not measured for this choice.";
-    if (state.command) {
-      const code = document.createElement("code");
-      code.textContent = state.command;
-      line.append(" ", code, " computes them.");
-    }
+    const line = make("p", { className: "missing" }, state.missing || "Not measured for this choice.");
+    if (state.command) line.append(" ", make("code", {}, state.command), " computes them.");
     return line;
   }
 
@@ -307,7 +304,6 @@
     }
   }
 
-  const SVG = "http://www.w3.org/2000/svg";
   const SHAPES = {
     circle: "M22,8a4,4 0 1,1 -8,0a4,4 0 1,1 8,0", square: "M14,4h8v8h-8z",
     diamond: "M18,3l5,5l-5,5l-5,-5z", "triangle-up": "M18,3l5,9h-10z", "triangle-down": "M18,13l5,-9h-10z",
@@ -315,40 +311,24 @@
   function legend(place, keys, scales) {
     place.replaceChildren();
     for (const [name, trace] of keys) {
-      const key = document.createElement("span");
-      key.className = "key";
-      const svg = document.createElementNS(SVG, "svg");
-      for (const [k, v] of Object.entries({ width: 36, height: 16, "aria-hidden": "true" })) svg.setAttribute(k, v);
+      const svg = shape("svg", { width: 36, height: 16, "aria-hidden": "true" });
       const colour = trace.line?.color || trace.marker?.color || trace.color;
       if ((trace.mode || "").includes("lines")) {
-        const line = document.createElementNS(SVG, "path");
         const dashes = { dash: "6 4", dot: "2 3" }[trace.line.dash] || "";
-        const attributes = { d: "M2,8H34", stroke: colour, "stroke-width": Math.min(8, trace.line.width),
-          "stroke-dasharray": dashes, opacity: trace.opacity ?? 1 };
-        for (const [k, v] of Object.entries(attributes)) line.setAttribute(k, v);
-        svg.appendChild(line);
+        svg.append(shape("path", { d: "M2,8H34", stroke: colour, "stroke-width": Math.min(8, trace.line.width),
+          "stroke-dasharray": dashes, opacity: trace.opacity ?? 1 }));
       }
       const area = ["mesh3d", "bar"].includes(trace.type);
       if (area || (trace.mode || "").includes("markers")) {
-        const mark = document.createElementNS(SVG, "path");
-        mark.setAttribute("d", area ? "M4,3h28v10h-28z" : SHAPES[trace.marker.symbol] || SHAPES.circle);
-        mark.setAttribute("fill", colour);
-        mark.setAttribute("opacity", trace.type === "mesh3d" ? 0.25 : trace.marker?.opacity ?? 1);
-        svg.appendChild(mark);
+        svg.append(shape("path", { d: area ? "M4,3h28v10h-28z" : SHAPES[trace.marker.symbol] || SHAPES.circle,
+          fill: colour, opacity: trace.type === "mesh3d" ? 0.25 : trace.marker?.opacity ?? 1 }));
       }
-      const label = document.createElement("span");
-      label.textContent = plainText(name);
-      key.append(svg, label);
-      place.appendChild(key);
+      place.append(make("span", { className: "key" }, svg, make("span", {}, plainText(name))));
     }
+    const number = (v) => String(Number(v.toPrecision(3)));
     for (const [label, low, high] of scales.values()) {
-      const scale = document.createElement("span");
-      scale.className = "scale";
-      const ramp = document.createElement("span");
-      ramp.className = "ramp";
-      const number = (v) => String(Number(v.toPrecision(3)));
-      scale.append(`${label}  ${number(low)}`, ramp, number(high));
-      place.appendChild(scale);
+      place.append(make("span", { className: "scale" },
+        `${label}  ${number(low)}`, make("span", { className: "ramp" }), number(high)));
     }
   }
 
@@ -357,31 +337,17 @@
     place.contents = contents;
     place.replaceChildren();
     for (const { title, head, rows } of contents) {
-      const wrap = document.createElement("div");
-      wrap.className = "wide";
-      wrap.tabIndex = 0;  // so that a wide table can be scrolled by keyboard
-      const table = wrap.appendChild(document.createElement("table"));
-      table.createCaption().textContent = title;
-      const top = table.createTHead().insertRow();
-      for (const text of head) {
-        const cell = document.createElement("th");
-        cell.scope = "col";
-        cell.textContent = text;
-        top.appendChild(cell);
-      }
-      const body = table.createTBody();
-      for (const row of rows) {
-        const line = body.insertRow();
-        for (const text of row) line.insertCell().textContent = text;
-      }
-      place.appendChild(wrap);
+      const cells = rows.map((row) => make("tr", {}, ...row.map((text) => make("td", {}, text))));
+      const top = make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)));
+      const table = make("table", {}, make("caption", {}, title), make("thead", {}, top), make("tbody", {}, ...cells));
+      // focusable, so that a wide table can be scrolled by keyboard
+      place.append(make("div", { className: "wide", tabIndex: 0 }, table));
     }
   }
 
   function download(content, name, type) {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
-    link.download = name;
+    const href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+    const link = make("a", { href, download: name });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }

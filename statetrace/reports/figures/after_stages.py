@@ -97,8 +97,8 @@ def stages(results: RunResults) -> Chart:
 
 
 def _after(stage: StageEnd) -> Panel:
-    marks: list[Any] = beyond(stage.length, len(stage.accuracy["state"]))
     longest = len(stage.accuracy["state"])
+    marks: list[Any] = beyond(stage.length, longest)
     for line in target_lines(range(1, longest + 1), stage.accuracy):
         marks.append(line)
         end = stage.cutoff(line.name)

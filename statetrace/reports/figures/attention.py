@@ -16,8 +16,13 @@ from statetrace.reports.run_results import RunResults
 BRIGHT = 0.97
 """Quantile of the weights that gets the brightest colour: otherwise early rows, which have few
 keys, would leave the rest dark."""
+MOST_CELLS = 250
+"""Rows and columns of a map; of longer sequences a cell is the largest weight of a square."""
 NAMED = 14
 """The most actions that are labelled by name on the axis of a narrow panel; more are numbered."""
+
+
+_MAP: dict[str, Any] = {"down": True, "whole": "xy", "tall": 1.15}
 
 
 def _scored(results: RunResults) -> LensResult:
@@ -38,46 +43,38 @@ def attention_maps(results: RunResults) -> Chart:
     odd = np.flatnonzero(arrays["top_maps_odd"])
     name = result.summary["quotient"]
     marked = "odd actions" if name == "parity" else f"actions that change {name}"
-    at = list(range(1, length + 1))
+    size = -(-length // MOST_CELLS)
+    at = list(range(1 + size // 2, length + 1 + size // 2, size))
+    legend = "attention" if size == 1 else f"largest attention of {size} by {size}"
     causal = np.tril(np.ones((length, length), dtype=bool))
     strongest = max(0.05, float(np.quantile(arrays["top_maps"][:, causal], BRIGHT)))
     named = length <= NAMED and "top_maps_actions" in arrays
     ticks = tuple((float(i + 1), actions[i]) for i in range(length)) if named else ()
-    every = 1 if named else 5 if length <= 40 else 10
-    rows = tuple((float(i), str(i)) for i in at if i % every == 0)  # not 0, the row of triangles
+    every = 1 if named else 5 if length <= 40 else 10 * -(-length // 100)
+    rows = tuple((float(i), str(i)) for i in range(every, length + 1, every))  # 0: triangles
     panels = []
     for (layer, head), weights in zip(arrays["top_maps_heads"], arrays["top_maps"], strict=True):
         shown = np.where(causal, weights, np.nan)
         texts = [f"action {i + 1}: {actions[i]}" for i in odd]
         x, y = (odd + 1).tolist(), [0.0] * len(odd)
         triangles = Dots(marked, x, y, texts, colour="parity", mark="triangle-down", size=8)
-        panels.append(
-            Panel(
-                "key",
-                "query",
-                (Heat(at, at, grid(shown), "attention", high=strongest), triangles),
-                title=f"layer {layer}, head {head}",
-                x_range=(0.4, length + 0.6),
-                y_range=(-0.6, length + 0.6),
-                down=True,
-                whole="xy",
-                ticks=ticks,
-                y_ticks=rows,
-                tall=1.15,
-            )
-        )
+        marks = (Heat(at, at, grid(_coarse(shown, size)), legend, high=strongest), triangles)
+        title, ends = f"layer {layer}, head {head}", (0.4, length + 0.6)
+        settings = {"x_range": ends, "y_range": (-0.6, ends[1]), "ticks": ticks, "y_ticks": rows}
+        panels.append(Panel("key", "query", marks, title, **(_MAP | settings)))
     scores = arrays["scores"].mean(-1) / 100
-    heads = Heat(
-        list(range(scores.shape[1])),
-        list(range(1, len(scores) + 1)),
-        grid(scores),
-        "score",
-        high=result.summary.get("score_ceiling", 100.0) / 100,
-    )
-    panels.append(
-        Panel("head", "layer", (heads,), f"{name} head scores", down=True, whole="xy", tall=1.15)
-    )
+    x, y = list(range(scores.shape[1])), list(range(1, len(scores) + 1))
+    best = result.summary.get("score_ceiling", 100.0) / 100
+    heads = Heat(x, y, grid(scores), "score", high=best)
+    panels.append(Panel("head", "layer", (heads,), f"{name} head scores", **_MAP))
     return Chart("attention-maps", f"The best {name} heads", tuple(panels))
+
+
+def _coarse(weights: np.ndarray, size: int) -> np.ndarray:
+    """The largest weight of every square of that size, NaN where there is none."""
+    starts = np.arange(0, len(weights), size)
+    rows = np.fmax.reduceat(weights, starts, axis=0)
+    return np.fmax.reduceat(rows, starts, axis=1)
 
 
 def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
@@ -85,16 +82,13 @@ def head_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     summary = _scored(results).summary
     chance = summary.get("top_score_by_chance")
     head = ["layer", "head", f"{summary['quotient']} head score", "deviation", "chance"]
-    table = [
-        [
-            entry["layer"],
-            entry["head"],
-            f"{entry['score'] / 100:.2f}",
-            "" if entry["std"] is None else f"± {entry['std'] / 100:.2f}",
-            "" if chance is None else f"{chance / 100:.2f}",
-        ]
-        for entry in summary["top_heads"]
-    ]
+    by_chance = "" if chance is None else f"{chance / 100:.2f}"
+    table = []
+    for entry in summary["top_heads"]:
+        spread = "" if entry["std"] is None else f"± {entry['std'] / 100:.2f}"
+        table.append(
+            [entry["layer"], entry["head"], f"{entry['score'] / 100:.2f}", spread, by_chance]
+        )
     return head, table
 
 
@@ -103,22 +97,14 @@ def ablation_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
     ablations = _scored(results).summary.get("ablation", [])
     names = list(ablations[0]["drop"]) if ablations else []
     head = ["ablated heads", "replaced by", *(f"drop of {name} accuracy" for name in names)]
-    table = [
-        [
-            _heads(entry["heads"]),
-            entry["method"],
-            *(f"{entry['drop'][name]:z.3f}" for name in names),
-        ]
-        for entry in ablations
-    ]
+    table = []
+    for entry in ablations:
+        kind, size = entry["heads"].split()  # "top 2", "control 1"
+        kind = {"top": "best", "control": "random"}[kind]
+        heads = f"{kind} head" if size == "1" else f"{kind} {size} heads"
+        drops = [f"{entry['drop'][name]:z.3f}" for name in names]
+        table.append([heads, entry["method"], *drops])
     return head, table
-
-
-def _heads(ablated: str) -> str:
-    """ "top 2" -> "best 2 heads", "control 1" -> "random head"."""
-    kind, size = ablated.split()
-    kind = {"top": "best", "control": "random"}[kind]
-    return f"{kind} head" if size == "1" else f"{kind} {size} heads"
 
 
 def tree_choices(results: RunResults) -> dict[str, list[str]]:
@@ -176,8 +162,7 @@ def _carried(
     reached = {length - 1}
     edges_to_self = []
     for layer in range(layers, 0, -1):
-        edges_to_self += [
-            ((t + 1.0, layer - 1.0), (t + 1.0, float(layer))) for t in sorted(reached)
-        ]
+        ends = (layer - 1.0, float(layer))
+        edges_to_self += [((t + 1.0, ends[0]), (t + 1.0, ends[1])) for t in sorted(reached)]
         reached |= {int(s) for at, s, t in edges if at == layer and int(t) in reached}
     return edges_to_self

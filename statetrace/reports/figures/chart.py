@@ -84,6 +84,12 @@ class Heat:
         """Heat maps with the same one share a colour bar."""
         return self.label, self.low, self.high
 
+    def edges(self, axis: str) -> tuple[float, float]:
+        """The outer edges of its evenly spaced cells along an axis ("x" or "y")."""
+        centres = self.x if axis == "x" else self.y
+        half = (centres[-1] - centres[0]) / max(1, len(centres) - 1) / 2 or 0.5
+        return centres[0] - half, centres[-1] + half
+
 
 @dataclass(frozen=True)
 class Edges:
@@ -238,9 +244,7 @@ class Panel:
         values: list[float] = []
         for mark in self.marks:
             if isinstance(mark, Heat):
-                cells = list(mark.x if axis == "x" else mark.y)
-                half = (cells[-1] - cells[0]) / max(1, len(cells) - 1) / 2 or 0.5
-                values += [cells[0] - half, cells[-1] + half]
+                values += mark.edges(axis)
             elif isinstance(mark, Line | Dots):
                 known = [v for v in (mark.x if axis == "x" else mark.y) if v is not None]
                 space = 0.6 if isinstance(mark, Dots) else 0.0

@@ -36,15 +36,10 @@ def by_split(lengths: Sequence[int], needed: Mapping[str, Sequence[float | None]
 
 def length_panel(lengths: Sequence[int], lines: Iterable[Line], top: float) -> Panel:
     """Curves of layers needed, up to `top`, against length."""
-    return Panel(
-        "length",
-        "layers needed",
-        tuple(lines),
-        y_range=(0, max(2.0, 1.1 * top)),
-        log_x=True,
-        whole="x",
-        ticks=tuple((float(n), str(n)) for n in lengths if _has_tick(n, lengths[-1])),
-    )
+    ticks = tuple((float(n), str(n)) for n in lengths if _has_tick(n, lengths[-1]))
+    settings: dict[str, Any] = {"log_x": True, "whole": "x", "ticks": ticks}
+    limits = (0, max(2.0, 1.1 * top))
+    return Panel("length", "layers needed", tuple(lines), y_range=limits, **settings)
 
 
 def _has_tick(n: int, longest: int) -> bool:
@@ -58,17 +53,13 @@ def depth(results: RunResults, pairs: str = "all") -> Chart:
     lengths = [int(n) for n in result.summary["lengths"]]
     rows = result.rows(split=pairs)
     layers = 1 + max((row["layer"] for row in rows), default=0)
-    values: dict[str, Any] = {
-        key: np.full((layers, len(lengths)), np.nan) for key in ("mean", "std", "n")
-    }
+    values = np.full((3, layers, len(lengths)), np.nan)
     for row in rows:
-        for key, cells in values.items():
-            cells[row["layer"], lengths.index(row["length"])] = row[key]
-    more = (("deviation", grid(values["std"])), ("pairs", grid(values["n"])))
-    places = list(range(len(lengths)))
-    heat = Heat(
-        places, list(range(layers)), grid(values["mean"]), "vote for the clean run", more=more
-    )
+        cell = row["mean"], row["std"], row["n"]
+        values[:, row["layer"], lengths.index(row["length"])] = np.array(cell, dtype=float)
+    mean, std, n = map(grid, values)
+    x, y, more = list(range(len(lengths))), list(range(layers)), (("deviation", std), ("pairs", n))
+    heat = Heat(x, y, mean, "vote for the clean run", more=more)
     ticks = tuple((float(i), str(n)) for i, n in enumerate(lengths))
     restored = Panel("length", "layer", (heat,), down=True, whole="y", ticks=ticks)
     lines = by_split(lengths, result.summary["layers_needed"])

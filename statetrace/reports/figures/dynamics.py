@@ -45,11 +45,8 @@ def training(results: RunResults, lengths_for: str = "state") -> Chart:
     steps = result.arrays["steps"]
     drawn = np.unique(np.linspace(0, len(steps) - 1, MOST_POINTS).round().astype(int))
     steps = steps[drawn]
-    phases = [
-        ReferenceLine("x", float(start), str(number))
-        for number, start in enumerate(result.summary.get("phases", []), start=1)
-        if number > 1
-    ]
+    starts = enumerate(result.summary.get("phases", [])[1:], start=2)
+    phases = [ReferenceLine("x", float(start), str(number)) for number, start in starts]
     means = {name: result.arrays[f"accuracy_{name}"].mean(1)[drawn] for name in names}
     curves = target_lines(steps.tolist(), means, marked=False)
     loss = Line("loss", steps.tolist(), numbers(result.arrays["loss"][drawn]), "ink", mark=None)

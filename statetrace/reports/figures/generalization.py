@@ -33,17 +33,9 @@ def generalization(results: RunResults) -> Chart:
     ends: dict[int, dict[str, str]] = {}  # cutoff -> target -> colour
     for what, (colour, mark) in target_styles(row["what"] for row in rows).items():
         series = [row for row in rows if row["what"] == what]
-        marks.append(
-            Line(
-                what,
-                [row["length"] for row in series],
-                numbers(row["accuracy"] for row in series),
-                colour,
-                mark=mark,
-                low=numbers(row["low"] for row in series),
-                high=numbers(row["high"] for row in series),
-            )
-        )
+        share, low, high = (numbers(r[key] for r in series) for key in ("accuracy", "low", "high"))
+        lengths = [row["length"] for row in series]
+        marks.append(Line(what, lengths, share, colour, mark=mark, low=low, high=high))
         end = summary["cutoff"][what]["first_below"]
         if end is not None:
             ends.setdefault(int(end), {})[what] = colour
@@ -63,10 +55,8 @@ def _label(ends: dict[int, dict[str, str]], longest: int) -> tuple[str, Beside]:
         parts = (f"{name} {end}" for name, end in zip(names, places, strict=True))
         label = f"cutoffs: {', '.join(parts)}"
     gaps = [(places[0], Beside("left", LABEL_HEIGHT, places[0]))]
-    gaps += [
-        (next_end - end, Beside("right", LABEL_HEIGHT, end))
-        for end, next_end in pairwise([*places, longest])
-    ]
+    for end, next_end in pairwise([*places, longest]):
+        gaps.append((next_end - end, Beside("right", LABEL_HEIGHT, end)))
     return label, max(gaps, key=lambda gap: gap[0])[1]
 
 

@@ -104,16 +104,10 @@ def _panel(
         if len(means) <= LABELLED and parity is not None:
             marks += _edges(results, means, odd)
         marks += _by_parity(results, means, points, states, odd)
-    return Panel(
-        names[0],
-        names[1],
-        tuple(marks),
-        title=f"layer {layer}" + ("" if coloured_by == BY_PARITY else f", by {coloured_by}"),
-        z=names[2],
-        eye=eye,
-        box=_box(means, points, marks),
-        tall=1.6,
-    )
+    x, y, z = names
+    title = f"layer {layer}" + ("" if coloured_by == BY_PARITY else f", by {coloured_by}")
+    box = _box(means, points, marks)
+    return Panel(x, y, tuple(marks), title, z, eye=eye, box=box, tall=1.6)
 
 
 def _by_parity(
@@ -188,11 +182,8 @@ def _edges(results: RunResults, means: np.ndarray, odd: np.ndarray) -> list[Path
         ends = [tuple(places.rows(means[[a, b]])) for a, b in pairs]
         marks.append(Path3("pairs", ends, "ink"))  # type: ignore[arg-type]
     if len(means) <= 6:
-        sides = [
-            tuple(places.rows(means[[a, b]]))
-            for a, b in combinations(range(len(means)), 2)
-            if odd[a] == odd[b]
-        ]
+        every = combinations(range(len(means)), 2)
+        sides = [tuple(places.rows(means[[a, b]])) for a, b in every if odd[a] == odd[b]]
         marks.append(Path3("same parity", sides, "grey", "dash"))  # type: ignore[arg-type]
     return marks
 
@@ -245,7 +236,6 @@ def prism_table(results: RunResults) -> tuple[list[str], list[list[Any]]]:
             table.append([name.replace("_", " "), prism[name]])
     if prism.get("pairs"):
         table.append(["pairs", ", ".join("+".join(pair) for pair in prism["pairs"])])
-        table.append(
-            ["angles between clusters", ", ".join(f"{a:.0f}°" for a in prism["line_angles"])]
-        )
+        angles = ", ".join(f"{a:.0f}°" for a in prism["line_angles"])
+        table.append(["angles between clusters", angles])
     return ["measure", "value"], table

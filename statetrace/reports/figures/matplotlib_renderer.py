@@ -135,13 +135,8 @@ def _legend(figure: Any, across: int) -> None:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
     if handles:
-        figure.legend(
-            list(handles.values()),
-            list(handles),
-            loc="outside lower center",
-            ncols=min(across, len(handles)),
-            frameon=False,
-        )
+        place = {"loc": "outside lower center", "ncols": min(across, len(handles))}
+        figure.legend(list(handles.values()), list(handles), frameon=False, **place)
 
 
 def _draw(axes: Any, panel: Panel) -> None:
@@ -161,10 +156,7 @@ def _draw(axes: Any, panel: Panel) -> None:
             sides = [high - low for low, high in panel.box]
             axes.set_box_aspect(sides, zoom=0.76)  # room for the axis labels
         x, y, z = panel.eye
-        axes.view_init(
-            elev=float(np.degrees(np.arctan2(z, np.hypot(x, y)))),
-            azim=float(np.degrees(np.arctan2(y, x))),
-        )
+        axes.view_init(*np.degrees([np.arctan2(z, np.hypot(x, y)), np.arctan2(y, x)]).tolist())
         axes.set_proj_type("ortho")
         axes.tick_params(labelsize=6, pad=-2)
         return
@@ -204,13 +196,8 @@ def _mark(axes: Any, mark: Mark, panel: Panel) -> None:
         _heat(axes, mark)
     elif isinstance(mark, Edges):
         for number, (start, end) in enumerate(mark.ends):
-            axes.plot(
-                *zip(start, end, strict=True),
-                color=COLOURS[mark.colour],
-                linewidth=0.8,
-                alpha=0.75,
-                label=mark.name if number == 0 else None,
-            )
+            label, ends = (mark.name if number == 0 else None), zip(start, end, strict=True)
+            axes.plot(*ends, color=COLOURS[mark.colour], linewidth=0.8, alpha=0.75, label=label)
     elif isinstance(mark, Bars):
         style = {"width": mark.width, "color": COLOURS[mark.colour], "zorder": 2}
         axes.bar(mark.x, mark.y, label=mark.name, edgecolor="white", linewidth=0.5, **style)
@@ -250,24 +237,10 @@ def _line(axes: Any, mark: Line) -> None:
 
 
 def _heat(axes: Any, mark: Heat) -> None:
-    z = np.array([[np.nan if cell is None else cell for cell in row] for row in mark.z])
-    edges = [_edges(values) for values in (mark.x, mark.y)]
-    axes.imshow(
-        z,
-        cmap="cividis",
-        vmin=mark.low,
-        vmax=mark.high,
-        aspect="auto",
-        interpolation="nearest",
-        origin="lower",
-        extent=(*edges[0], *edges[1]),
-    )
-
-
-def _edges(values: Any) -> tuple[float, float]:
-    """The outer edges of evenly spaced cells, given their centres."""
-    half = (values[-1] - values[0]) / max(1, len(values) - 1) / 2 or 0.5
-    return values[0] - half, values[-1] + half
+    z = np.array(mark.z, dtype=float)  # None becomes NaN
+    style = {"cmap": "cividis", "aspect": "auto", "interpolation": "nearest", "origin": "lower"}
+    extent = (*mark.edges("x"), *mark.edges("y"))
+    axes.imshow(z, vmin=mark.low, vmax=mark.high, extent=extent, **style)
 
 
 def _reference_line(axes: Any, mark: ReferenceLine) -> None:
@@ -294,21 +267,14 @@ def _in_space(axes: Any, mark: Cloud | Path3 | Plane, panel: Panel) -> None:
     colour = COLOURS[mark.colour]
     if isinstance(mark, Cloud):
         points = np.array(mark.points, dtype=float).reshape(-1, 3)
-        if (
-            panel.box is not None and not mark.strong
-        ):  # matplotlib does not clip in three dimensions
+        # matplotlib does not clip in three dimensions
+        if panel.box is not None and not mark.strong:
             low, high = np.array(panel.box).T
             points = points[((points >= low) & (points <= high)).all(1)]
-        shown = {"s": mark.size**2 * (0.9 if mark.strong else 0.6), "linewidths": 0}
-        axes.scatter(
-            *points.T,
-            color=colour,
-            alpha=1.0 if mark.strong else 0.4,
-            depthshade=False,
-            marker=_MARKS.get(mark.mark, "o"),
-            label=mark.name if mark.strong or mark.size >= MEANS else None,
-            **shown,
-        )
+        share, alpha = (0.9, 1.0) if mark.strong else (0.6, 0.4)
+        style = {"s": share * mark.size**2, "alpha": alpha, "marker": _MARKS.get(mark.mark, "o")}
+        label = mark.name if mark.strong or mark.size >= MEANS else None
+        axes.scatter(*points.T, color=colour, depthshade=False, linewidths=0, label=label, **style)
         for point, text in zip(points, mark.texts, strict=True) if mark.strong else ():
             axes.text(*point, f"  {text}", fontsize=7, zorder=9, va="bottom")
     elif isinstance(mark, Path3):
@@ -318,6 +284,5 @@ def _in_space(axes: Any, mark: Cloud | Path3 | Plane, panel: Panel) -> None:
     else:
         from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
-        axes.add_collection3d(
-            Poly3DCollection([mark.corners], facecolor=colour, edgecolor="none", alpha=0.1)
-        )
+        plane = Poly3DCollection([mark.corners], facecolor=colour, edgecolor="none", alpha=0.1)
+        axes.add_collection3d(plane)

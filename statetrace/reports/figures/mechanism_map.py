@@ -8,6 +8,7 @@ whether the quotient is computed on its own, which the shape of the mark shows.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,7 @@ def _plane(read: MechanismMap, group: Group) -> Panel:
     text = f"{first.name} {x:+.2f} ± {x_error:.2f}, state {y:+.2f} ± {y_error:.2f}"
     text += f"; {first.name} on its own: {own:.0%}"
     weights = calibrated()[0]
+    errors = (((x - x_error, y), (x + x_error, y)), ((x, y - y_error), (x, y + y_error)))
     high = ROOM + max(1.0, x + x_error, y + y_error)
     return Panel(
         f"{first.name}: {GROWTH}",
@@ -70,8 +72,8 @@ def _plane(read: MechanismMap, group: Group) -> Panel:
             ReferenceLine("y", weights["growth_middle"], dash="dot"),
             *_landmarks(on_own, f"computes {first.name} on its own", OWN),
             *_landmarks(together, "computes all at once", TOGETHER),
-            _errors([((x - x_error, y), (x + x_error, y)), ((x, y - y_error), (x, y + y_error))]),
-            _model(x, y, OWN if own >= 0.5 else TOGETHER, text),
+            Edges("standard error", errors),
+            Dots("this model", [x], [y], [text], "state", OWN if own >= 0.5 else TOGETHER, 11),
         ),
         x_range=(min(0.0, x - x_error) - ROOM, high),
         y_range=(min(0.0, y - y_error) - ROOM / 2, high - ROOM / 2),
@@ -81,27 +83,22 @@ def _plane(read: MechanismMap, group: Group) -> Panel:
 
 def _line(read: MechanismMap, group: Group) -> Panel:
     """For a group without quotients: the state alone, along x."""
-    state = read.links[-1]
+    state, middle = read.links[-1], calibrated()[0]["growth_middle"]
     x, error = state.growth
-    known = {"associative": (1.0, 0.0)} | {
-        name: (at, 0.0) for name, (at, _) in _sequential(state).items()
-    }
+    text = f"state {x:+.2f} ± {error:.2f}"
+    known = {"associative": (1.0, 0.0)}
+    known |= {name: (at, 0.0) for name, (at, _) in _sequential(state).items()}
     if group.is_solvable():
         known["parallel"] = (0.0, 0.0)
-    return Panel(
-        f"state: {GROWTH}",
-        "",
-        (
-            ReferenceLine("x", calibrated()[0]["growth_middle"], dash="dot"),
-            *_landmarks(known, "known algorithms", TOGETHER),
-            _errors([((x - error, 0.0), (x + error, 0.0))]),
-            _model(x, 0.0, TOGETHER, f"state {x:+.2f} ± {error:.2f}"),
-        ),
-        x_range=(min(0.0, x - error) - ROOM, ROOM + max(1.0, x + error)),
-        y_range=(-1.0, 1.0),
-        y_ticks=((0.0, "state"),),
-        tall=0.6,
+    marks = (
+        ReferenceLine("x", middle, dash="dot"),
+        *_landmarks(known, "known algorithms", TOGETHER),
+        Edges("standard error", [((x - error, 0.0), (x + error, 0.0))]),
+        Dots("this model", [x], [0.0], [text], "state", TOGETHER, 11),
     )
+    along = (min(0.0, x - error) - ROOM, ROOM + max(1.0, x + error))
+    across: dict[str, Any] = {"y_range": (-1.0, 1.0), "y_ticks": ((0.0, "state"),)}
+    return Panel(f"state: {GROWTH}", "", marks, x_range=along, tall=0.6, **across)
 
 
 def _sequential(state: Link) -> dict[str, tuple[float, float]]:
@@ -121,31 +118,15 @@ def _landmarks(places: dict[str, tuple[float, float]], name: str, mark: str) -> 
         yield Dots(name, [x], [y], [algorithm], colour, mark, size, labelled=True, below=below)
 
 
-def _errors(ends: list[tuple[tuple[float, float], tuple[float, float]]]) -> Edges:
-    return Edges("standard error", ends, colour="state")
-
-
-def _model(x: float, y: float, mark: str, text: str) -> Dots:
-    return Dots("this model", [x], [y], [text], "state", mark, 11)
-
-
 def _layers_needed(links: Iterable[Link]) -> Panel:
     """A curve per link, with its standard error; the state below the others, which are dashed, so
     that equal curves can be seen."""
     links = list(links)[::-1]
-    styles = target_styles(link.name for link in links)
-    lines = [
-        Line(
-            link.name,
-            [int(n) for n in link.lengths],
-            numbers(link.needed),
-            styles[link.name][0],
-            "solid" if link.name == "state" else "dash",
-            mark=styles[link.name][1],
-            low=numbers(link.needed - link.error),
-            high=numbers(link.needed + link.error),
-        )
-        for link in links
-    ]
+    styles, lines = target_styles(link.name for link in links), []
+    for link in links:
+        (colour, mark), dash = styles[link.name], "solid" if link.name == "state" else "dash"
+        low, high = numbers(link.needed - link.error), numbers(link.needed + link.error)
+        x, y = [int(n) for n in link.lengths], numbers(link.needed)
+        lines.append(Line(link.name, x, y, colour, dash, mark, low, high))
     lengths = sorted({int(n) for link in links for n in link.lengths})
     return length_panel(lengths, lines, max(float(max(link.needed)) for link in links))

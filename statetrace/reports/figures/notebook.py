@@ -27,13 +27,9 @@ def figure(chart: Chart) -> Any:
     rows = -(-count // across)
     kinds: list[Any] = [{"type": "scene" if p.z is not None else "xy"} for p in chart.panels]
     kinds += [None] * (rows * across - count)
-    result = make_subplots(
-        rows,
-        across,
-        specs=[kinds[i * across : (i + 1) * across] for i in range(rows)],
-        subplot_titles=[escape(p.title) for p in chart.panels],
-        vertical_spacing=0.3 / rows,
-    )
+    specs = [kinds[i * across : (i + 1) * across] for i in range(rows)]
+    titles, gap = [escape(p.title) for p in chart.panels], 0.3 / rows
+    result = make_subplots(rows, across, specs=specs, subplot_titles=titles, vertical_spacing=gap)
     scenes = flats = 0
     for place, panel in enumerate(chart.panels):
         drawn = coloured(picture(panel))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 from statetrace.errors import StatetraceError
@@ -47,18 +48,15 @@ def line_chart(result: LensResult) -> Chart:
         lines.setdefault(label, []).append(row)
     banded = {"low", "high"} <= set(numeric)
     colours = ("state", "parity", *TURNS)
-    marks = tuple(
-        Line(
-            label,
-            [row[x] for row in rows],
-            [row[y] for row in rows],
-            colours[number % len(colours)],
-            low=[row["low"] for row in rows] if banded else None,
-            high=[row["high"] for row in rows] if banded else None,
-        )
-        for number, (label, rows) in enumerate(list(lines.items())[:MOST_LINES])
-    )
-    return Chart(result.lens, result.lens, (Panel(x, y, marks),))
+    marks = []
+    for (label, rows), colour in zip(
+        list(lines.items())[:MOST_LINES], cycle(colours), strict=False
+    ):
+        along, values = ([row[name] for row in rows] for name in (x, y))
+        edges = ("low", "high") if banded else ()
+        band: dict[str, Any] = {edge: [row[edge] for row in rows] for edge in edges}
+        marks.append(Line(label, along, values, colour, **band))
+    return Chart(result.lens, result.lens, (Panel(x, y, tuple(marks)),))
 
 
 def table(results: RunResults, name: str) -> tuple[list[str], list[list[Any]]]:

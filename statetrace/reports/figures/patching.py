@@ -70,14 +70,9 @@ def patching(
         if show == "deviation":
             label = f"deviation of {measure}"
             high = max(0.1, float(np.nanmax(values)) if np.isfinite(values).any() else 0.0)
-    heat = Heat(
-        list(range(1, values.shape[1] + 1)),
-        list(range(len(sites))) if heads else sites[:, 0].tolist(),
-        grid(values),
-        label,
-        high=high,
-        more=more,
-    )
+    x = list(range(1, values.shape[1] + 1))
+    y = list(range(len(sites))) if heads else sites[:, 0].tolist()
+    heat = Heat(x, y, grid(values), label, high=high, more=more)
     panel = _panel(name, heat, title, sites[:, :2].tolist() if heads else [])
     split = "all pairs" if pairs == "all" else f"{pairs} pairs"
     shown = label if show == "deviation" else f"{show} {measure}"

@@ -60,10 +60,9 @@ def picture(panel: Panel) -> dict[str, Any]:
     for name, axis, label in (("xaxis", "x", panel.x), ("yaxis", "y", panel.y)):
         layout[name] = _axis(label, panel.extent(axis), axis in panel.whole)
     if panel.log_x:
+        edges = layout["xaxis"].get("range", ())
         layout["xaxis"] |= {"type": "log", "dtick": log10(2), "tickformat": "d"}
-        limits = panel.extent("x")
-        if limits is not None:
-            layout["xaxis"]["range"] = [log10(edge) for edge in limits]
+        layout["xaxis"] |= {"range": [log10(edge) for edge in edges]} if edges else {}
     if panel.down and "range" in layout["yaxis"]:
         layout["yaxis"]["range"].reverse()
     for name, ticks in (("xaxis", panel.ticks), ("yaxis", panel.y_ticks)):
@@ -72,11 +71,9 @@ def picture(panel: Panel) -> dict[str, Any]:
             layout[name] |= {"tickvals": list(values), "ticktext": [escape(text) for text in texts]}
     if panel.ticks and panel.log_x:
         layout["xaxis"]["tickangle"] = 0
-    if panel.heat is not None or panel.bare:
-        for name in ("xaxis", "yaxis"):
-            layout[name] |= {"showgrid": False}
-    if panel.heat is not None:  # a frame, because dark cells do not stand out on a dark page
-        for name in ("xaxis", "yaxis"):
+    for name in ("xaxis", "yaxis") if panel.heat is not None or panel.bare else ():
+        layout[name]["showgrid"] = False
+        if panel.heat is not None:  # a frame, because dark cells do not stand out on a dark page
             layout[name] |= {"showline": True, "mirror": True}
     shapes = [_shape(mark) for mark in panel.marks if isinstance(mark, ReferenceLine | Band)]
     layout["shapes"] = [shape for shape, _ in shapes]
@@ -112,17 +109,8 @@ def _traces(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
         return [_heat(mark, panel)]
     if isinstance(mark, Edges):
         return _edges(mark)
-    if isinstance(mark, Bars):
-        return [_bars(mark)]
-    if isinstance(mark, Dots):
-        return [_dots(mark)]
-    if isinstance(mark, Cloud):
-        return [space.cloud(mark)]
-    if isinstance(mark, Path3):
-        return [space.path(mark)]
-    if isinstance(mark, Plane):
-        return [space.plane(mark)]
-    return []
+    draw: Any = _SINGLE.get(type(mark))
+    return [draw(mark)] if draw else []  # lines and bands are shapes
 
 
 def _in_plane(kind: str, mark: Line | Dots | Bars) -> dict[str, Any]:
@@ -244,6 +232,10 @@ def _bars(mark: Bars) -> dict[str, Any]:
         "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>",
     }
+
+
+_SINGLE = {Bars: _bars, Dots: _dots, Cloud: space.cloud, Path3: space.path, Plane: space.plane}
+"""Marks that are one trace."""
 
 
 def _axis(title: str, limits: tuple[float, float] | None, whole: bool) -> dict[str, Any]:

@@ -59,20 +59,11 @@ def probes(
     if predicted_by in algorithm_names():
         marks += _prediction(results, predicted_by, layers, sequences_of)
     for target, (colour, mark) in target_styles(row["target"] for row in rows).items():
-        measured = _series(rows, target, "none")
-        marks.append(
-            Line(
-                target,
-                list(range(layers)),
-                numbers(measured["mean"]),
-                colour,
-                mark=mark,
-                low=numbers(measured["mean"] - measured["std"]),
-                high=numbers(measured["mean"] + measured["std"]),
-            )
-        )
+        mean, std = _series(rows, target, "none")
+        y, low, high = numbers(mean), numbers(mean - std), numbers(mean + std)
+        marks.append(Line(target, list(range(layers)), y, colour, mark=mark, low=low, high=high))
         for control, (name, hue, dash) in CONTROL_STYLES.items():
-            other = numbers(_series(rows, target, control)["mean"])
+            other = numbers(_series(rows, target, control)[0])
             if other:
                 x = list(range(len(other)))
                 marks.append(Line(f"{target}, {name}", x, other, hue, dash, mark))
@@ -86,15 +77,11 @@ def _rows(result: LensResult, position: str, metric: str) -> list[dict[str, Any]
     return result.rows(position=position, metric=metric, length=longest)
 
 
-def _series(rows: list[dict[str, Any]], target: str, control: str) -> dict[str, np.ndarray]:
-    series = sorted(
-        (row for row in rows if row["target"] == target and row["control"] == control),
-        key=lambda row: row["layer"],
-    )
-    return {
-        key: np.array([np.nan if row[key] is None else row[key] for row in series])
-        for key in ("mean", "std")
-    }
+def _series(rows: list[dict[str, Any]], target: str, control: str) -> np.ndarray:
+    """Mean and deviation by layer, [2, layers]; NaN where there is none."""
+    series = [row for row in rows if row["target"] == target and row["control"] == control]
+    series.sort(key=lambda row: row["layer"])
+    return np.array([[row[key] for row in series] for key in ("mean", "std")], dtype=float)
 
 
 def _prediction(results: RunResults, algorithm: str, layers: int, sequences_of: str) -> list[Line]:
@@ -107,10 +94,8 @@ def _prediction(results: RunResults, algorithm: str, layers: int, sequences_of: 
         if target == "parity hidden":
             continue
         values = by_length[:, -1] if sequences_of == "whole length" else by_length.mean(1)
-        name = target.split()[0]
-        lines.append(
-            Line(f"{name}, predicted", numbers(x), numbers(values), name, mark=None, behind=True)
-        )
+        name, y = target.split()[0], numbers(values)
+        lines.append(Line(f"{name}, predicted", numbers(x), y, name, mark=None, behind=True))
     return lines
 
 

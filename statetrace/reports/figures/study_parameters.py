@@ -36,13 +36,9 @@ def _sized(path: Path) -> tuple[list[Row], list[str]]:
         for row in judged:
             sizes.setdefault(_kind(row, others), set()).add(row["parameters"])
         if any(len(counts) > 1 for counts in sizes.values()):
-            return judged, [name for name in others if not _is_family(judged, name)]
+            families = [_stem(str(row["model"])) for row in judged]  # under whatever name
+            return judged, [f for f in others if [str(row[f]) for row in judged] != families]
     return [], []
-
-
-def _is_family(rows: Sequence[Row], factor: str) -> bool:
-    """Whether a factor is the model family under another name."""
-    return all(str(row[factor]) == _stem(str(row["model"])) for row in rows)
 
 
 def sizes_vary(path: Path) -> bool:
@@ -63,26 +59,17 @@ def study_sizes(path: Path) -> Chart:
         shares = proportions([row for row in rows if _kind(row, others) == kind], ["parameters"])
         lines = []
         for mechanism in mechanisms:
-            series = sorted(
-                (row for row in shares if row["mechanism"] == mechanism),
-                key=lambda row: row["parameters"],
-            )
+            series = [row for row in shares if row["mechanism"] == mechanism]
+            series.sort(key=lambda row: row["parameters"])
             colour, mark = study_shares.style(mechanism)
             x = [row["parameters"] for row in series]
             share, low, high = (numbers(r[key] for r in series) for key in ("share", "low", "high"))
             lines.append(Line(mechanism, x, share, colour, mark=mark, low=low, high=high))
-        panels.append(
-            Panel(
-                "parameters",
-                "share of runs",
-                tuple(line for line in lines if line.x),
-                title=kind,
-                x_range=(sizes[0] / 1.3, sizes[-1] * 1.3),
-                y_range=(-0.02, 1.04),
-                ticks=_ticks([row["parameters"] for row in shares]),
-                log_x=True,
-            )
-        )
+        marks = tuple(line for line in lines if line.x)
+        ticks = _ticks([row["parameters"] for row in shares])
+        limits: dict[str, Any] = {"x_range": (sizes[0] / 1.3, sizes[-1] * 1.3), "log_x": True}
+        limits["y_range"] = (-0.02, 1.04)
+        panels.append(Panel("parameters", "share of runs", marks, kind, ticks=ticks, **limits))
     return Chart("study-sizes", "Mechanisms by number of parameters", tuple(panels))
 
 

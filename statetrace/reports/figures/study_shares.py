@@ -69,18 +69,10 @@ def study_proportions(path: Path) -> Chart:
             colour = STYLES.get(mechanism, ("fifth", ""))[0]
             bars.append(Bars(mechanism, x, share, low, high, texts, colour, width))
         ticks = tuple((float(i), name) for i, name in enumerate(names))
-        panels.append(
-            Panel(
-                ", ".join(others) or "all",
-                "share of runs",
-                tuple(bars),
-                title=f"{split}: {level}" if split else "",
-                x_range=(-0.6, len(names) - 0.4),
-                y_range=(0, 1.02),
-                ticks=ticks,
-                bare=True,
-            )
-        )
+        axis, title = ", ".join(others) or "all", f"{split}: {level}" if split else ""
+        limits: dict[str, Any] = {"x_range": (-0.6, len(names) - 0.4), "y_range": (0, 1.02)}
+        settings = limits | {"ticks": ticks, "bare": True}
+        panels.append(Panel(axis, "share of runs", tuple(bars), title, **settings))
     return Chart("study-proportions", "Learned mechanisms", tuple(panels))
 
 
@@ -94,14 +86,12 @@ def study_cutoffs(path: Path) -> Chart:
     for mechanism in sorted({row["verdict"] for row in judged}, key=order):
         group = [row for row in judged if row["verdict"] == mechanism]
         colour, mark = style(mechanism)
-        state, parity = (
-            [_cutoff(row, key) for row in group] for key in ("cutoff", "parity_cutoff")
-        )
+        state, parity = ([_cutoff(r, key) for r in group] for key in ("cutoff", "parity_cutoff"))
         texts = [f"{row['cell']}: {mechanism}" for row in group]
         marks.append(Dots(f"{mechanism} ({len(group)})", state, parity, texts, colour, mark, 9))
-    ends = [0.0, max(row["longest"] for row in judged) + 1.0]
+    longest = max(row["longest"] for row in judged)
+    ends, limits = [0.0, longest + 1.0], (0.0, longest + 2.0)
     marks.insert(0, Line("equal", ends, ends, "faint", "dash", mark=None))
-    limits = (0.0, max(row["longest"] for row in judged) + 2.0)
     panel = Panel("state cutoff", "parity cutoff", tuple(marks), x_range=limits, y_range=limits,
                   whole="xy", tall=1.3)  # fmt: skip
     return Chart("study-cutoffs", "Cutoffs of state and parity", (panel,))

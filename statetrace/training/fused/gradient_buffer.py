@@ -90,16 +90,10 @@ class GradientBuffer:
             pending.finish(self._ops.finish_sums)
         self._stacks, self._sums = {}, {}
 
-    def defer(self, kind: str, layer: int) -> LayerSums:
-        """For the sums of one operation of a layer, finished together with other layers'."""
-        return LayerSums(self, kind, layer)
-
     def pending(self, kind: str, shape: tuple[int, ...]) -> PendingSums:
         if (kind, shape) not in self._sums:
-            device = self._grads["out"].device
-            self._sums[kind, shape] = PendingSums(
-                torch.empty(self.shape.layers, *shape, device=device)
-            )
+            sums = torch.empty(self.shape.layers, *shape, device=self._grads["out"].device)
+            self._sums[kind, shape] = PendingSums(sums)
         return self._sums[kind, shape]
 
     def _widths(self, part: str) -> tuple[int, int]:
@@ -125,7 +119,8 @@ class PendingSums:
 
 @dataclass
 class LayerSums:
-    """One layer's part of pending sums (`operations.DeferredSums`)."""
+    """The sums of one operation of a layer (`operations.DeferredSums`), finished together with
+    those of other layers."""
 
     buffer: GradientBuffer
     kind: str

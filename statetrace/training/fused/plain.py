@@ -3,6 +3,7 @@ rows are computed immediately; `deferred` is ignored."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -227,10 +228,7 @@ def dropped(values: Tensor, drop: Dropout | None) -> Tensor:
 
 def keep_mask(shape: Sequence[int], drop: Dropout) -> Tensor:
     """The factor of elements [S, ...]: 0, or 1 / (1 - share)."""
-    size = 1
-    for extent in shape[1:]:
-        size *= extent
-    index = torch.arange(size, device=drop.keys.device)
+    index = torch.arange(math.prod(shape[1:]), device=drop.keys.device)
     keys = _mix((drop.keys + drop.spread) & MASK32)
     hashed = _mix((_mix(index) + keys[:, None]) & MASK32)
     return (hashed >= drop.bound).float().mul(drop.scale).view(*shape)

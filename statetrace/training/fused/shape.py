@@ -18,12 +18,8 @@ CLASSIFIER = {"classifier.w": "auxiliary.weight", "classifier.b": "auxiliary.bia
 
 _GPT2 = ("ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc", "mlp.c_proj")
 _NEOX = (
-    "input_layernorm",
-    "attention.query_key_value",
-    "attention.dense",
-    "post_attention_layernorm",
-    "mlp.dense_h_to_4h",
-    "mlp.dense_4h_to_h",
+    *("input_layernorm", "attention.query_key_value", "attention.dense"),
+    *("post_attention_layernorm", "mlp.dense_h_to_4h", "mlp.dense_4h_to_h"),
 )
 
 
@@ -61,9 +57,8 @@ class ModelShape:
     @property
     def strides(self) -> tuple[int, int]:
         """Within a row of the joint projection: from query to key, and from head to head."""
-        return (
-            (self.head_width, 3 * self.head_width) if self.joint else (self.width, self.head_width)
-        )
+        each = self.head_width
+        return (each, 3 * each) if self.joint else (self.width, each)
 
     def with_classifier(self, layer: int) -> ModelShape:
         """The same with a linear classifier on the residual stream after block `layer`, counted
@@ -93,15 +88,15 @@ _GELU = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
 def shape_of(model: Any) -> ModelShape:
     """The shape of a supported model."""
     config = model.config
+    layers = config.num_hidden_layers
+    size = {"layers": layers, "width": config.hidden_size, "heads": config.num_attention_heads}
     if config.model_type == "gpt2":
         top = {"tokens": "transformer.wte.weight", "positions": "transformer.wpe.weight"}
         top |= {"norm.w": "transformer.ln_f.weight", "norm.b": "transformer.ln_f.bias"}
         return ModelShape(
-            layers=config.n_layer,
-            width=config.n_embd,
-            heads=config.n_head,
+            **size,
             eps=config.layer_norm_epsilon,
-            names=top | _in_layers("transformer.h", _GPT2, config.n_layer),
+            names=top | _in_layers("transformer.h", _GPT2, layers),
             parallel=False,
             transposed=False,
             joint=False,
@@ -112,17 +107,12 @@ def shape_of(model: Any) -> ModelShape:
         )
     head = model.get_output_embeddings().weight  # its name has changed between releases
     (head_name,) = (name for name, tensor in model.named_parameters() if tensor is head)
-    top = {"tokens": "gpt_neox.embed_in.weight", "head": head_name}
-    top |= {
-        "norm.w": "gpt_neox.final_layer_norm.weight",
-        "norm.b": "gpt_neox.final_layer_norm.bias",
-    }
+    top, norm = {"tokens": "gpt_neox.embed_in.weight", "head": head_name}, "final_layer_norm"
+    top |= {"norm.w": f"gpt_neox.{norm}.weight", "norm.b": f"gpt_neox.{norm}.bias"}
     return ModelShape(
-        layers=config.num_hidden_layers,
-        width=config.hidden_size,
-        heads=config.num_attention_heads,
+        **size,
         eps=config.layer_norm_eps,
-        names=top | _in_layers("gpt_neox.layers", _NEOX, config.num_hidden_layers),
+        names=top | _in_layers("gpt_neox.layers", _NEOX, layers),
         parallel=config.use_parallel_residual,
         transposed=True,
         joint=True,
@@ -162,9 +152,8 @@ def partners(shape: ModelShape, device: torch.device | str) -> torch.Tensor:
     """For every dimension of a head the one it is rotated with, or itself."""
     index = torch.arange(shape.head_width, device=device)
     half = shape.rotated // 2
-    return torch.where(
-        index < half, index + half, torch.where(index < 2 * half, index - half, index)
-    )
+    second = torch.where(index < 2 * half, index - half, index)
+    return torch.where(index < half, index + half, second)
 
 
 def zero_gradient_columns(shape: ModelShape, device: torch.device | str) -> torch.Tensor:

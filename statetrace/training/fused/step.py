@@ -197,9 +197,8 @@ class FusedStep:
     def _losses(self, logits: Tensor, targets: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
         """Losses [S], and the gradients of logits [S, N, wide]."""
         if self._cross_entropy and self._ops is not plain:
-            result: tuple[Tensor, Tensor] = self._ops.cross_entropy(
-                logits, targets.flatten(1), vocab
-            )
+            result: tuple[Tensor, Tensor]
+            result = self._ops.cross_entropy(logits, targets.flatten(1), vocab)
             return result
         d, losses = self._loss(logits[..., :vocab].float().view(*targets.shape, vocab), targets)
         return losses, F.pad(d.flatten(1, 2).to(self.dtype), (0, logits.shape[-1] - vocab))

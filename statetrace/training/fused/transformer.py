@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from statetrace.training.fused.gradient_buffer import GradientBuffer, across_layers
+from statetrace.training.fused.gradient_buffer import GradientBuffer, LayerSums, across_layers
 from statetrace.training.fused.operations import DeferredSums, Dropout, HeadLayout, Residual
 from statetrace.training.fused.shape import ModelShape, partners, zero_gradient_columns
 from statetrace.training.fused.weights import Tensors
@@ -210,11 +210,7 @@ class FusedTransformer:
         return summed
 
     def _norms(
-        self,
-        x: Tensor,
-        adds: list[Residual],
-        names: list[str],
-        slots: Sequence[Tensor | None] = (),
+        self, x: Tensor, adds: list[Residual], names: list[str], slots: Sequence[Tensor | None] = ()
     ) -> tuple[Tensor, list[Tensor], Any]:
         """An `add_norm`; stores the classifier's input on the way."""
         norms = [self._norm(name) for name in names]
@@ -315,7 +311,7 @@ class FusedTransformer:
         return None if self._buffer is None else self._buffer.slot(f"{layer}.{part}.w", back)
 
     def _defer(self, kind: str, layer: int) -> DeferredSums | None:
-        return None if self._buffer is None else self._buffer.defer(kind, layer)
+        return None if self._buffer is None else LayerSums(self._buffer, kind, layer)
 
     def _sums(self, norms: list[str], biases: list[str]) -> DeferredSums | None:
         """For the sums of norms and biases; those of one kind are finished together."""
@@ -360,17 +356,9 @@ class FusedTransformer:
         rotation = None
         if self.rotation is not None:
             rotation = (self.rotation[0][:length], self.rotation[1][:length])
-        return HeadLayout(
-            batch=batch,
-            length=length,
-            heads=self.shape.heads,
-            width=self.shape.head_width,
-            strides=self.shape.strides,
-            rotation=rotation,
-            partners=self.partners,
-            rotated=self.shape.rotated,
-            drop=self._drop(self.shape.drop_attention, 3 * layer),
-        )
+        shape, drop = self.shape, self._drop(self.shape.drop_attention, 3 * layer)
+        sizes = (batch, length, shape.heads, shape.head_width, shape.strides)
+        return HeadLayout(*sizes, rotation, self.partners, shape.rotated, drop)
 
     def _drop_embed(self) -> Dropout | None:
         return self._drop(self.shape.drop_embed, 3 * self.shape.layers)

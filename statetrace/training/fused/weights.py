@@ -88,14 +88,10 @@ class StackedWeights:
         dtype = self.dtype if which == "matrix" else torch.float32
         joined = which != "matrix" or self._joined
         value = [torch.cat([s.flatten(1) for s in stacks], dim=1)] if joined else stacks
-        group = ParameterGroup(
-            which,
-            value,
-            [torch.zeros_like(v, dtype=dtype) for v in value],
-            [torch.zeros_like(v) for v in value],
-            [torch.zeros_like(v) for v in value],
-            value if dtype == torch.float32 else [v.to(dtype) for v in value],
-        )
+        grad = [torch.zeros_like(v, dtype=dtype) for v in value]
+        first, second = ([torch.zeros_like(v) for v in value] for _ in range(2))
+        work = value if dtype == torch.float32 else [v.to(dtype) for v in value]
+        group = ParameterGroup(which, value, grad, first, second, work)
         for name in ("value", "grad", "first", "second", "work"):
             tensors = getattr(group, name)
             views = _views(tensors[0], stacks) if joined else tensors

@@ -58,11 +58,8 @@ def control(plan: TrainingPlan, stage: Stage) -> Objective:
 
 def held_out(source: Source, seed: int, sequences: int) -> tuple[Batch, ...]:
     """`sequences` documents that are never trained on, in batches."""
-    starts = range(0, sequences, ROWS)
-    return tuple(
-        source.batch(HELD_OUT + seed, index, min(ROWS, sequences - start))
-        for index, start in enumerate(starts)
-    )
+    sizes = [min(ROWS, sequences - start) for start in range(0, sequences, ROWS)]
+    return tuple(source.batch(HELD_OUT + seed, i, size) for i, size in enumerate(sizes))
 
 
 def _next_token(plan: TrainingPlan, stage: Stage, draw: Draw) -> Objective:

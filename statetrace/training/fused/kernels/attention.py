@@ -136,15 +136,7 @@ def _attention_kernel(
         )  # fmt: skip
     q = _read_rotated(qkv, rot, row_width, rot_width, length, width, ROTATED, WIDTH, BLOCK)
     k0 = _read_rotated(
-        qkv + part,
-        rot + ROTATED,
-        row_width,
-        rot_width,
-        length,
-        width,
-        ROTATED,
-        WIDTH,
-        BLOCK,
+        qkv + part, rot + ROTATED, row_width, rot_width, length, width, ROTATED, WIDTH, BLOCK
     )
     v0 = _read(qkv + 2 * part, row_width, length, dim, valid, BLOCK)
     s = tl.where(past, tl.dot(q, tl.trans(k0), input_precision=PRECISION) * scale, -1e30)
@@ -267,15 +259,7 @@ def _attention_back_kernel(
         _write(dqkv + on + part, dk, row_width, left, dim, valid)
         dq = tl.dot(ds, k, input_precision=PRECISION)
     k = _read_rotated(
-        qkv + part,
-        rot + ROTATED,
-        row_width,
-        rot_width,
-        length,
-        width,
-        ROTATED,
-        WIDTH,
-        BLOCK,
+        qkv + part, rot + ROTATED, row_width, rot_width, length, width, ROTATED, WIDTH, BLOCK
     )
     v = _read(qkv + 2 * part, row_width, length, dim, valid, BLOCK)
     if TWO:
@@ -336,12 +320,9 @@ def attention_back(dz: Tensor, saved: Any, heads: HeadLayout, slot: Tensor | Non
         return plain.attention_back(dz, saved, heads, slot)
     qkv = saved[0]
     dqkv = torch.empty_like(qkv) if slot is None else slot
+    resources = _resources(qkv, heads, 168 if heads.drop is None else None)
     _attention_back_kernel[_grid(qkv, heads)](
-        dz,
-        dqkv,
-        *saved,
-        *_arguments(qkv, heads),
-        **_resources(qkv, heads, 168 if heads.drop is None else None),
+        dz, dqkv, *saved, *_arguments(qkv, heads), **resources
     )
     return dqkv
 
