@@ -61,7 +61,7 @@ function map(links) {
 function layers(links) {
   const lengths = links.at(-1).lengths;
   const needed = (link, n) => (link.lengths.includes(n) ? link.layers_needed[link.lengths.indexOf(n)].toFixed(1) : "");
-  const kind = (link) => (link.composed >= 0.5 ? "composed" : "counted");
+  const kind = ({ composed }) => (composed >= 0.8 ? "composed" : composed <= 0.2 ? "counted" : "counted or composed");
   return make("table", {},
     make("caption", { class: "fine" }, "layers needed, by length"),
     make("thead", {}, make("tr", {}, make("th", {}), ...lengths.map((n) => make("th", { scope: "col" }, String(n))), make("th", {}))),
