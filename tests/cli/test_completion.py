@@ -41,13 +41,14 @@ def test_the_shell_is_answered_without_torch():
         ("explore zoo : s3-rotary zoo : s3-par", {"s3-parallel", "s3-parity-associative"}),
     ],
 )
-def test_bash_splits_the_names_of_bundled_models(typed, replies):
+def test_bash_splits_the_names_of_bundled_models(tmp_path, typed, replies):
     """The environment in which the function that bash calls starts `statetrace`."""
     words = ["statetrace", *typed.split()]
     environment = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
     code = "import sys; sys.argv = ['statetrace']; from statetrace.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code],
+        cwd=tmp_path,
         env=os.environ | environment | {"_STATETRACE_COMPLETE": "complete_bash"},
         capture_output=True,
         text=True,
