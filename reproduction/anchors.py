@@ -99,20 +99,20 @@ def has_learned(rows: list[Row]) -> list[Row]:
 
 def counts(rows: list[Row]) -> dict[tuple[str, str, str], Count]:
     """Outcome, family, anchor -> how many models have learned, and how many of these are AA."""
-    made = {}
+    counted = {}
     for family, anchor in itertools.product(FAMILIES, ANCHORS):
         mine = of(rows, family, anchor)
         able = has_learned(mine)
-        made["learned", family, anchor] = Count(len(able), len(mine))
-        made[AA, family, anchor] = Count(sum(row["verdict"] == AA for row in able), len(able))
-    return made
+        counted["learned", family, anchor] = Count(len(able), len(mine))
+        counted[AA, family, anchor] = Count(sum(row["verdict"] == AA for row in able), len(able))
+    return counted
 
 
-def planned_tests(made: dict[tuple[str, str, str], Count]) -> dict[Pair, tuple[float, float]]:
+def planned_tests(counted: dict[tuple[str, str, str], Count]) -> dict[Pair, tuple[float, float]]:
     """The twelve planned tests: p, and p after Holm's correction."""
     raw = {
         (outcome, family, first, second): fisher_two_sided(
-            made[outcome, family, first], made[outcome, family, second]
+            counted[outcome, family, first], counted[outcome, family, second]
         )
         for outcome in ("learned", AA)
         for family in FAMILIES
@@ -147,11 +147,11 @@ def main() -> None:
         measure(Study.existing(options.measure), folder)
         return
     rows = read(folder)
-    made = counts(rows)
-    for what, count in made.items():
+    counted = counts(rows)
+    for what, count in counted.items():
         low, high = count.interval()
         print(f"{', '.join(what)}: {count.count} of {count.n} ({low:.0%} to {high:.0%})")
-    for (*which, first, second), (p, corrected) in planned_tests(made).items():
+    for (*which, first, second), (p, corrected) in planned_tests(counted).items():
         print(f"{', '.join(which)}, {first} against {second}: p {p:.3g}, corrected {corrected:.3g}")
     for family, anchor in itertools.product(FAMILIES, ANCHORS):
         mine = of(rows, family, anchor)

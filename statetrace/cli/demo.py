@@ -38,12 +38,12 @@ def demo(
     run("train", "demo", "--out", out, "--resume")
     run("analyze", out, "--thorough")
     run("show", out)
-    found = api.load(out).verdict()  # the report shows it, and it is printed last
+    verdict = api.load(out).verdict()  # the report shows it, and it is printed last
     run("report", out)
     note("")
     next_steps(f"open {out / 'report.html'} in a browser", ["explore", out])
     run("verdict", out)
-    if found.mechanism == UNDECIDED:
+    if verdict.mechanism == UNDECIDED:
         note(
             "\nundecided is common for small models: they lie between known algorithms (see the "
             "map in the report)"

@@ -113,18 +113,18 @@ def test_the_run_repeats_exactly(request):
 def test_the_page_on_anchors_tells_these_numbers(request):
     root = request.config.rootpath
     rows = anchors.read(root / anchors.RESULTS)
-    made = anchors.counts(rows)
+    counted = anchors.counts(rows)
     page = " ".join((root / "docs/findings/anchors.md").read_text().split())
     names = {"gpt2": "GPT-2", "pythia": "Pythia"}
     for family, name in names.items():
-        shares = [made[AA, family, anchor] for anchor in anchors.ANCHORS]
-        told = [
+        shares = [counted[AA, family, anchor] for anchor in anchors.ANCHORS]
+        cells = [
             "{} of {} ({:.0%} to {:.0%})".format(share.count, share.n, *share.interval())
             for share in shares
         ]
-        row = f"| {name}, associative | {' | '.join(told)} |"
+        row = f"| {name}, associative | {' | '.join(cells)} |"
         assert row.replace("% to", " to") in page
-    tests = anchors.planned_tests(made)
+    tests = anchors.planned_tests(counted)
     small = {pair: corrected for pair, (_, corrected) in tests.items() if corrected < 0.05}
     assert {pair[-1] for pair in small} == {"own-first-token"}
     assert f"corrected {small[AA, 'gpt2', 'marker', 'own-first-token']:.3f}" in page
