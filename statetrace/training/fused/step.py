@@ -19,6 +19,7 @@ from statetrace.training import evaluate
 from statetrace.training.auxiliary import ModelWithAuxiliary
 from statetrace.training.fused import plain
 from statetrace.training.fused.adam import Adam
+from statetrace.training.fused.narrow import NarrowTransformer, is_narrow
 from statetrace.training.fused.operations import (
     FIRST,
     GOLDEN,
@@ -113,6 +114,9 @@ class FusedStep:
             from statetrace.training.fused import kernels
 
             self._ops = kernels
+        hidden = self.weights.value["0.fc.b"].shape[1]
+        half = dtype != torch.float32
+        self._narrow = self._ops is not plain and half and is_narrow(self.shape, hidden)
         self.adam = Adam(self.weights, settings, self._ops)
         self._loss, self._cross_entropy = vmap(grad_and_value(loss)), loss is evaluate.loss
         positions = int(models[0].config.max_position_embeddings)
@@ -209,7 +213,8 @@ class FusedStep:
         if key not in self._transformers:
             weights, keys = self.weights.select(seeds), self._keys[seeds]
             at_once = self.device.type == "cuda" and len(keys) == 1
-            self._transformers[key] = FusedTransformer(
+            kind = NarrowTransformer if self._narrow and not at_once else FusedTransformer
+            self._transformers[key] = kind(
                 self.shape, weights, self._rotation, self.dtype, self._ops, keys, at_once
             )
         return self._transformers[key]

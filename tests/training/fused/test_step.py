@@ -19,6 +19,7 @@ from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
 from statetrace.training.callback import Callback
 from statetrace.training.evaluate import loss
 from statetrace.training.fused import FusedStep
+from statetrace.training.fused.narrow import NarrowTransformer
 from statetrace.training.fused.shape import rotation, shape_of, zero_gradient_columns
 from statetrace.training.fused.transformer import FusedTransformer
 from statetrace.training.fused.weights import StackedWeights
@@ -146,20 +147,22 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
-def test_kernels_keep_seeds_apart(name):
+@pytest.mark.parametrize("transformer", [FusedTransformer, NarrowTransformer])
+def test_kernels_keep_seeds_apart(name, transformer):
     """Stored side by side, as on a GPU: gradients are those of the plain operations."""
     pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
     device = place("kernels")
     several = [model.to(device) for model in models(name, 3)]
     shape = shape_of(several[0])
-    ((tokens, _),) = batches(3, 1)
+    ((tokens, _),) = batches(3, 1, batch=15)  # more rows than a tile has
     gradients = []
     for ops in ("plain", "kernels"):
         work = importlib.import_module(f"statetrace.training.fused.{ops}")
         parameters = [named(model) for model in copy.deepcopy(several)]
         weights = StackedWeights(parameters, shape, torch.float32, joined=True)
         rotations = rotation(several[0], shape, 2 * LENGTH)
-        fused = FusedTransformer(shape, weights.select(slice(None)), rotations, torch.float32, work)
+        which = FusedTransformer if ops == "plain" else transformer
+        fused = which(shape, weights.select(slice(None)), rotations, torch.float32, work)
         fused.backward(upstream(fused.forward(tokens.to(device))))
         gradients.append(weights.grad)
     for role in shape.names:

@@ -14,12 +14,14 @@ from statetrace.training.fused.kernels.attention import attention, attention_bac
 from statetrace.training.fused.kernels.dropout import dropped
 from statetrace.training.fused.kernels.gelu import gelu, gelu_back
 from statetrace.training.fused.kernels.loss import cross_entropy
+from statetrace.training.fused.kernels.narrow import Mlp, mlp, mlp_back, project, project_back
 from statetrace.training.fused.kernels.norm import add_norm, add_norm_back
 from statetrace.training.fused.kernels.sums import columns, finish_sums
 from statetrace.training.fused.kernels.tokens import by_token
 from statetrace.training.fused.kernels.transposed import transposed
 
 __all__ = [
+    "Mlp",
     "adam",
     "add_norm",
     "add_norm_back",
@@ -33,6 +35,10 @@ __all__ = [
     "fits",
     "gelu",
     "gelu_back",
+    "mlp",
+    "mlp_back",
     "norms",
+    "project",
+    "project_back",
     "transposed",
 ]

@@ -126,7 +126,7 @@ def _add_norm_back_kernel(
     vector = seed.to(tl.int64) * w_stride + column
     weight1 = tl.load(w1 + vector, mask=valid, other=0.0)
     weight2 = tl.load(w2 + vector, mask=valid, other=0.0)
-    zero = tl.zeros([WIDTH], dtype=tl.float32)
+    zero = tl.zeros([ROWS, WIDTH], dtype=tl.float32)  # reduced once, which takes a barrier
     dw1, db1, dw2, db2, dc1, dc2 = zero, zero, zero, zero, zero, zero
     for tile in tl.range(program, tl.cdiv(rows, ROWS), programs, num_stages=STAGES):
         row = tile * ROWS + tl.arange(0, ROWS)
@@ -138,13 +138,13 @@ def _add_norm_back_kernel(
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
         unit = tl.where(inside, (value - mean[:, None]) * scale[:, None], 0.0)
         dn = tl.load(g1 + at, mask=inside, other=0.0).to(tl.float32)
-        dw1 += tl.sum(dn * unit, axis=0)
-        db1 += tl.sum(dn, axis=0)
+        dw1 += dn * unit
+        db1 += dn
         dunit = dn * weight1[None, :]
         if NORMS > 1:
             dn = tl.load(g2 + at, mask=inside, other=0.0).to(tl.float32)
-            dw2 += tl.sum(dn * unit, axis=0)
-            db2 += tl.sum(dn, axis=0)
+            dw2 += dn * unit
+            db2 += dn
             dunit += dn * weight2[None, :]
         a = tl.sum(dunit, axis=1) / width
         b = tl.sum(dunit * unit, axis=1) / width
@@ -160,18 +160,18 @@ def _add_norm_back_kernel(
             else:
                 delta = g
             tl.store(delta1 + at, delta.to(kind), mask=inside)
-            dc1 += tl.sum(delta, axis=0)
+            dc1 += delta
             if DROP and ADDS > 1:
                 delta = tl.where(keep_mask(local, keys, seed, salt2, bound), g * keep_scale, 0.0)
                 tl.store(delta2 + at, delta.to(kind), mask=inside)
-                dc2 += tl.sum(delta, axis=0)
+                dc2 += delta
     out = sums + ((seed * programs + program) * 6).to(tl.int64) * width + column
-    tl.store(out, dw1, mask=valid)
-    tl.store(out + width, db1, mask=valid)
-    tl.store(out + 2 * width, dw2, mask=valid)
-    tl.store(out + 3 * width, db2, mask=valid)
-    tl.store(out + 4 * width, dc1, mask=valid)
-    tl.store(out + 5 * width, dc2, mask=valid)
+    tl.store(out, tl.sum(dw1, axis=0), mask=valid)
+    tl.store(out + width, tl.sum(db1, axis=0), mask=valid)
+    tl.store(out + 2 * width, tl.sum(dw2, axis=0), mask=valid)
+    tl.store(out + 3 * width, tl.sum(db2, axis=0), mask=valid)
+    tl.store(out + 4 * width, tl.sum(dc1, axis=0), mask=valid)
+    tl.store(out + 5 * width, tl.sum(dc2, axis=0), mask=valid)
 
 
 def add_norm_back(
@@ -189,7 +189,8 @@ def add_norm_back(
     x, mean, scale = saved
     seeds, rows, width = x.shape
     tile = _tile(width)
-    programs = max(1, min(triton.cdiv(rows, tile[0]), PROGRAMS // 2 // seeds))
+    most = PROGRAMS // 2 if seeds == 1 else 4 * PROGRAMS // seeds
+    programs = max(1, min(triton.cdiv(rows, tile[0]), most))
     g = torch.empty_like(x)
     deferred = deferred or ImmediateSums(x.device)
     sums = deferred.allocate(seeds, programs, 6, width)

@@ -1,0 +1,87 @@
+"""The fused transformer for many narrow models at once: each sublayer is a kernel or two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from statetrace.training.fused.operations import HeadLayout, Residual
+from statetrace.training.fused.shape import ModelShape
+from statetrace.training.fused.transformer import FusedTransformer
+
+WIDEST = 128
+"""A tile holds rows of this width, and products with at least 16 columns."""
+
+
+def is_narrow(shape: ModelShape, hidden: int) -> bool:
+    """Whether `NarrowTransformer` supports models of this shape."""
+    fits = 16 <= shape.width <= WIDEST and shape.width & (shape.width - 1) == 0
+    return fits and not hidden % shape.width and not shape.drop_resid and shape.classified is None
+
+
+class NarrowTransformer(FusedTransformer):
+    """As `FusedTransformer`, with the kernels of kernels/narrow.py. Not for gradients `at_once`."""
+
+    def _block(
+        self, layer: int, x: Tensor, adds: list[Residual], heads: HeadLayout
+    ) -> tuple[Tensor, list[Residual]]:
+        normed, qkv = self.ops.project(
+            x, adds, self._norm(f"{layer}.norm1"), self._oriented(f"{layer}.qkv.w"),
+            self.w[f"{layer}.qkv.b"], self.shape.eps,
+        )  # fmt: skip
+        z, attended = self.ops.attention(qkv, heads)
+        inner, y = self.ops.mlp(normed.x, z, self._mlp(layer), self.shape.eps)
+        self._tape.append((adds, normed, z, attended, heads, inner))
+        second = self._residual(layer, "proj", y)
+        if not self.shape.parallel:
+            return inner.x, [second]
+        first = self._residual(layer, "out", self._product(z, f"{layer}.out.w"))
+        return inner.x, [first, second]
+
+    def _block_back(
+        self, layer: int, g: Tensor, deltas: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        adds, normed, z, attended, heads, inner = self._tape.pop()
+        parallel, dy = self.shape.parallel, deltas[-1]
+        g, delta, dz, hidden = self.ops.mlp_back(
+            dy, g, inner, self._mlp(layer), self._norm_grads(f"{layer}.norm2"),
+            self.g[f"{layer}.fc.b"], None if parallel else self.g[f"{layer}.out.b"],
+        )  # fmt: skip
+        self._matrix_back(hidden.a, dy, f"{layer}.proj.w")
+        self._matrix_back(inner.n, hidden.dh, f"{layer}.fc.w")
+        if parallel:
+            dz = self._product_back(deltas[0], z, f"{layer}.out.w")
+        else:
+            self._matrix_back(z, delta, f"{layer}.out.w")
+        dqkv = self.ops.attention_back(dz, attended, heads)
+        self.ops.columns(dqkv, self._zero_columns, self.g[f"{layer}.qkv.b"])
+        self._matrix_back(normed.n, dqkv, f"{layer}.qkv.w")
+        g, delta = self.ops.project_back(
+            dqkv, g, normed, self._norm(f"{layer}.norm1"), self._oriented(f"{layer}.qkv.w"),
+            self._norm_grads(f"{layer}.norm1"), [self.g[add.role] for add in adds],
+        )  # fmt: skip
+        return g, [delta] * len(adds)
+
+    def _mlp(self, layer: int) -> Any:
+        out = None
+        if not self.shape.parallel:
+            out = self._oriented(f"{layer}.out.w"), self.w[f"{layer}.out.b"]
+        return self.ops.Mlp(
+            self._norm(f"{layer}.norm2"), self._oriented(f"{layer}.fc.w"),
+            self.w[f"{layer}.fc.b"], self._oriented(f"{layer}.proj.w"), out,
+            self.shape.gelu == "tanh",
+        )  # fmt: skip
+
+    def _oriented(self, name: str) -> Tensor:
+        """A matrix as [S, in, out]."""
+        return self.w[name].mT if self.shape.transposed else self.w[name]
+
+    def _norm_grads(self, name: str) -> tuple[Tensor, Tensor]:
+        return self.g[f"{name}.w"], self.g[f"{name}.b"]
+
+    def _matrix_back(self, x: Tensor, dy: Tensor, name: str) -> None:
+        """The gradient of a matrix."""
+        left, right = (dy, x) if self.shape.transposed else (x, dy)
+        torch.bmm(left.mT, right, out=self.g[name])
