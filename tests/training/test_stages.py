@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 
 import pytest
 import torch
@@ -105,6 +106,8 @@ def killed(recipe: Recipe, run: Run, moment: tuple, during=None) -> None:
             if during is not None:
                 during()
             train(recipe, run, Fatal(moment), resume=True)
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)

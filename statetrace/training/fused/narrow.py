@@ -44,21 +44,23 @@ class NarrowTransformer(FusedTransformer):
         self, layer: int, g: Tensor, deltas: list[Tensor]
     ) -> tuple[Tensor, list[Tensor]]:
         adds, normed, z, attended, heads, inner = self._tape.pop()
-        parallel, dy = self.shape.parallel, deltas[-1]
-        g, delta, dz, hidden = self.ops.mlp_back(
-            dy, g, inner, self._mlp(layer), self._norm_grads(f"{layer}.norm2"),
-            self.g[f"{layer}.fc.b"], None if parallel else self.g[f"{layer}.out.b"],
-        )  # fmt: skip
+        dy, mlp = deltas[-1], self._mlp(layer)
+        hidden = self.ops.mlp_back(dy, inner, mlp, self.g[f"{layer}.fc.b"])
         self._matrix_back(hidden.a, dy, f"{layer}.proj.w")
         self._matrix_back(inner.n, hidden.dh, f"{layer}.fc.w")
-        if parallel:
+        before = [] if self.shape.parallel else [self.g[f"{layer}.out.b"]]
+        g, delta, dz = self.ops.project_back(
+            hidden.dh, g, inner, mlp.norm, mlp.fc, self._norm_grads(f"{layer}.norm2"), before,
+            mlp.out and mlp.out[0],
+        )  # fmt: skip
+        if self.shape.parallel:
             dz = self._product_back(deltas[0], z, f"{layer}.out.w")
         else:
             self._matrix_back(z, delta, f"{layer}.out.w")
         dqkv = self.ops.attention_back(dz, attended, heads)
         self.ops.columns(dqkv, self._zero_columns, self.g[f"{layer}.qkv.b"])
         self._matrix_back(normed.n, dqkv, f"{layer}.qkv.w")
-        g, delta = self.ops.project_back(
+        g, delta, _ = self.ops.project_back(
             dqkv, g, normed, self._norm(f"{layer}.norm1"), self._oriented(f"{layer}.qkv.w"),
             self._norm_grads(f"{layer}.norm1"), [self.g[add.role] for add in adds],
         )  # fmt: skip

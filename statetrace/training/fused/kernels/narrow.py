@@ -9,7 +9,7 @@ are general products of what the kernels write.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -22,8 +22,10 @@ from statetrace.training.fused.operations import Residual
 
 Pair = tuple[Tensor, Tensor]
 
-TILE, MOST_ROWS, WARPS = 8192, 128, 8
-"""Elements of a tile of rows, its rows, and the warps of the program that holds it."""
+PROJECT, PROJECT_BACK, MLP, HIDDEN_BACK = (64, 4), (64, 4), (64, 4), (64, 4)
+"""Rows of a tile and warps of the program that holds it, by kernel; fewer rows if they are wide."""
+
+WIDE = 64
 
 
 class Normed(NamedTuple):
@@ -43,7 +45,7 @@ class Hidden(NamedTuple):
     dh: Tensor
 
 
-# -- pieces: tiles [rows, columns] of one seed; rows past the end are zero ---------------------------
+# -- pieces: tiles [rows, columns] of one seed; rows past the end are zero -------------------------
 
 
 @triton.jit
@@ -71,21 +73,6 @@ def _normalize(value, weight, bias, eps, WIDTH: tl.constexpr):
     centred = value - mean[:, None]
     scale = tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + eps)
     return centred * scale[:, None] * weight[None, :] + bias[None, :], mean, scale
-
-
-@triton.jit
-def _normalize_back(dn, x, mean, scale, weight, out, row, rows, column, WIDTH: tl.constexpr):
-    """The gradient of the rows `x`; those of the norm's weight and bias are written to `out`."""
-    value = _tile(x, row, rows, column, WIDTH)
-    mean = tl.load(mean + row, mask=row < rows, other=0.0)
-    scale = tl.load(scale + row, mask=row < rows, other=0.0)
-    unit = (value - mean[:, None]) * scale[:, None]
-    tl.store(out + column, tl.sum(dn * unit, axis=0))
-    tl.store(out + WIDTH + column, tl.sum(dn, axis=0))
-    dunit = dn * tl.load(weight + column)[None, :]
-    a = tl.sum(dunit, axis=1) / WIDTH
-    b = tl.sum(dunit * unit, axis=1) / WIDTH
-    return (dunit - a[:, None] - unit * b[:, None]) * scale[:, None]
 
 
 # -- the kernels ---------------------------------------------------------------------------------
@@ -119,7 +106,7 @@ def _project_kernel(
     tl.store(scale_out + seed * rows + row, scale, mask=row < rows)
     n = n.to(n_out.dtype.element_ty)
     _store(n_out + skip, n, row, rows, column, WIDTH)
-    for part in tl.static_range(PARTS):
+    for part in range(PARTS):
         wide = part * WIDTH + column
         m = _matrix(matrix + seed * strides[0], strides, column, wide)
         o = tl.dot(n, m, input_precision=PRECISION) + tl.load(c3 + seed * v_stride + wide)[None, :]
@@ -128,33 +115,46 @@ def _project_kernel(
 
 @triton.jit
 def _project_back_kernel(
-    dout, matrix, x, mean, scale, weight, upstream, g_out, delta, sums,
-    rows, v_stride, strides,
-    ADDS: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
-    PARTS: tl.constexpr,
+    dout, matrix, x, mean, scale, weight, upstream, out, g_out, delta, dz, sums,
+    rows, v_stride, strides, out_strides,
+    ADDS: tl.constexpr, ATTEND: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr,
+    WIDTH: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Three sums over the rows of every program: the gradients of the norm's weight and bias, and
-    the gradient of a bias that was added to the stream."""
+    """The gradient of the stream before a norm and a product. Three sums over the rows of every
+    program: the gradients of the norm's weight and bias, and with ADDS the gradient of a bias that
+    was added to the stream. With ATTEND what was added is the product of z with `out`."""
     seed = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, WIDTH)
     skip = seed * rows * WIDTH
-    vectors = sums + (seed * tl.num_programs(0) + tl.program_id(0)) * 3 * WIDTH
+    vectors = sums + (seed * tl.num_programs(0) + tl.program_id(0)) * 3 * WIDTH + column
+    value = _tile(x + skip, row, rows, column, WIDTH)
+    g = _tile(upstream + skip, row, rows, column, WIDTH)
+    at = seed * rows + row
+    mean = tl.load(mean + at, mask=row < rows, other=0.0)
+    scale = tl.load(scale + at, mask=row < rows, other=0.0)
     dn = tl.zeros([ROWS, WIDTH], dtype=tl.float32)
-    for part in tl.static_range(PARTS):
+    for part in range(PARTS):
         wide = part * WIDTH + column
         d = _tile(dout + skip * PARTS, row, rows, wide, WIDTH * PARTS)
         m = _matrix(matrix + seed * strides[0], strides, column, wide)
         dn = tl.dot(d, tl.trans(m), dn, input_precision=PRECISION)
-    g = _normalize_back(
-        dn, x + skip, mean + seed * rows, scale + seed * rows, weight + seed * v_stride,
-        vectors, row, rows, column, WIDTH,
-    )  # fmt: skip
-    g += _tile(upstream + skip, row, rows, column, WIDTH)
+    unit = (value - mean[:, None]) * scale[:, None]
+    tl.store(vectors, tl.sum(dn * unit, axis=0))
+    tl.store(vectors + WIDTH, tl.sum(dn, axis=0))
+    dunit = dn * tl.load(weight + seed * v_stride + column)[None, :]
+    a = tl.sum(dunit, axis=1) / WIDTH
+    b = tl.sum(dunit * unit, axis=1) / WIDTH
+    g += (dunit - a[:, None] - unit * b[:, None]) * scale[:, None]
     _store(g_out + skip, g, row, rows, column, WIDTH)
     if ADDS > 0:
-        _store(delta + skip, g, row, rows, column, WIDTH)
-        tl.store(vectors + 2 * WIDTH + column, tl.sum(g, axis=0))
+        tl.store(vectors + 2 * WIDTH, tl.sum(g, axis=0))
+        added = g.to(delta.dtype.element_ty)
+        _store(delta + skip, added, row, rows, column, WIDTH)
+        if ATTEND:
+            m = _matrix(out + seed * out_strides[0], out_strides, column, column)
+            dz_tile = tl.dot(added, tl.trans(m), input_precision=PRECISION)
+            _store(dz + skip, dz_tile, row, rows, column, WIDTH)
 
 
 @triton.jit
@@ -174,8 +174,8 @@ def _mlp_kernel(
     value = _tile(x + skip, row, rows, column, WIDTH)
     if ATTEND:
         m = _matrix(out + seed * out_strides[0], out_strides, column, column)
-        got = _tile(z + skip, row, rows, column, WIDTH)
-        value += tl.dot(got, m, input_precision=PRECISION) + tl.load(c1 + vector)[None, :]
+        attended = _tile(z + skip, row, rows, column, WIDTH)
+        value += tl.dot(attended, m, input_precision=PRECISION) + tl.load(c1 + vector)[None, :]
         _store(x_out + skip, value, row, rows, column, WIDTH)
     n, mean, scale = _normalize(value, tl.load(weight + vector), tl.load(bias + vector), eps, WIDTH)
     tl.store(mean_out + seed * rows + row, mean, mask=row < rows)
@@ -194,67 +194,51 @@ def _mlp_kernel(
 
 
 @triton.jit
-def _mlp_back_kernel(
-    dy, n, x, mean, scale, weight, upstream, out, fc, c2, proj,
-    a_out, dh_out, g_out, delta, dz, sums, wide_sums,
-    rows, v_stride, out_strides, fc_strides, proj_strides,
-    ATTEND: tl.constexpr, TANH: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr,
-    WIDTH: tl.constexpr, PARTS: tl.constexpr,
+def _hidden_back_kernel(
+    dy, n, fc, c2, proj, a_out, dh_out, sums,
+    rows, v_stride, fc_strides, proj_strides,
+    TANH: tl.constexpr, PRECISION: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+    PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Sums as in `_project_back_kernel`, and `wide_sums`: the gradient of the hidden bias."""
+    """One part of the MLP's hidden layer and of its gradient before the GELU; `sums` of the latter
+    over the rows of every program."""
+    part = tl.program_id(0) % PARTS
+    tile = tl.program_id(0) // PARTS
     seed = tl.program_id(1).to(tl.int64)
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tile * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, WIDTH)
+    wide = part * WIDTH + column
     skip = seed * rows * WIDTH
-    program = seed * tl.num_programs(0) + tl.program_id(0)
-    vectors = sums + program * 3 * WIDTH
     normed = _tile(n + skip, row, rows, column, WIDTH)
+    into = _matrix(fc + seed * fc_strides[0], fc_strides, column, wide)
     d = _tile(dy + skip, row, rows, column, WIDTH)
-    dn = tl.zeros([ROWS, WIDTH], dtype=tl.float32)
-    for part in range(PARTS):
-        wide = part * WIDTH + column
-        into = _matrix(fc + seed * fc_strides[0], fc_strides, column, wide)
-        h = tl.dot(normed, into, input_precision=PRECISION)
-        h += tl.load(c2 + seed * v_stride + wide)[None, :]
-        share, slope = _gelu_parts(h, TANH)
-        _store(a_out + skip * PARTS, h * share, row, rows, wide, WIDTH * PARTS)
-        back = _matrix(proj + seed * proj_strides[0], proj_strides, wide, column)
-        dh = tl.dot(d, tl.trans(back), input_precision=PRECISION) * (share + slope)
-        tl.store(wide_sums + program * PARTS * WIDTH + wide, tl.sum(dh, axis=0))
-        dh = dh.to(d.dtype)
-        _store(dh_out + skip * PARTS, dh, row, rows, wide, WIDTH * PARTS)
-        dn = tl.dot(dh, tl.trans(into), dn, input_precision=PRECISION)
-    g = _normalize_back(
-        dn, x + skip, mean + seed * rows, scale + seed * rows, weight + seed * v_stride,
-        vectors, row, rows, column, WIDTH,
-    )  # fmt: skip
-    g += _tile(upstream + skip, row, rows, column, WIDTH)
-    _store(g_out + skip, g, row, rows, column, WIDTH)
-    if ATTEND:
-        tl.store(vectors + 2 * WIDTH + column, tl.sum(g, axis=0))
-        added = g.to(d.dtype)
-        _store(delta + skip, added, row, rows, column, WIDTH)
-        m = _matrix(out + seed * out_strides[0], out_strides, column, column)
-        _store(
-            dz + skip, tl.dot(added, tl.trans(m), input_precision=PRECISION),
-            row, rows, column, WIDTH,
-        )  # fmt: skip
+    back = _matrix(proj + seed * proj_strides[0], proj_strides, wide, column)
+    h = tl.dot(normed, into, input_precision=PRECISION)
+    h += tl.load(c2 + seed * v_stride + wide)[None, :]
+    dh = tl.dot(d, tl.trans(back), input_precision=PRECISION)
+    share, slope = _gelu_parts(h, TANH)
+    _store(a_out + skip * PARTS, h * share, row, rows, wide, WIDTH * PARTS)
+    dh *= share + slope
+    _store(dh_out + skip * PARTS, dh, row, rows, wide, WIDTH * PARTS)
+    program = seed * (tl.num_programs(0) // PARTS) + tile
+    tl.store(sums + program * PARTS * WIDTH + wide, tl.sum(dh, axis=0))
 
 
 # -- their callers -------------------------------------------------------------------------------
 
 
-def _launch(x: Tensor, matrix: Tensor) -> tuple[tuple[int, int], dict[str, int | str]]:
-    """The grid over the rows of a stream, and the constants of all kernels; `matrix` [S, D, F] is
-    the widest."""
+def _launch(
+    x: Tensor, matrix: Tensor, tile: tuple[int, int]
+) -> tuple[tuple[int, int], dict[str, Any]]:
+    """The grid over the rows of a stream, and the constants of a kernel; `matrix` [S, D, F] is the
+    widest."""
     seeds, rows, width = x.shape
-    each = min(MOST_ROWS, TILE // width)
+    most, warps = tile
+    each = most * WIDE // max(WIDE, width)
     precision = "ieee" if matrix.dtype == torch.float32 else "tf32"
-    constants = {"ROWS": each, "WIDTH": width, "PARTS": matrix.shape[2] // width}
-    return (triton.cdiv(rows, each), seeds), constants | {
-        "PRECISION": precision,
-        "num_warps": WARPS,
-    }
+    constants: dict[str, Any] = {"ROWS": each, "WIDTH": width, "PARTS": matrix.shape[2] // width}
+    constants |= {"PRECISION": precision, "num_warps": warps}
+    return (triton.cdiv(rows, each), seeds), constants
 
 
 def _normed(x: Tensor, changed: bool, dtype: torch.dtype) -> Normed:
@@ -272,7 +256,7 @@ def project(
     normed = _normed(x, bool(adds), matrix.dtype)
     out = torch.empty(*x.shape[:2], matrix.shape[2], dtype=matrix.dtype, device=x.device)
     more = [each for add in adds for each in (add.delta, add.bias)]
-    grid, constants = _launch(x, matrix)
+    grid, constants = _launch(x, matrix, PROJECT)
     _project_kernel[grid](
         x, *more, *[x] * (4 - len(more)), *norm, matrix, bias, *normed, out,
         x.shape[1], bias.stride(0), matrix.stride(), eps, ADDS=len(adds), **constants,
@@ -288,20 +272,24 @@ def project_back(
     matrix: Tensor,
     norm_grads: Pair,
     bias_grads: Sequence[Tensor],
-) -> tuple[Tensor, Tensor]:
-    """The gradient of x, given that of the product and `g`, that of the stream itself; and the same
-    in the working precision, as that of everything added to the stream."""
-    x, _, mean, scale = normed
-    sums, out = ImmediateSums(x.device), torch.empty_like(x)
-    delta = torch.empty_like(normed.n) if bias_grads else out
-    grid, constants = _launch(x, matrix)
+    out: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradient of the stream before it was normed, given that of the product and `g`, that of
+    the stream itself; the same in the working precision, as that of everything added to the stream
+    with a bias; and if that was a product with `out`, the gradient of what was multiplied."""
+    x, n, mean, scale = normed
+    sums, more = ImmediateSums(x.device), torch.empty_like(x)
+    delta = torch.empty_like(n) if bias_grads else n
+    dz = n if out is None else torch.empty_like(n)
+    last = matrix if out is None else out
+    grid, constants = _launch(x, matrix, PROJECT_BACK)
     _project_back_kernel[grid](
-        dout, matrix, x, mean, scale, norm[0], g, out, delta,
+        dout, matrix, x, mean, scale, norm[0], g, last, more, delta, dz,
         sums.allocate(grid[1], grid[0], 3, x.shape[2]), x.shape[1], norm[0].stride(0),
-        matrix.stride(), ADDS=len(bias_grads), **constants,
+        matrix.stride(), last.stride(), ADDS=len(bias_grads), ATTEND=out is not None, **constants,
     )  # fmt: skip
     sums.add_to([*norm_grads, *bias_grads], [0, 1, *[2] * len(bias_grads)])
-    return out, delta
+    return more, delta, dz
 
 
 class Mlp(NamedTuple):
@@ -323,7 +311,7 @@ def mlp(x: Tensor, z: Tensor, weights: Mlp, eps: float) -> tuple[Normed, Tensor]
     normed = _normed(x, attends, weights.fc.dtype)
     y = torch.empty_like(normed.n)
     out, bias = weights.out or (weights.fc, weights.bias)
-    grid, constants = _launch(x, weights.fc)
+    grid, constants = _launch(x, weights.fc, MLP)
     _mlp_kernel[grid](
         x, z, out, bias, *weights.norm, weights.fc, weights.bias, weights.proj, *normed, y,
         x.shape[1], weights.bias.stride(0), out.stride(), weights.fc.stride(),
@@ -332,34 +320,17 @@ def mlp(x: Tensor, z: Tensor, weights: Mlp, eps: float) -> tuple[Normed, Tensor]
     return normed, y
 
 
-def mlp_back(
-    dy: Tensor,
-    g: Tensor,
-    normed: Normed,
-    weights: Mlp,
-    norm_grads: Pair,
-    bias_grad: Tensor,
-    out_bias_grad: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Hidden]:
-    """(gradient of the stream before the MLP; the same in the working precision and the gradient of
-    z, if attention's output was added; the hidden layer)."""
-    x, n, mean, scale = normed
-    attends = weights.out is not None
-    shape = (*x.shape[:2], weights.fc.shape[2])
-    hidden = Hidden(*(torch.empty(shape, dtype=n.dtype, device=x.device) for _ in range(2)))
-    more, delta, dz = torch.empty_like(x), torch.empty_like(n), torch.empty_like(n)
-    sums, wide_sums = ImmediateSums(x.device), ImmediateSums(x.device)
-    grid, constants = _launch(x, weights.fc)
-    out = weights.out[0] if weights.out else weights.fc
-    programs, seeds = grid
-    _mlp_back_kernel[grid](
-        dy, n, x, mean, scale, weights.norm[0], g, out, weights.fc, weights.bias, weights.proj,
-        *hidden, more, delta, dz, sums.allocate(seeds, programs, 3, x.shape[2]),
-        wide_sums.allocate(seeds, programs, 1, shape[2]), x.shape[1], weights.bias.stride(0),
-        out.stride(), weights.fc.stride(), weights.proj.stride(),
-        ATTEND=attends, TANH=weights.tanh, **constants,
+def mlp_back(dy: Tensor, normed: Normed, weights: Mlp, bias_grad: Tensor) -> Hidden:
+    """The hidden layer, computed again, and its gradient."""
+    seeds, rows, _ = dy.shape
+    shape = (seeds, rows, weights.fc.shape[2])
+    hidden = Hidden(*(torch.empty(shape, dtype=dy.dtype, device=dy.device) for _ in range(2)))
+    sums = ImmediateSums(dy.device)
+    (programs, _), constants = _launch(dy, weights.fc, HIDDEN_BACK)
+    _hidden_back_kernel[programs * constants["PARTS"], seeds](
+        dy, normed.n, weights.fc, weights.bias, weights.proj, *hidden,
+        sums.allocate(seeds, programs, 1, shape[2]), rows, weights.bias.stride(0),
+        weights.fc.stride(), weights.proj.stride(), TANH=weights.tanh, **constants,
     )  # fmt: skip
-    biases = [] if out_bias_grad is None else [out_bias_grad]
-    sums.add_to([*norm_grads, *biases], [0, 1, *[2] * len(biases)])
-    wide_sums.add_to([bias_grad], [0])
-    return more, delta, dz, hidden
+    sums.add_to([bias_grad], [0])
+    return hidden
