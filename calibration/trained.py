@@ -36,8 +36,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,35 +166,45 @@ def name_of(source: str, step: int | None) -> str:
     return name if step is None else f"{name}@{step}"
 
 
-def finished(runs: Sequence[str], study: str | None, newest: int) -> list[tuple[str, int | None]]:
-    """Run folders and steps to measure, the newest checkpoint of each run first."""
+def finished(
+    runs: Sequence[str], study: str | None, newest: int, earlier: Sequence[int] = ()
+) -> list[tuple[str, int | None]]:
+    """Run folders and steps to measure, the newest checkpoint of each run first. `earlier` has the
+    seeds of which more than one checkpoint is wanted; without any, all."""
     folders = list(runs)
     if study is not None and (Path(study) / "study.json").exists():
         opened = Study.existing(Path(study))
         ended = opened.ended()
         folders += [str(opened.run(cell).path) for cell in opened.plan.cells if cell.name in ended]
+    wanted = tuple(f"_seed-{seed}" for seed in earlier) or ""
     steps = [[step for step, _ in Run(Path(folder)).checkpoints()][::-1] for folder in folders]
     return [
         (folder, of_run[age] if of_run else None)
         for age in range(newest)
         for folder, of_run in zip(folders, steps, strict=True)
-        if age < max(len(of_run), 1)
+        if age < max(len(of_run), 1) and (age == 0 or folder.endswith(wanted))
     ]
 
 
 def rows(
-    runs: Sequence[str], study: str | None, newest: int, done: set[str], processes: int
+    jobs: Callable[[], Sequence[tuple[str, int | None]]],
+    over: Callable[[], bool],
+    done: set[str],
+    processes: int,
 ) -> Iterator[Row]:
-    """A row per checkpoint; of a study, also those that end in the meantime."""
+    """A row per job, also of those that come up while it is not over."""
     pending: dict[Any, tuple[str, int | None]] = {}
     with ProcessPoolExecutor(processes) as pool:
         while True:
-            for job in finished(runs, study, newest):
+            last = over()
+            for job in jobs():
                 if len(pending) < processes and name_of(*job) not in done:
                     done.add(name_of(*job))
                     pending[pool.submit(measured, *job)] = job
-            if not pending and (study is None or _over(study)):
-                return
+            if not pending:
+                if last:
+                    return
+                time.sleep(1)
             for future in wait(pending, timeout=1, return_when=FIRST_COMPLETED).done:
                 try:
                     yield future.result()
@@ -202,12 +213,13 @@ def rows(
                 del pending[future]
 
 
-def _over(study: str) -> bool:
+def _over(study: str | None, trainer: int | None) -> bool:
+    """Whether all cells of a study have ended, or the process that trains them."""
+    if study is None or (trainer is not None and not Path(f"/proc/{trainer}").exists()):
+        return True
     if not (Path(study) / "study.json").exists():
-        time.sleep(1)
         return False
     opened = Study.existing(Path(study))
-    time.sleep(1)
     return len(opened.ended()) == len(opened.plan.cells)
 
 
@@ -215,15 +227,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure trained models for the calibration.")
     parser.add_argument("runs", nargs="*")
     parser.add_argument("--study", help="a study folder to follow while it trains")
+    parser.add_argument("--trainer", type=int, help="follow it only while this process id lives")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--checkpoints", type=int, default=1, help="newest checkpoints per run")
+    parser.add_argument("--earlier", type=int, nargs="*", default=(), help="only of these seeds")
     parser.add_argument("--processes", type=int, default=1)
-    arguments = parser.parse_args()
-    lines = arguments.out.read_text().splitlines() if arguments.out.exists() else []
+    of = parser.parse_args()
+    lines = of.out.read_text().splitlines() if of.out.exists() else []
     done = {json.loads(line)["name"] for line in lines}
-    newest, processes = arguments.checkpoints, arguments.processes
-    with arguments.out.open("a") as file:
-        for row in rows(arguments.runs, arguments.study, newest, done, processes):
+    jobs = partial(finished, of.runs, of.study, of.checkpoints, of.earlier)
+    with of.out.open("a") as file:
+        for row in rows(jobs, partial(_over, of.study, of.trainer), done, of.processes):
             file.write(json.dumps(row) + "\n")
             file.flush()
 
