@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -163,3 +163,30 @@ def share_difference(tables: Sequence[Counts]) -> tuple[float, float, float]:
         variance += part**2 * (p * (1 - p) / (m + 2) + q * (1 - q) / (n + 2))
     half = 1.96 * math.sqrt(variance)
     return value / sum(weights), center - half, center + half
+
+
+def sign_test(changes: Sequence[float]) -> float:
+    """Two-sided p that as many of these have the same sign; zeros are left out."""
+    signs = [change > 0 for change in changes if change]
+    n, fewer = len(signs), min(sum(signs), len(signs) - sum(signs))
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(fewer + 1)) / 2**n)
+
+
+def permutation_p(
+    statistic: Callable[[np.ndarray], float], values: Sequence[float], draws: int = 10_000
+) -> float:
+    """One-sided p of `statistic(values)` where the order of the values does not matter."""
+    array, rng = np.asarray(values, dtype=float), np.random.default_rng(0)
+    observed = statistic(array) - 1e-12
+    beyond = sum(statistic(rng.permutation(array)) >= observed for _ in range(draws))
+    return (1 + beyond) / (1 + draws)
+
+
+def spearman(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """Spearman's rank correlation, and its one-sided p by permutation."""
+    centered = [r - r.mean() for r in (ranks(x), ranks(y))]
+    scale = math.sqrt(float(np.prod([(r**2).sum() for r in centered])))
+    if not scale:
+        return 0.0, 1.0
+    value = float(centered[0] @ centered[1]) / scale
+    return value, permutation_p(lambda ys: float(centered[0] @ ys), centered[1].tolist())

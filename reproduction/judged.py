@@ -1,0 +1,211 @@
+"""Checkpoints of a study with what a verdict weighs, as tidy tables: from them any version of the
+verdict names the mechanisms again, without the models.
+
+    results/STUDY/models.csv   a row per checkpoint: cell, its levels, step, accuracy
+    results/STUDY/links.csv    a row per checkpoint, link of the group's chain, and length
+
+Cost: none for the last checkpoints of a study with verdicts; a second per hundred earlier ones on a
+GPU. Only `measure` needs torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from calibration.measuring import group_of, links, read, summary
+from reproduction.tables import Row
+from statetrace.mechanisms.links import Link
+from statetrace.mechanisms.mastery import solved_length
+from statetrace.mechanisms.mechanism_map import DECIDED, MechanismMap
+from statetrace.studies.folder import FINISHED, Study
+from statetrace.studies.grid import SEED, Cell
+
+if TYPE_CHECKING:
+    from statetrace.lenses.result import LensResult
+    from statetrace.reports.figures.chart import Chart
+
+MODELS, LINKS = "models.csv", "links.csv"
+BY_LENGTH = ("lengths", "needed", "error")
+OF_LINK = ("soft", "first", "last", "split")
+UNLEARNED = "unlearned"
+
+
+def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str = "auto") -> None:
+    """Write the tables of a study's finished cells, of their last checkpoints or of all of them."""
+    models: list[Row] = []
+    by_length: list[Row] = []
+    for cells in batches(study):
+        every = study.run(cells[0]).checkpoints() if every_checkpoint else []
+        for step in [step for step, _ in every] or (None,):
+            for cell, results in zip(cells, evidence(study, cells, step, device), strict=True):
+                known = step or (study.outcome(cell) or {})["final"]["step"]
+                model, rows = tables(results, {"cell": cell.name, "step": known})
+                models.append({"group": cell.recipe["task"]["group"], **cell.levels} | model)
+                by_length += rows
+    out.mkdir(parents=True, exist_ok=True)
+    for name, rows in ((MODELS, models), (LINKS, by_length)):
+        pyarrow.csv.write_csv(pa.Table.from_pylist(rows), out / name)
+
+
+def batches(study: Study) -> list[list[Cell]]:
+    """Finished cells that are equal but for the seed."""
+    alike: dict[str, list[Cell]] = {}
+    for cell in study.plan.cells:
+        if (study.outcome(cell) or {}).get("state") == FINISHED:
+            levels = {name: level for name, level in cell.levels.items() if name != SEED}
+            alike.setdefault(json.dumps(levels), []).append(cell)
+    return list(alike.values())
+
+
+def evidence(
+    study: Study, cells: Sequence[Cell], step: int | None, device: str
+) -> list[Mapping[str, LensResult]]:
+    """The lens results of a checkpoint of each cell; those of the last one are stored."""
+    from statetrace.analysis import Analyzer, measure_together
+    from statetrace.lenses.loading import load_run
+
+    runs = [study.run(cell) for cell in cells]
+    models = [
+        Analyzer(run if step is None else load_run(run, step, device), device=device)
+        for run in runs
+    ]
+    measure_together(models)
+    return [model.evidence() for model in models]
+
+
+def tables(results: Mapping[str, LensResult], about: Row) -> tuple[Row, list[Row]]:
+    """A checkpoint's row of models.csv, and its rows of links.csv."""
+    general = results["generalization"]
+    accuracy = general.summary["accuracy"]
+    quotient = next((name for name in accuracy if name != "state"), None)
+    row = about | {
+        "accuracy": round(accuracy["state"], 6),
+        "parity_accuracy": round(accuracy[quotient], 6) if quotient else None,
+        "solved": solved_length(general),
+    }
+    measured = summary(results)
+    kept = {name: share and round(share, 4) for name, share in measured["kept"].items()}
+    rows = [
+        about
+        | {"link": link["name"], "kept": kept.get(link["name"])}
+        | dict(zip(("length", *BY_LENGTH[1:]), values, strict=True))
+        | {name: link[name] for name in OF_LINK}
+        for link in measured["links"] or ()
+        for values in zip(*(link[name] for name in BY_LENGTH), strict=True)
+    ]
+    return row, rows
+
+
+class Judged:
+    """A checkpoint, from its row of models.csv and its rows of links.csv.
+
+    Attributes:
+        row: its cell, levels, step, accuracy, parity_accuracy, solved.
+    """
+
+    def __init__(self, row: Row, by_length: Sequence[Row]) -> None:
+        self.row, self._by_length = row, by_length
+
+    def __getitem__(self, name: str) -> Any:
+        return self.row[name]
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """As the verdict reads them; none for a model that has not learned."""
+        return links({"links": [_link(rows) for rows in self._of_links()]})
+
+    @cached_property
+    def map(self) -> MechanismMap | None:
+        kept = {rows[0]["link"]: rows[0]["kept"] for rows in self._of_links()[:-1]}
+        fields = [_link(rows) for rows in self._of_links()]
+        return read({"links": fields, "kept": kept}) if fields else None
+
+    @cached_property
+    def probabilities(self) -> dict[str, float]:
+        return {} if self.map is None else self.map.probabilities(group_of(self.row))
+
+    @property
+    def mechanism(self) -> str:
+        """The most probable mechanism."""
+        return max(self.probabilities, key=self.probabilities.__getitem__, default=UNLEARNED)
+
+    @property
+    def decided(self) -> bool:
+        return max(self.probabilities.values(), default=1.0) >= DECIDED
+
+    def growth(self, link: str, longest: int) -> float | None:
+        """Layers that a link needs more per doubling, at lengths up to `longest` alone; None if it
+        was not measured up to there."""
+        for each in self.links:
+            if each.name == link and max(each.lengths) >= longest:
+                some = each.lengths <= longest
+                arrays = {n: getattr(each, n)[some] for n in BY_LENGTH}
+                return replace(each, **arrays).growth[0]
+        return None
+
+    def _of_links(self) -> list[list[Row]]:
+        grouped = itertools.groupby(self._by_length, lambda row: row["link"])
+        return [list(rows) for _, rows in grouped]
+
+
+def _link(rows: Sequence[Row]) -> Row:
+    by_length = {name: [row[name] for row in rows] for name in BY_LENGTH[1:]}
+    lengths = np.array([row["length"] for row in rows], dtype=float)
+    about = {name: rows[0][name] for name in OF_LINK}
+    return {"name": rows[0]["link"], "lengths": lengths} | by_length | about
+
+
+def judged(folder: Path) -> list[Judged]:
+    """The checkpoints of a measured study, cell by cell and step by step as in models.csv."""
+    rows, by_length = (pyarrow.csv.read_csv(folder / name).to_pylist() for name in (MODELS, LINKS))
+    mine: dict[tuple[str, int], list[Row]] = {}
+    for row in by_length:
+        mine.setdefault((row["cell"], row["step"]), []).append(row)
+    return [Judged(row, mine.get((row["cell"], row["step"]), [])) for row in rows]
+
+
+def by_cell(models: Sequence[Judged]) -> Iterator[list[Judged]]:
+    """The checkpoints of each cell, in the order of their steps."""
+    cells: dict[str, list[Judged]] = {}
+    for model in models:
+        cells.setdefault(model["cell"], []).append(model)
+    for mine in cells.values():
+        yield sorted(mine, key=lambda model: int(model["step"]))
+
+
+def run(
+    about: str,
+    results: str,
+    picture: str,
+    report: Callable[[Sequence[Judged]], None],
+    figure: Callable[[Sequence[Judged]], Chart],
+    every_checkpoint: bool = False,
+) -> None:
+    """The command line of a finding: measure a study, or print its numbers and draw its figure."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
+    parser.add_argument(
+        "--measure",
+        type=Path,
+        metavar="STUDY",
+        help="measure a trained study, instead of the tests",
+    )
+    options = parser.parse_args()
+    folder = options.root / results
+    if options.measure:
+        measure(Study.existing(options.measure), folder, every_checkpoint)
+        return
+    models = judged(folder)
+    report(models)
+    figure(models).save(options.root / picture)

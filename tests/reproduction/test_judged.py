@@ -1,0 +1,76 @@
+"""Tables of judged checkpoints, and the programs of findings that read them."""
+
+import math
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import statetrace as st
+from reproduction import trajectories
+from reproduction.judged import LINKS, MODELS, Judged, judged, tables
+from reproduction.statistics import permutation_p, sign_test, spearman
+
+
+@pytest.mark.parametrize("algorithm", ["associative", "parity-associative", "parallel"])
+def test_tables_name_the_mechanism_as_the_verdict_does(algorithm, tmp_path):
+    model = st.compile(algorithm, "S3", length=8)
+    row, links = tables(model.evidence(), {"group": "S3", "cell": "it", "step": 5})
+    for name, rows in ((MODELS, [row]), (LINKS, links)):
+        pyarrow.csv.write_csv(pa.Table.from_pylist(rows), tmp_path / name)
+    (again,) = judged(tmp_path)
+    verdict = model.verdict()
+    assert again.mechanism == verdict.mechanism == algorithm
+    assert again.probabilities == pytest.approx(verdict.probabilities, abs=1e-3)
+    assert again["solved"] == 8
+
+
+def test_a_model_that_has_not_learned_has_no_map(tmp_path):
+    model = Judged({"group": "S3"}, [])
+    assert (model.mechanism, model.map, model.decided) == ("unlearned", None, True)
+
+
+def checkpoint(step, parity, state=1.0, accuracy=1.0, longest=8):
+    """A model of S3 whose links grow by this many layers per doubling, beyond length 6 by none."""
+    lengths = [n for n in (2, 3, 4, 6, 8) if n <= longest]
+    rows = [
+        {"link": name, "kept": 1.0 if name == "parity" else None, "length": n,
+         "needed": base + growth * math.log2(min(n, 6)), "error": 0.01,
+         "soft": 0.0, "first": 1, "last": 2, "split": 0.0}
+        for name, base, growth in (("parity", 1.0, parity), ("state", 3.0, state))
+        for n in lengths
+    ]  # fmt: skip
+    about = {"group": "S3", "training": "growing", "cell": "it", "step": step, "accuracy": accuracy}
+    return Judged(about, rows)
+
+
+def test_growth_is_compared_at_the_same_lengths():
+    assert checkpoint(1, 0.5).growth("parity", 6) == pytest.approx(0.5)
+    assert checkpoint(1, 0.5).growth("parity", 8) < 0.49
+    assert checkpoint(1, 0.5, longest=4).growth("parity", 6) is None
+
+
+def test_trajectories_begin_where_enough_is_solved():
+    models = [checkpoint(9, 0.1), checkpoint(3, 2.0, longest=4), checkpoint(6, 0.9)]
+    (path,) = trajectories.trajectories(models, "growing")
+    assert path.change("parity") == pytest.approx(-0.8)
+    assert path.last.mechanism == "parity-associative"
+    assert trajectories.counting([path]) == [path]
+    assert not path.returns()
+    (back,) = trajectories.trajectories([checkpoint(3, 0.0), checkpoint(6, 1.6)], "growing")
+    assert back.returns()
+    assert not trajectories.trajectories(models, "whole")
+
+
+def test_a_sign_test_counts_both_sides():
+    assert sign_test([-1, -2, -1, -3, -1]) == pytest.approx(2 / 32)
+    assert sign_test([1, 2, 0, -1]) == 1
+
+
+def test_permutations_agree_with_counting():
+    x = [1, 2, 3, 4]
+    value, p = spearman(x, [1, 2, 3, 4])
+    assert value == pytest.approx(1)
+    assert p == pytest.approx(1 / 24, abs=0.01)
+    assert spearman(x, [1, 1, 1, 1]) == (0.0, 1.0)
+    assert permutation_p(lambda values: float(values[0]), [0, 1]) == pytest.approx(1, abs=0.01)
