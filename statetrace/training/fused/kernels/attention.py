@@ -358,6 +358,6 @@ def _power(extent: int) -> int:
 def _resources(qkv: Tensor, heads: HeadLayout, registers: int | None) -> dict[str, int]:
     """Warps and registers of a program. `registers` limits the largest tiles: with fewer than the
     compiler would use, more programs run at once, which pays as long as little spills to memory."""
-    resources = {"num_warps": 4 if heads.length > 32 else 2}
+    resources = {"num_warps": 4 if heads.length > 32 else 1}
     largest = heads.length > BLOCK and heads.width <= 64 and qkv.element_size() == 2
     return resources | {"maxnreg": registers} if registers and largest else resources
