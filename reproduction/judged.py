@@ -11,6 +11,7 @@ GPU. Only `measure` needs torch.
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.csv
 
 from calibration.measuring import group_of, links, read, summary
@@ -38,13 +38,16 @@ if TYPE_CHECKING:
 MODELS, LINKS = "models.csv", "links.csv"
 BY_LENGTH = ("lengths", "needed", "error")
 OF_LINK = ("soft", "first", "last", "split")
+LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], *OF_LINK)
 UNLEARNED = "unlearned"
 
 
 def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str = "auto") -> None:
-    """Write the tables of a study's finished cells, of their last checkpoints or of all of them."""
-    models: list[Row] = []
-    by_length: list[Row] = []
+    """Write the tables of a study's finished cells, of their last checkpoints or of all of them.
+    Cells that were measured before and are on another machine keep their rows."""
+    models, by_length = ([], []) if not (out / MODELS).is_file() else _read(out)
+    here = {cell.name for cells in batches(study) for cell in cells}
+    models, by_length = ([r for r in rows if r["cell"] not in here] for rows in (models, by_length))
     for cells in batches(study):
         every = study.run(cells[0]).checkpoints() if every_checkpoint else []
         for step in [step for step, _ in every] or (None,):
@@ -55,14 +58,24 @@ def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str
                 by_length += rows
     out.mkdir(parents=True, exist_ok=True)
     for name, rows in ((MODELS, models), (LINKS, by_length)):
-        pyarrow.csv.write_csv(pa.Table.from_pylist(rows), out / name)
+        write(out / name, rows)
+
+
+def write(file: Path, rows: Sequence[Row]) -> None:
+    """A table; of links if there are none."""
+    names = dict.fromkeys(name for row in rows for name in row) or LINK_COLUMNS
+    with file.open("w", newline="") as opened:
+        writer = csv.DictWriter(opened, names)
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def batches(study: Study) -> list[list[Cell]]:
-    """Finished cells that are equal but for the seed."""
+    """Finished cells with a run folder, those that are equal but for the seed together."""
     alike: dict[str, list[Cell]] = {}
     for cell in study.plan.cells:
-        if (study.outcome(cell) or {}).get("state") == FINISHED:
+        finished = (study.outcome(cell) or {}).get("state") == FINISHED
+        if finished and study.run(cell).exists():
             levels = {name: level for name, level in cell.levels.items() if name != SEED}
             alike.setdefault(json.dumps(levels), []).append(cell)
     return list(alike.values())
@@ -168,11 +181,16 @@ def _link(rows: Sequence[Row]) -> Row:
 
 def judged(folder: Path) -> list[Judged]:
     """The checkpoints of a measured study, cell by cell and step by step as in models.csv."""
-    rows, by_length = (pyarrow.csv.read_csv(folder / name).to_pylist() for name in (MODELS, LINKS))
+    rows, by_length = _read(folder)
     mine: dict[tuple[str, int], list[Row]] = {}
     for row in by_length:
         mine.setdefault((row["cell"], row["step"]), []).append(row)
     return [Judged(row, mine.get((row["cell"], row["step"]), [])) for row in rows]
+
+
+def _read(folder: Path) -> tuple[list[Row], list[Row]]:
+    rows, by_length = (pyarrow.csv.read_csv(folder / name).to_pylist() for name in (MODELS, LINKS))
+    return rows, by_length
 
 
 def by_cell(models: Sequence[Judged]) -> Iterator[list[Judged]]:

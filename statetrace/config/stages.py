@@ -44,7 +44,17 @@ class StageSettings:
     )
     length: int | None = setting(None, "Tokens per sequence, at most the task's length.")
 
-    table: str | None = setting(None, "topic: a table of the paper, paper-1 or paper-2 (S3 only).")
+    shuffle: bool | None = setting(
+        None,
+        "Start from the previous stage's weights with the entries of each tensor in random order: "
+        "a control that keeps their size alone.",
+    )
+
+    table: str | None = setting(
+        None,
+        "topic: a table of the paper, paper-1 or paper-2 (S3 only), or one written out: a row per "
+        "topic, separated by semicolons, with a weight for each element, as in '1 0 0 1 1 0'.",
+    )
     topics: int | None = setting(None, "topic: number of topics (default: 4), without a table.")
     mixture: float | None = setting(
         None, "topic: Dirichlet parameter of a document's mixture of topics (default: 0.3)."

@@ -56,6 +56,22 @@ class TopicModel:
         return TopicModel(table / table.sum(axis=1, keepdims=True), mixture)
 
     @staticmethod
+    def written(rows: str, group: Group, mixture: float = MIXTURE) -> TopicModel:
+        """A table written out, such as "1 0 0 0 0 0; 0 1 1 0 0 1": a row per topic, with a weight
+        for each element in the group's order."""
+        try:
+            table = np.array([[float(x) for x in row.split()] for row in rows.split(";")])
+        except ValueError:
+            table = np.empty(0)
+        valid = table.ndim == 2 and table.shape[1] == group.order and np.isfinite(table).all()
+        if not valid or (table < 0).any() or not table.sum(axis=1).all():
+            raise StatetraceError(
+                f"table '{rows}' is not valid; write a row per topic, separated by semicolons, "
+                f"with {group.order} weights each, for {', '.join(group.labels[:3])}, ..."
+            )
+        return TopicModel(table / table.sum(axis=1, keepdims=True), mixture)
+
+    @staticmethod
     def drawn(
         order: int,
         seed: int,

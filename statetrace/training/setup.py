@@ -130,8 +130,21 @@ def make_model(plan: TrainingPlan, previous: Path | None = None) -> Any:
         keep = keeps_vocabulary(plan.recipe) and current == "elements"
         return build(spec, size, max_length(plan.recipe, plan.task), seed, keep)
     if vocabularies[stage.number - 1] == current:
-        return load_checkpoint(previous)
-    return load_pretrained(str(previous), size, seed=seed, scale=1.0)
+        model = load_checkpoint(previous)
+    else:
+        model = load_pretrained(str(previous), size, seed=seed, scale=1.0)
+    if stage.settings.shuffle:
+        shuffle(model, stage.seed)
+    return model
+
+
+def shuffle(model: torch.nn.Module, seed: int) -> None:
+    """Bring the entries of every tensor into a random order."""
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            order = torch.randperm(parameter.numel(), generator=random)
+            parameter.copy_(parameter.flatten()[order].view_as(parameter))
 
 
 def make_quotients(recipe: Recipe, task: WordProblem) -> tuple[Quotient, ...]:

@@ -2,13 +2,11 @@
 
 import math
 
-import pyarrow as pa
-import pyarrow.csv
 import pytest
 
 import statetrace as st
-from reproduction import trajectories
-from reproduction.judged import LINKS, MODELS, Judged, judged, tables
+from reproduction import depth, trajectories
+from reproduction.judged import LINKS, MODELS, Judged, judged, tables, write
 from reproduction.statistics import permutation_p, sign_test, spearman
 
 
@@ -17,7 +15,7 @@ def test_tables_name_the_mechanism_as_the_verdict_does(algorithm, tmp_path):
     model = st.compile(algorithm, "S3", length=8)
     row, links = tables(model.evidence(), {"group": "S3", "cell": "it", "step": 5})
     for name, rows in ((MODELS, [row]), (LINKS, links)):
-        pyarrow.csv.write_csv(pa.Table.from_pylist(rows), tmp_path / name)
+        write(tmp_path / name, rows)
     (again,) = judged(tmp_path)
     verdict = model.verdict()
     assert again.mechanism == verdict.mechanism == algorithm
@@ -74,3 +72,38 @@ def test_permutations_agree_with_counting():
     assert p == pytest.approx(1 / 24, abs=0.01)
     assert spearman(x, [1, 1, 1, 1]) == (0.0, 1.0)
     assert permutation_p(lambda values: float(values[0]), [0, 1]) == pytest.approx(1, abs=0.01)
+
+
+def of_depth(task, needed, seeds=range(5)):
+    """Models of a task that solve a length from a depth on, and two actions below it."""
+    return [
+        Judged({"group": "S3", "model": "gpt2", "task": task, "length": n, "layers": d, "seed": s,
+                "solved": n if d >= needed(n) + (s == 0) else 2}, [])
+        for n in depth.LENGTHS for d in depth.DEPTHS for s in seeds
+    ]  # fmt: skip
+
+
+def test_the_shortest_depth_of_each_law():
+    models = of_depth("Z6", lambda n: 1) + of_depth("S3", math.log2)
+    models += of_depth("S3-after-topics", lambda n: n / 4)[:-1]
+    counted, composed, linear = (depth.shortest(models, "gpt2", task) for task in depth.TASKS)
+    assert counted[1] == dict.fromkeys(depth.LENGTHS, 1)
+    assert composed[1] == {6: 3, 8: 3, 16: 4, 32: 6}
+    assert composed[0][32] == 6  # the next depth that was trained
+    assert linear[1] == {6: 2, 8: 2, 16: 4, 32: 8}
+    assert 4 not in linear  # a cell of this seed is missing
+    assert depth.slope(composed[1]) > 1 > depth.slope(counted[1]) == pytest.approx(0)
+    misfits = {name: depth.misfits(each) for name, each in (("log", composed), ("line", linear))}
+    assert misfits["line"]["linear"] < misfits["line"]["logarithmic"]
+    assert max(depth.misfits(counted).values()) == pytest.approx(0)
+    tests = depth.planned_tests(models)
+    assert tests["gpt2", "S3", "Z6"] == pytest.approx((1 / 252, 2 / 252))
+    assert len(tests) == 2
+    assert depth.solved(models, "gpt2", "Z6")[1] == [2, 32, 32, 32, 32]
+    assert depth.figure(models).panels[0].marks[2].y == [1.2] * 4
+
+
+def test_exact_permutations():
+    assert depth.exact_permutation([3, 4], [1, 2], "greater") == pytest.approx(1 / 6)
+    assert depth.exact_permutation([1, 2], [3, 4], "greater") == 1
+    assert depth.exact_permutation([1, 2], [3, 4], "two-sided") == pytest.approx(2 / 6)

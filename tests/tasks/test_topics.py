@@ -75,6 +75,18 @@ def test_tables_of_other_groups_and_names_are_refused():
         TopicModel.paper("paper-3", S3)
 
 
+def test_a_table_that_is_written_out():
+    model = TopicModel.written("2 0 0 0 0 0; 0 1 1 0 0 2", S3, mixture=1e-6)
+    documents = model.draw(np.random.default_rng(0), 400, 100)
+    constant = (documents == 0).all(axis=1)
+    assert 0.4 < constant.mean() < 0.6
+    frequencies = shares(documents[~constant], 6).mean(0)
+    assert frequencies == pytest.approx([0, 0.25, 0.25, 0, 0, 0.5], abs=0.02)
+    for bad in ("1 0", "1 0 0 0 0 x", "-1 2 0 0 0 0", "0 0 0 0 0 0; 1 1 1 1 1 1", "nan 1 1 1 1 1"):
+        with pytest.raises(StatetraceError, match=f"table '{bad}' is not valid; write a row"):
+            TopicModel.written(bad, S3)
+
+
 @pytest.mark.parametrize("marker", [True, False])
 def test_every_token_is_the_target_one_position_earlier(marker):
     vocabulary = Vocabulary.plain(6, marker)

@@ -77,6 +77,18 @@ def test_topics_are_learned_before_states(whole):
     assert last["accuracy"]["next token"] > 0.5
 
 
+def test_a_shuffled_start_keeps_the_entries_alone(tmp_path, whole):
+    run = Run(tmp_path / "shuffled")
+    state = STATE | {"shuffle": True, "learning_rate": 1e-30, "warmup": 0}
+    train(staged(TOPIC, state), run, Recorder())
+    before, after = (
+        load_checkpoint(folder).get_parameter("transformer.h.0.mlp.c_fc.weight").detach()
+        for folder in (whole.stage("1-topic").checkpoint(12), run.checkpoint(16))
+    )
+    assert not torch.equal(before, after)
+    assert torch.equal(before.flatten().sort().values, after.flatten().sort().values)
+
+
 class Fatal(Callback):
     """Kills its own process, beyond any handler, at a moment of a stage."""
 
@@ -307,6 +319,8 @@ def test_bad_chains_are_quoted(tmp_path, text, complaint):
     [
         ({"objective": "dance"}, r"stage 1-dance: objective 'dance' is unknown; use one of state"),
         ({"objective": "state", "table": "paper-1"}, r"table has no effect on objective 'state'"),
+        ({"objective": "topic", "shuffle": True}, r"shuffle has no effect on the first stage"),
+        ({"objective": "topic", "table": "1 0; 0 1"}, r"table '1 0; 0 1' is not .* 6 weights each"),
         ({"objective": "topic", "table": "paper-9"}, r"table 'paper-9' is unknown; use paper-1"),
     ],
 )

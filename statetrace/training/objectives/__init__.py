@@ -98,7 +98,11 @@ def _check(plan: TrainingPlan, stage: Stage) -> None:
                 f"objective '{name}' is unknown; use one of {', '.join(OBJECTIVES)}, or a quotient "
                 f"({error})"
             ) from None
-    for setting in stage.settings.explicit().keys() - INHERITED - {"objective", *kind.settings}:
+    if stage.settings.shuffle and stage.number == 0:
+        raise StatetraceError("shuffle has no effect on the first stage; leave it out")
+    for setting in (
+        stage.settings.explicit().keys() - INHERITED - {"objective", "shuffle", *kind.settings}
+    ):
         owners = [other for other, k in OBJECTIVES.items() if setting in k.settings]
         raise StatetraceError(
             f"{setting} has no effect on objective '{name}'; it belongs to {', '.join(owners)}"

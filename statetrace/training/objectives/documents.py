@@ -31,11 +31,13 @@ HELD_OUT = MOST_STAGES * SEEDS
 
 
 def topic(plan: TrainingPlan, stage: Stage) -> Objective:
-    """Documents from a topic model: the paper's tables, or one drawn with the data seed."""
+    """Documents from a topic model: the paper's tables, one that is written out, or one drawn with
+    the data seed."""
     settings, group = stage.settings, plan.task.group
     mixture = MIXTURE if settings.mixture is None else settings.mixture
     if settings.table is not None:
-        model = TopicModel.paper(settings.table, group, mixture)
+        make = TopicModel.written if " " in settings.table else TopicModel.paper
+        model = make(settings.table, group, mixture)
     else:
         topics = TOPICS if settings.topics is None else settings.topics
         concentration = CONCENTRATION if settings.concentration is None else settings.concentration
