@@ -176,7 +176,8 @@ def _link(rows: Sequence[Row]) -> Row:
     by_length = {name: [row[name] for row in rows] for name in BY_LENGTH[1:]}
     lengths = np.array([row["length"] for row in rows], dtype=float)
     about = {name: rows[0][name] for name in OF_LINK}
-    return {"name": rows[0]["link"], "lengths": lengths} | by_length | about
+    exact = {"sampling": by_length["error"]}
+    return {"name": rows[0]["link"], "lengths": lengths} | by_length | exact | about
 
 
 def judged(folder: Path) -> list[Judged]:
