@@ -62,7 +62,7 @@ def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str
                 known = step or (study.outcome(cell) or {})["final"]["step"]
                 about = {"cell": cell.name, "step": known}
                 model, rows = tables(results, about)
-                models.append({"group": cell.recipe["task"]["group"], **cell.levels} | model)
+                models.append(cell.levels | {"group": cell.recipe["task"]["group"]} | model)
                 by_length += rows
                 learned += [about | row for row in leads(study.run(cell), known)]
     out.mkdir(parents=True, exist_ok=True)
