@@ -3,6 +3,7 @@ verdict names the mechanisms again, without the models.
 
     results/STUDY/models.csv   a row per checkpoint: cell, its levels, step, accuracy
     results/STUDY/links.csv    a row per checkpoint, link of the group's chain, and length
+    results/STUDY/leads.csv    a row per checkpoint and quotient, and what it was learned before
 
 Cost: none for the last checkpoints of a study with verdicts; a second per hundred earlier ones on a
 GPU. Only `measure` needs torch.
@@ -28,6 +29,7 @@ from reproduction.tables import Row
 from statetrace.mechanisms.links import Link
 from statetrace.mechanisms.mastery import solved_length
 from statetrace.mechanisms.mechanism_map import DECIDED, MechanismMap
+from statetrace.runs import Run
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.grid import SEED, Cell
 
@@ -35,35 +37,43 @@ if TYPE_CHECKING:
     from statetrace.lenses.result import LensResult
     from statetrace.reports.figures.chart import Chart
 
-MODELS, LINKS = "models.csv", "links.csv"
+MODELS, LINKS, LEADS = "models.csv", "links.csv", "leads.csv"
 BY_LENGTH = ("lengths", "needed", "error")
 OF_LINK = ("soft", "first", "last", "split")
 LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], *OF_LINK)
+LEAD_COLUMNS = ("cell", "step", "quotient", "over", "lead")
 UNLEARNED = "unlearned"
+FEWEST_EVALUATIONS = 10
+"""In a training log that shows what was learned first."""
 
 
 def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str = "auto") -> None:
     """Write the tables of a study's finished cells, of their last checkpoints or of all of them.
     Cells that were measured before and are on another machine keep their rows."""
-    models, by_length = ([], []) if not (out / MODELS).is_file() else _read(out)
     here = {cell.name for cells in batches(study) for cell in cells}
-    models, by_length = ([r for r in rows if r["cell"] not in here] for rows in (models, by_length))
+    models, by_length, learned = (
+        [row for row in _read(out / name) if row["cell"] not in here]
+        for name in (MODELS, LINKS, LEADS)
+    )
     for cells in batches(study):
         every = study.run(cells[0]).checkpoints() if every_checkpoint else []
         for step in [step for step, _ in every] or (None,):
             for cell, results in zip(cells, evidence(study, cells, step, device), strict=True):
                 known = step or (study.outcome(cell) or {})["final"]["step"]
-                model, rows = tables(results, {"cell": cell.name, "step": known})
-                models.append({"group": cell.recipe["task"]["group"], **cell.levels} | model)
+                about = {"cell": cell.name, "step": known}
+                model, rows = tables(results, about)
+                models.append(cell.levels | {"group": cell.recipe["task"]["group"]} | model)
                 by_length += rows
+                learned += [about | row for row in leads(study.run(cell), known)]
     out.mkdir(parents=True, exist_ok=True)
-    for name, rows in ((MODELS, models), (LINKS, by_length)):
+    for name, rows in ((MODELS, models), (LINKS, by_length), (LEADS, learned)):
         write(out / name, rows)
 
 
 def write(file: Path, rows: Sequence[Row]) -> None:
-    """A table; of links if there are none."""
-    names = dict.fromkeys(name for row in rows for name in row) or LINK_COLUMNS
+    """A table; with the columns of its name if it has no rows."""
+    empty = LEAD_COLUMNS if file.name == LEADS else LINK_COLUMNS
+    names = dict.fromkeys(name for row in rows for name in row) or empty
     with file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, names)
         writer.writeheader()
@@ -97,6 +107,30 @@ def evidence(
     return [model.evidence() for model in models]
 
 
+def leads(run: Run, step: int) -> list[Row]:
+    """How far a run learned each quotient before the state and before finer quotients, as a share
+    of the possible maximum (as the dynamics lens does for the state). Of the quotients in its log;
+    empty where that has too few evaluations."""
+    from statetrace.lenses.dynamics import surplus
+
+    records = [record for record in run.evaluations() if record["step"] <= step]
+    if len(records) < FEWEST_EVALUATIONS:
+        return []
+    group, logged = run.group, [record["accuracy_by_length"] for record in records]
+    curves = {name: np.array([each[name] for each in logged])[:, 1:] for name in logged[0]}
+    quotients = [group.quotient(name) for name in curves if name != "state"]
+    rows = []
+    for quotient in quotients:
+        few = quotient.image.order
+        finer = [(q.name, q.image.order) for q in quotients if {*q.kernel} < {*quotient.kernel}]
+        for over, order in (*finer, ("state", group.order)):
+            peaks = surplus(curves[over], curves[quotient.name], order, few).max(axis=0)
+            most = (1 - (few - 1) / (order - 1)) * (1 - 1 / few)
+            share = round(float(peaks.mean() / most), 4)
+            rows.append({"quotient": quotient.name, "over": over, "lead": share})
+    return rows
+
+
 def tables(results: Mapping[str, LensResult], about: Row) -> tuple[Row, list[Row]]:
     """A checkpoint's row of models.csv, and its rows of links.csv."""
     general = results["generalization"]
@@ -125,10 +159,12 @@ class Judged:
 
     Attributes:
         row: its cell, levels, step, accuracy, parity_accuracy, solved.
+        leads: of a quotient over a finer one or the state in training, where they were logged.
     """
 
-    def __init__(self, row: Row, by_length: Sequence[Row]) -> None:
+    def __init__(self, row: Row, by_length: Sequence[Row], learned: Sequence[Row] = ()) -> None:
         self.row, self._by_length = row, by_length
+        self.leads = {(each["quotient"], each["over"]): each["lead"] for each in learned}
 
     def __getitem__(self, name: str) -> Any:
         return self.row[name]
@@ -181,16 +217,18 @@ def _link(rows: Sequence[Row]) -> Row:
 
 def judged(folder: Path) -> list[Judged]:
     """The checkpoints of a measured study, cell by cell and step by step as in models.csv."""
-    rows, by_length = _read(folder)
-    mine: dict[tuple[str, int], list[Row]] = {}
-    for row in by_length:
-        mine.setdefault((row["cell"], row["step"]), []).append(row)
-    return [Judged(row, mine.get((row["cell"], row["step"]), [])) for row in rows]
+    rows, *others = (_read(folder / name) for name in (MODELS, LINKS, LEADS))
+    mine: list[dict[tuple[str, int], list[Row]]] = [{}, {}]
+    for of, table in zip(mine, others, strict=True):
+        for row in table:
+            of.setdefault((row["cell"], row["step"]), []).append(row)
+    keys = [(row["cell"], row["step"]) for row in rows]
+    return [Judged(r, *(of.get(key, []) for of in mine)) for r, key in zip(rows, keys, strict=True)]
 
 
-def _read(folder: Path) -> tuple[list[Row], list[Row]]:
-    rows, by_length = (pyarrow.csv.read_csv(folder / name).to_pylist() for name in (MODELS, LINKS))
-    return rows, by_length
+def _read(file: Path) -> list[Row]:
+    """The rows of a table; none if it was not measured."""
+    return pyarrow.csv.read_csv(file).to_pylist() if file.is_file() else []
 
 
 def by_cell(models: Sequence[Judged]) -> Iterator[list[Judged]]:
