@@ -99,10 +99,9 @@ def evidence(
     from statetrace.lenses.loading import load_run
 
     runs = [study.run(cell) for cell in cells]
-    models = [
-        Analyzer(run if step is None else load_run(run, step, device), device=device)
-        for run in runs
-    ]
+    if step is None:
+        return [Analyzer(run, device=device).evidence() for run in runs]
+    models = [Analyzer(load_run(run, step, device)) for run in runs]
     measure_together(models)
     return [model.evidence() for model in models]
 
