@@ -3,7 +3,7 @@ verdict names the mechanisms again, without the models.
 
     results/STUDY/models.csv   a row per checkpoint: cell, its levels, step, accuracy
     results/STUDY/links.csv    a row per checkpoint, link of the group's chain, and length
-    results/STUDY/leads.csv    a row per checkpoint and quotient, and what it was learned before
+    results/STUDY/leads.csv    a row per checkpoint, quotient, and what it was learned before
 
 Cost: none for the last checkpoints of a study with verdicts; a second per hundred earlier ones on a
 GPU. Only `measure` needs torch.
@@ -41,7 +41,6 @@ MODELS, LINKS, LEADS = "models.csv", "links.csv", "leads.csv"
 BY_LENGTH = ("lengths", "needed", "error")
 OF_LINK = ("soft", "first", "last", "split")
 LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], *OF_LINK)
-LEAD_COLUMNS = ("cell", "step", "quotient", "over", "given", "lead")
 UNLEARNED = "unlearned"
 FEWEST_EVALUATIONS = 10
 """In a training log that shows what was learned first."""
@@ -66,14 +65,15 @@ def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str
                 by_length += rows
                 learned += [about | row for row in leads(study.run(cell), known)]
     out.mkdir(parents=True, exist_ok=True)
-    for name, rows in ((MODELS, models), (LINKS, by_length), (LEADS, learned)):
-        write(out / name, rows)
+    write(out / MODELS, models)
+    write(out / LINKS, by_length)
+    if learned:
+        write(out / LEADS, learned)
 
 
 def write(file: Path, rows: Sequence[Row]) -> None:
-    """A table; with the columns of its name if it has no rows."""
-    empty = LEAD_COLUMNS if file.name == LEADS else LINK_COLUMNS
-    names = dict.fromkeys(name for row in rows for name in row) or empty
+    """A table; of links if there are none."""
+    names = dict.fromkeys(name for row in rows for name in row) or LINK_COLUMNS
     with file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, names)
         writer.writeheader()
