@@ -3,7 +3,7 @@ verdict names the mechanisms again, without the models.
 
     results/STUDY/models.csv   a row per checkpoint: cell, its levels, step, accuracy
     results/STUDY/links.csv    a row per checkpoint, link of the group's chain, and length
-    results/STUDY/leads.csv    a row per checkpoint and quotient, and what it was learned before
+    results/STUDY/leads.csv    a row per checkpoint, quotient, and what it was learned before
 
 Cost: none for the last checkpoints of a study with verdicts; a second per hundred earlier ones on a
 GPU. Only `measure` needs torch.
@@ -41,7 +41,6 @@ MODELS, LINKS, LEADS = "models.csv", "links.csv", "leads.csv"
 BY_LENGTH = ("lengths", "needed", "error")
 OF_LINK = ("soft", "first", "last", "split")
 LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], *OF_LINK)
-LEAD_COLUMNS = ("cell", "step", "quotient", "over", "lead")
 UNLEARNED = "unlearned"
 FEWEST_EVALUATIONS = 10
 """In a training log that shows what was learned first."""
@@ -62,18 +61,19 @@ def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str
                 known = step or (study.outcome(cell) or {})["final"]["step"]
                 about = {"cell": cell.name, "step": known}
                 model, rows = tables(results, about)
-                models.append(cell.levels | {"group": cell.recipe["task"]["group"]} | model)
+                models.append({**cell.levels, "group": cell.recipe["task"]["group"]} | model)
                 by_length += rows
                 learned += [about | row for row in leads(study.run(cell), known)]
     out.mkdir(parents=True, exist_ok=True)
-    for name, rows in ((MODELS, models), (LINKS, by_length), (LEADS, learned)):
-        write(out / name, rows)
+    write(out / MODELS, models)
+    write(out / LINKS, by_length)
+    if learned:
+        write(out / LEADS, learned)
 
 
 def write(file: Path, rows: Sequence[Row]) -> None:
-    """A table; with the columns of its name if it has no rows."""
-    empty = LEAD_COLUMNS if file.name == LEADS else LINK_COLUMNS
-    names = dict.fromkeys(name for row in rows for name in row) or empty
+    """A table; of links if there are none."""
+    names = dict.fromkeys(name for row in rows for name in row) or LINK_COLUMNS
     with file.open("w", newline="") as opened:
         writer = csv.DictWriter(opened, names)
         writer.writeheader()
@@ -108,26 +108,52 @@ def evidence(
 
 def leads(run: Run, step: int) -> list[Row]:
     """How far a run learned each quotient before the state and before finer quotients, as a share
-    of the possible maximum (as the dynamics lens does for the state). Of the quotients in its log;
-    empty where that has too few evaluations."""
-    from statetrace.lenses.dynamics import surplus
-
+    of the possible maximum (as the dynamics lens does for the state). A link of the chain is also
+    compared with the next one where the link before it is correct (`given`). Of the quotients in
+    the log; empty where that has too few evaluations."""
     records = [record for record in run.evaluations() if record["step"] <= step]
     if len(records) < FEWEST_EVALUATIONS:
         return []
     group, logged = run.group, [record["accuracy_by_length"] for record in records]
     curves = {name: np.array([each[name] for each in logged])[:, 1:] for name in logged[0]}
-    quotients = [group.quotient(name) for name in curves if name != "state"]
-    rows = []
-    for quotient in quotients:
-        few = quotient.image.order
-        finer = [(q.name, q.image.order) for q in quotients if {*q.kernel} < {*quotient.kernel}]
-        for over, order in (*finer, ("state", group.order)):
-            peaks = surplus(curves[over], curves[quotient.name], order, few).max(axis=0)
-            most = (1 - (few - 1) / (order - 1)) * (1 - 1 / few)
-            share = round(float(peaks.mean() / most), 4)
-            rows.append({"quotient": quotient.name, "over": over, "lead": share})
-    return rows
+    quotients = {name: group.quotient(name) for name in curves if name != "state"}
+    orders = {name: each.image.order for name, each in quotients.items()} | {"state": group.order}
+    pairs = [
+        (name, over, None)
+        for name, each in quotients.items()
+        for over in orders
+        if over == "state" or {*quotients[over].kernel} < {*each.kernel}
+    ]
+    chain = [*(each.name for each in group.chain()), "state"]
+    links = [
+        (name, over, given)
+        for given, name, over in zip(chain[:-2], chain[1:-1], chain[2:], strict=True)
+    ]
+    return [
+        {"quotient": name, "over": over, "given": given, "lead": round(share, 4)}
+        for name, over, given in pairs + links
+        if (share := _lead(curves, orders, name, over, given)) is not None
+    ]
+
+
+def _lead(
+    curves: Mapping[str, np.ndarray],
+    orders: Mapping[str, int],
+    name: str,
+    over: str,
+    given: str | None,
+) -> float | None:
+    from statetrace.lenses.dynamics import surplus
+
+    if not {name, over, given or name} <= curves.keys():
+        return None
+    few, many, known = orders[name], orders[over], 1
+    base: np.ndarray | float = 1.0
+    if given:
+        base, known = np.maximum(curves[given], 1 / orders[given]), orders[given]
+    few, many = few // known, many // known
+    peaks = surplus(curves[over] / base, curves[name] / base, many, few).max(axis=0)
+    return float(peaks.mean() / ((1 - (few - 1) / (many - 1)) * (1 - 1 / few)))
 
 
 def tables(results: Mapping[str, LensResult], about: Row) -> tuple[Row, list[Row]]:
@@ -158,12 +184,14 @@ class Judged:
 
     Attributes:
         row: its cell, levels, step, accuracy, parity_accuracy, solved.
-        leads: of a quotient over a finer one or the state in training, where they were logged.
+        leads: of a quotient over a finer one or the state in training, where they were logged, by
+            the names of both, and of the link before them if given that.
     """
 
     def __init__(self, row: Row, by_length: Sequence[Row], learned: Sequence[Row] = ()) -> None:
         self.row, self._by_length = row, by_length
-        self.leads = {(each["quotient"], each["over"]): each["lead"] for each in learned}
+        names = ("quotient", "over", "given")
+        self.leads = {tuple(filter(None, map(each.get, names))): each["lead"] for each in learned}
 
     def __getitem__(self, name: str) -> Any:
         return self.row[name]
@@ -262,5 +290,7 @@ def run(
         measure(Study.existing(options.measure), folder, every_checkpoint)
         return
     models = judged(folder)
+    if not models:
+        parser.error(f"there is no {folder / MODELS}; measure a study first")
     report(models)
     figure(models).save(options.root / picture)
