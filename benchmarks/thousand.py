@@ -98,9 +98,7 @@ def measure(options: argparse.Namespace, temporary: Path) -> None:
     study = prepare_study(file, options.out or temporary / "study")
     began = time.perf_counter()
     command = [sys.executable, "-m", "statetrace", "study", "work", str(study.path)]
-    others = [
-        subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(options.jobs - 1)
-    ]
+    others = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(options.jobs - 1)]
     work(study)
     for other in others:
         other.wait()
