@@ -260,14 +260,16 @@ def report_depths(models: Sequence[Judged], family: str, task: str, depths: Shor
     print(f"  at the depths between: {per_doubling:.2f} layers per doubling, {misfits(finer)}")
     for n in LENGTHS:
         mine = of_task(models, family, task, n)
-        able = Counter(m.mechanism for m in mine if m["solved"] == n)
+        able = [m for m in mine if m["solved"] == n]
+        names = dict(Counter(m.mechanism for m in able))
+        decided = sum(m.decided for m in able)
         deep: dict[str, list[int]] = {}
         for m in mine:
             if m["layers"] >= ENOUGH:
                 deep.setdefault(m.mechanism, []).append(m["solved"])
         failed, deeper = deeper_failures(models, family, task, n)
         reached = solved(models, family, task, n)
-        print(f"  length {n}: learned {sum(able.values())} of {len(mine)} {dict(able)}")
+        print(f"  length {n}: learned {len(able)} of {len(mine)}, decided {decided} {names}")
         print(f"    failed although deeper than the shortest: {failed} of {deeper}")
         print(f"    solved by depth {_means(reached)}, {reached}")
         print(f"    solved with {ENOUGH} layers or more, by mechanism {deep}")
