@@ -40,6 +40,8 @@ BY_LENGTH = ("lengths", "needed", "error")
 OF_LINK = ("soft", "first", "last", "split")
 LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], *OF_LINK)
 UNLEARNED = "unlearned"
+LEARNED = 0.9
+"""Accuracy over all lengths from which a model counts as having learned its task."""
 
 
 def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str = "auto") -> None:
@@ -49,8 +51,8 @@ def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str
     here = {cell.name for cells in batches(study) for cell in cells}
     models, by_length = ([r for r in rows if r["cell"] not in here] for rows in (models, by_length))
     for cells in batches(study):
-        every = study.run(cells[0]).checkpoints() if every_checkpoint else []
-        for step in [step for step, _ in every] or (None,):
+        earlier = study.run(cells[0]).checkpoints()[:-1] if every_checkpoint else []
+        for step in (*(step for step, _ in earlier), None):
             for cell, results in zip(cells, evidence(study, cells, step, device), strict=True):
                 known = step or (study.outcome(cell) or {})["final"]["step"]
                 model, rows = tables(results, {"cell": cell.name, "step": known})
@@ -152,6 +154,10 @@ class Judged:
     def mechanism(self) -> str:
         """The most probable mechanism."""
         return max(self.probabilities, key=self.probabilities.__getitem__, default=UNLEARNED)
+
+    @property
+    def learned(self) -> bool:
+        return bool(self["accuracy"] >= LEARNED and self.probabilities)
 
     @property
     def decided(self) -> bool:
