@@ -10,7 +10,7 @@ draws the figure from them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from statistics import mean, median
 from typing import Any
@@ -34,7 +34,11 @@ LENGTHS, DEPTHS = (6, 8, 16, 32), (1, 2, 3, 4, 6, 8)
 DEEPER = 9
 """Counts as the shortest depth where none of these learned."""
 TESTS = {("S3", "Z6"): "greater", ("S3-after-topics", "S3"): "two-sided"}
-LAWS = {"constant": lambda n: 0 * n, "logarithmic": np.log2, "linear": lambda n: n}
+LAWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "constant": lambda n: 0 * n,
+    "logarithmic": np.log2,
+    "linear": lambda n: n,
+}
 
 Shortest = dict[int, dict[int, int]]
 """Seed -> length -> the smallest depth that learned it."""
@@ -120,7 +124,9 @@ def figure(models: Sequence[Judged]) -> Chart:
         for task, (name, colour, mark) in TASKS.items():
             if depths := [*shortest(models, family, task).values()]:
                 by_length = [[each[n] for each in depths] for n in LENGTHS]
-                y, low, high = ([*map(f, by_length)] for f in (mean, min, max))
+                y, low, high = (
+                    [float(of(values)) for values in by_length] for of in (mean, min, max)
+                )
                 depth.append(Line(name, LENGTHS, y, colour, mark=mark, low=low, high=high))
             if reached := solved(models, family, task):
                 y = [median(values) for values in reached.values()]
