@@ -19,7 +19,7 @@ import numpy as np
 from reproduction.lens_model import AA, PAA
 from reproduction.measures.patching import fronts
 from reproduction.model_selection import Selection
-from reproduction.statistics import exact_p
+from reproduction.statistics import exact_p, exact_two_sided
 from reproduction.study_figures import mechanism_bars
 from reproduction.tables import Row, Tables
 from statetrace.lenses.store import Store
@@ -88,10 +88,7 @@ def planned_tests(made: Mapping[str, Count]) -> dict[tuple[str, str], tuple[floa
 
 
 def fisher_two_sided(first: Count, second: Count) -> float:
-    """Chance of any split that is at most as likely as this one."""
-    total = first.count + second.count
-    ways = [math.comb(first.n, k) * math.comb(second.n, total - k) for k in range(total + 1)]
-    return sum(way for way in ways if way <= ways[first.count]) / sum(ways)
+    return exact_two_sided(*([each.count, each.n - each.count] for each in (first, second)))
 
 
 def holm(raw: Mapping[T, float]) -> dict[T, float]:

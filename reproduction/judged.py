@@ -3,6 +3,7 @@ verdict names the mechanisms again, without the models.
 
     results/STUDY/models.csv   a row per checkpoint: cell, its levels, step, accuracy
     results/STUDY/links.csv    a row per checkpoint, link of the group's chain, and length
+    results/STUDY/leads.csv    a row per checkpoint, quotient, and what it was learned before
 
 Cost: none for the last checkpoints of a study with verdicts; a second per hundred earlier ones on a
 GPU. Only `measure` needs torch.
@@ -28,6 +29,7 @@ from reproduction.tables import Row
 from statetrace.mechanisms.links import Link
 from statetrace.mechanisms.mastery import solved_length
 from statetrace.mechanisms.mechanism_map import DECIDED, MechanismMap
+from statetrace.runs import Run
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.grid import SEED, Cell
 
@@ -35,32 +37,40 @@ if TYPE_CHECKING:
     from statetrace.lenses.result import LensResult
     from statetrace.reports.figures.chart import Chart
 
-MODELS, LINKS = "models.csv", "links.csv"
+MODELS, LINKS, LEADS = "models.csv", "links.csv", "leads.csv"
 BY_LENGTH = ("lengths", "needed", "error")
 OF_LINK = ("soft", "first", "last", "split")
 LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], *OF_LINK)
 UNLEARNED = "unlearned"
 LEARNED = 0.9
 """Accuracy over all lengths from which a model counts as having learned its task."""
+FEWEST_EVALUATIONS = 10
+"""In a training log that shows what was learned first."""
 
 
 def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str = "auto") -> None:
     """Write the tables of a study's finished cells, of their last checkpoints or of all of them.
     Cells that were measured before and are on another machine keep their rows."""
-    models, by_length = ([], []) if not (out / MODELS).is_file() else _read(out)
     here = {cell.name for cells in batches(study) for cell in cells}
-    models, by_length = ([r for r in rows if r["cell"] not in here] for rows in (models, by_length))
+    models, by_length, learned = (
+        [row for row in _read(out / name) if row["cell"] not in here]
+        for name in (MODELS, LINKS, LEADS)
+    )
     for cells in batches(study):
         earlier = study.run(cells[0]).checkpoints()[:-1] if every_checkpoint else []
         for step in (*(step for step, _ in earlier), None):
             for cell, results in zip(cells, evidence(study, cells, step, device), strict=True):
                 known = step or (study.outcome(cell) or {})["final"]["step"]
-                model, rows = tables(results, {"cell": cell.name, "step": known})
-                models.append({"group": cell.recipe["task"]["group"], **cell.levels} | model)
+                about = {"cell": cell.name, "step": known}
+                model, rows = tables(results, about)
+                models.append({**cell.levels, "group": cell.recipe["task"]["group"]} | model)
                 by_length += rows
+                learned += [about | row for row in leads(study.run(cell), known)]
     out.mkdir(parents=True, exist_ok=True)
-    for name, rows in ((MODELS, models), (LINKS, by_length)):
-        write(out / name, rows)
+    write(out / MODELS, models)
+    write(out / LINKS, by_length)
+    if learned:
+        write(out / LEADS, learned)
 
 
 def write(file: Path, rows: Sequence[Row]) -> None:
@@ -91,12 +101,61 @@ def evidence(
     from statetrace.lenses.loading import load_run
 
     runs = [study.run(cell) for cell in cells]
-    models = [
-        Analyzer(run if step is None else load_run(run, step, device), device=device)
-        for run in runs
-    ]
+    if step is None:
+        return [Analyzer(run, device=device).evidence() for run in runs]
+    models = [Analyzer(load_run(run, step, device)) for run in runs]
     measure_together(models)
     return [model.evidence() for model in models]
+
+
+def leads(run: Run, step: int) -> list[Row]:
+    """How far a run learned each quotient before the state and before finer quotients, as a share
+    of the possible maximum (as the dynamics lens does for the state). A link of the chain is also
+    compared with the next one where the link before it is correct (`given`). Of the quotients in
+    the log; empty where that has too few evaluations."""
+    records = [record for record in run.evaluations() if record["step"] <= step]
+    if len(records) < FEWEST_EVALUATIONS:
+        return []
+    group, logged = run.group, [record["accuracy_by_length"] for record in records]
+    curves = {name: np.array([each[name] for each in logged])[:, 1:] for name in logged[0]}
+    quotients = {name: group.quotient(name) for name in curves if name != "state"}
+    orders = {name: each.image.order for name, each in quotients.items()} | {"state": group.order}
+    pairs = [
+        (name, over, None)
+        for name, each in quotients.items()
+        for over in orders
+        if over == "state" or {*quotients[over].kernel} < {*each.kernel}
+    ]
+    chain = [*(each.name for each in group.chain()), "state"]
+    links = [
+        (name, over, given)
+        for given, name, over in zip(chain[:-2], chain[1:-1], chain[2:], strict=True)
+    ]
+    return [
+        {"quotient": name, "over": over, "given": given, "lead": round(share, 4)}
+        for name, over, given in pairs + links
+        if (share := _lead(curves, orders, name, over, given)) is not None
+    ]
+
+
+def _lead(
+    curves: Mapping[str, np.ndarray],
+    orders: Mapping[str, int],
+    name: str,
+    over: str,
+    given: str | None,
+) -> float | None:
+    from statetrace.lenses.dynamics import surplus
+
+    if not {name, over, given or name} <= curves.keys():
+        return None
+    few, many, known = orders[name], orders[over], 1
+    base: np.ndarray | float = 1.0
+    if given:
+        base, known = np.maximum(curves[given], 1 / orders[given]), orders[given]
+    few, many = few // known, many // known
+    peaks = surplus(curves[over] / base, curves[name] / base, many, few).max(axis=0)
+    return float(peaks.mean() / ((1 - (few - 1) / (many - 1)) * (1 - 1 / few)))
 
 
 def tables(results: Mapping[str, LensResult], about: Row) -> tuple[Row, list[Row]]:
@@ -127,10 +186,14 @@ class Judged:
 
     Attributes:
         row: its cell, levels, step, accuracy, parity_accuracy, solved.
+        leads: of a quotient over a finer one or the state in training, where they were logged, by
+            the names of both, and of the link before them if given that.
     """
 
-    def __init__(self, row: Row, by_length: Sequence[Row]) -> None:
+    def __init__(self, row: Row, by_length: Sequence[Row], learned: Sequence[Row] = ()) -> None:
         self.row, self._by_length = row, by_length
+        names = ("quotient", "over", "given")
+        self.leads = {tuple(filter(None, map(each.get, names))): each["lead"] for each in learned}
 
     def __getitem__(self, name: str) -> Any:
         return self.row[name]
@@ -187,16 +250,18 @@ def _link(rows: Sequence[Row]) -> Row:
 
 def judged(folder: Path) -> list[Judged]:
     """The checkpoints of a measured study, cell by cell and step by step as in models.csv."""
-    rows, by_length = _read(folder)
-    mine: dict[tuple[str, int], list[Row]] = {}
-    for row in by_length:
-        mine.setdefault((row["cell"], row["step"]), []).append(row)
-    return [Judged(row, mine.get((row["cell"], row["step"]), [])) for row in rows]
+    rows, *others = (_read(folder / name) for name in (MODELS, LINKS, LEADS))
+    mine: list[dict[tuple[str, int], list[Row]]] = [{}, {}]
+    for of, table in zip(mine, others, strict=True):
+        for row in table:
+            of.setdefault((row["cell"], row["step"]), []).append(row)
+    keys = [(row["cell"], row["step"]) for row in rows]
+    return [Judged(r, *(of.get(key, []) for of in mine)) for r, key in zip(rows, keys, strict=True)]
 
 
-def _read(folder: Path) -> tuple[list[Row], list[Row]]:
-    rows, by_length = (pyarrow.csv.read_csv(folder / name).to_pylist() for name in (MODELS, LINKS))
-    return rows, by_length
+def _read(file: Path) -> list[Row]:
+    """The rows of a table; none if it was not measured."""
+    return pyarrow.csv.read_csv(file).to_pylist() if file.is_file() else []
 
 
 def by_cell(models: Sequence[Judged]) -> Iterator[list[Judged]]:
@@ -231,5 +296,7 @@ def run(
         measure(Study.existing(options.measure), folder, every_checkpoint)
         return
     models = judged(folder)
+    if not models:
+        parser.error(f"there is no {folder / MODELS}; measure a study first")
     report(models)
     figure(models).save(options.root / picture)

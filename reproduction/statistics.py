@@ -150,6 +150,17 @@ def exact_p(tables: Sequence[Counts]) -> float:
     return min(1.0, sum(chance[observed:]))
 
 
+def exact_two_sided(first: Sequence[int], second: Sequence[int]) -> float:
+    """Chance of counts by category that are at most as likely as these, given the totals: Fisher's
+    exact test, extended to several categories by Freeman and Halton."""
+    totals = [a + b for a, b in zip(first, second, strict=True)]
+    size = sum(first)
+    splits = (some for some in product(*(range(n + 1) for n in totals)) if sum(some) == size)
+    ways = [math.prod(map(math.comb, totals, some)) for some in splits]
+    observed = math.prod(map(math.comb, totals, first))
+    return sum(way for way in ways if way <= observed) / sum(ways)
+
+
 def share_difference(tables: Sequence[Counts]) -> tuple[float, float, float]:
     """Share in the first groups minus share in the second: differences within tables with
     Mantel-Haenszel weights and Agresti and Caffo's interval, which suits small groups and is not

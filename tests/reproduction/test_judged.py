@@ -5,18 +5,21 @@ import math
 import pytest
 
 import statetrace as st
-from reproduction import depth, trajectories
-from reproduction.judged import LINKS, MODELS, Judged, judged, tables, write
-from reproduction.statistics import permutation_p, sign_test, spearman
+from reproduction import depth, group_mechanisms, trajectories
+from reproduction.judged import LEADS, LINKS, MODELS, Judged, judged, leads, tables, write
+from reproduction.statistics import exact_two_sided, permutation_p, sign_test, spearman
+from statetrace.runs import Run
 
 
 @pytest.mark.parametrize("algorithm", ["associative", "parity-associative", "parallel"])
 def test_tables_name_the_mechanism_as_the_verdict_does(algorithm, tmp_path):
     model = st.compile(algorithm, "S3", length=8)
     row, links = tables(model.evidence(), {"group": "S3", "cell": "it", "step": 5})
-    for name, rows in ((MODELS, [row]), (LINKS, links)):
+    lead = {"cell": "it", "step": 5, "quotient": "parity", "over": "state", "lead": 0.5}
+    for name, rows in ((MODELS, [row]), (LINKS, links), (LEADS, [lead])):
         write(tmp_path / name, rows)
     (again,) = judged(tmp_path)
+    assert again.leads == {("parity", "state"): 0.5}
     verdict = model.verdict()
     assert again.mechanism == verdict.mechanism == algorithm
     assert again.probabilities == pytest.approx(verdict.probabilities, abs=1e-3)
@@ -107,3 +110,86 @@ def test_exact_permutations():
     assert depth.exact_permutation([3, 4], [1, 2], "greater") == pytest.approx(1 / 6)
     assert depth.exact_permutation([1, 2], [3, 4], "greater") == 1
     assert depth.exact_permutation([1, 2], [3, 4], "two-sided") == pytest.approx(2 / 6)
+
+
+def test_leads_in_training(tmp_path):
+    run = Run(tmp_path)
+    run.write_info({"recipe": {"task": {"group": "S4", "length": 3, "notation": "moves"}}})
+    accuracy = {"parity": (1 / 2, 1, 1), "S3": (1 / 6, 1 / 3, 1), "state": (1 / 24, 1 / 12, 1)}
+    for step in range(10):
+        stage = (step >= 2) + (step >= 6)
+        curves = {name: [1.0] + 2 * [float(by[stage])] for name, by in accuracy.items()}
+        run.append({"kind": "evaluation", "step": step, "accuracy_by_length": curves})
+    shares = {(r["quotient"], r["over"], r["given"]): r["lead"] for r in leads(run, 9)}
+    assert shares["parity", "S3", None] == shares["parity", "state", None] == pytest.approx(1)
+    assert shares["S3", "state", None] == pytest.approx(0.2, abs=0.01)  # what parity implies
+    assert shares["S3", "state", "parity"] == pytest.approx(0)
+    assert leads(run, 8) == []
+
+
+CURVES = {
+    "parallel": (0.0, 0.0, 0.0, 0.0),
+    "associative": (1.2, 1.2, 0.0, 0.0),
+    "parity-associative": (0.0, 1.2, 1.0, 1.0),
+    "undecided": (0.8, 1.2, 0.5, None),
+}
+"""Growth of the first link and of the others, gap between them, and how often the first is kept."""
+
+
+def of_group(spec, mechanism, lead=0.0, number=4):
+    """Models of a group; the lead is that of the coarsest quotient in training."""
+    spec = f"reproduction/groups/{spec}" if spec.endswith(".json") else spec
+    links = (*(quotient.name for quotient in st.group(spec).chain()), "state")
+    first, rest, gap, kept = CURVES.get(mechanism, (0.0,) * 4)
+    rows = [
+        {"link": link, "kept": None if link == "state" else kept, "length": n,
+         "needed": 1 + gap * (at > 0) + (rest if at else first) * math.log2(n / 2),
+         "error": 0.01, "soft": 0.0, "first": 1, "last": 2, "split": 0.0}
+        for at, link in enumerate(links)
+        for n in (2, 3, 4, 6, 8)
+    ]  # fmt: skip
+    learned = mechanism in CURVES
+    leads = [{"quotient": links[0], "over": "state", "lead": lead}]
+    return [
+        Judged({"group": spec, "cell": f"{spec}-{seed}"}, rows if learned else [], leads)
+        for seed in range(number)
+    ]
+
+
+def test_groups_are_compared_by_their_structure():
+    models = [
+        *of_group("A5", "associative"), *of_group("S3", "parity-associative", 0.6),
+        *of_group("S3", "undecided", 0.1, 1), *of_group("D5", "unlearned"),
+        *of_group("Z6", "parallel"), *of_group("Z6", "unlearned", number=2),
+        *of_group("Z5", "parallel"),
+    ]  # fmt: skip
+    groups = group_mechanisms.by_group(models)
+    assert [*groups] == ["Z5", "Z6", "S3", "D5", "A5"]
+    counts = groups["S3"].mechanisms(group_mechanisms.verdict)
+    assert counts == {"parity-associative": 4, "undecided": 1}
+    shares = [
+        (group_mechanisms.over_models(flags), group_mechanisms.over_groups(flags))
+        for flags in group_mechanisms.claims(groups).values()
+    ]
+    assert [(m.count, m.n) for m, _ in shares] == [(8, 8), (5, 5), (4, 5), (4, 5), (5, 5), (4, 4)]
+    assert [(g.count, g.n) for _, g in shares] == [(2, 2), *5 * [(1, 1)]]
+    known = group_mechanisms.by_derived_length(groups)
+    assert known == {"Z5": (1, 1), "Z6": (1, 1), "S3": (2, pytest.approx(4.4))}
+    panels = group_mechanisms.figure(models).panels
+    assert sum(len(mark.x) for mark in panels[0].marks if hasattr(mark, "x")) == len(models)
+
+
+def test_pairs_of_groups_with_the_same_chain():
+    alike = of_group("D4", "parity-associative", number=8) + of_group("D6", "associative")
+    groups = group_mechanisms.by_group([*alike, *of_group("Dic3.json", "unlearned")])
+    assert group_mechanisms.planned_tests(groups) == {"layers by derived length": (1.0, 1.0)}
+    other = of_group("Q8.json", "parallel", number=8)
+    tests = group_mechanisms.planned_tests(group_mechanisms.by_group(alike + other))
+    assert tests["D4 against Q8"] == pytest.approx((2 / 12870, 4 / 12870))
+
+
+def test_exact_test_of_several_categories():
+    assert exact_two_sided([3, 0, 0], [0, 1, 2]) == pytest.approx(2 / 20)
+    assert exact_two_sided([2, 1, 0], [1, 0, 2]) == pytest.approx(8 / 20)
+    assert exact_two_sided([4, 0], [0, 4]) == pytest.approx(2 / 70)
+    assert exact_two_sided([], []) == 1
