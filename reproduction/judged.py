@@ -299,4 +299,6 @@ def run(
     if not models:
         parser.error(f"there is no {folder / MODELS}; measure a study first")
     report(models)
-    figure(models).save(options.root / picture)
+    chart = figure(models)
+    if chart.panels:
+        chart.save(options.root / picture)
