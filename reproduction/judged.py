@@ -44,6 +44,8 @@ EXACT = "sampling"
 OF_LINK = ("soft", "first", "last", "split")
 LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], EXACT, *OF_LINK)
 UNLEARNED = "unlearned"
+LEARNED = 0.9
+"""Accuracy over all lengths from which a model counts as having learned its task."""
 FEWEST_EVALUATIONS = 10
 """In a training log that shows what was learned first."""
 
@@ -57,8 +59,8 @@ def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str
         for name in (MODELS, LINKS, LEADS)
     )
     for cells in batches(study):
-        every = study.run(cells[0]).checkpoints() if every_checkpoint else []
-        for step in [step for step, _ in every] or (None,):
+        earlier = study.run(cells[0]).checkpoints()[:-1] if every_checkpoint else []
+        for step in (*(step for step, _ in earlier), None):
             for cell, results in zip(cells, evidence(study, cells, step, device), strict=True):
                 known = step or (study.outcome(cell) or {})["final"]["step"]
                 about = {"cell": cell.name, "step": known}
@@ -219,6 +221,10 @@ class Judged:
         return max(self.probabilities, key=self.probabilities.__getitem__, default=UNLEARNED)
 
     @property
+    def learned(self) -> bool:
+        return bool(self["accuracy"] >= LEARNED and self.probabilities)
+
+    @property
     def decided(self) -> bool:
         return max(self.probabilities.values(), default=1.0) >= DECIDED
 
@@ -297,4 +303,6 @@ def run(
     if not models:
         parser.error(f"there is no {folder / MODELS}; measure a study first")
     report(models)
-    figure(models).save(options.root / picture)
+    chart = figure(models)
+    if chart.panels:
+        chart.save(options.root / picture)

@@ -31,7 +31,6 @@ LANDMARKS = {"parallel": (0.0, 0.0), PAA: (0.0, 1.0), "composes both": (1.0, 1.0
 LINKS = ("parity", "state")
 FEWEST = 3
 """Models with the same mechanism at the end whose median is drawn."""
-LEARNED = 0.9
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Trajectory:
 
     @property
     def learned(self) -> bool:
-        return self.last["accuracy"] >= LEARNED and self.last.map is not None
+        return self.last.learned
 
     def growths(self, link: str) -> dict[int, float]:
         """Step -> layers per doubling, from the first checkpoint that solves LONGEST actions."""
