@@ -301,8 +301,7 @@ def main() -> None:
         print(f"{mechanism}: n {len(shares)}, {min(shares):.2f} to {max(shares):.2f}")
     for folder, named in named_again(selection).items():
         likely = sorted(named.probabilities.items(), key=lambda item: -item[1])[:2]
-        shares = ", ".join(f"{mechanism} {share:.0%}" for mechanism, share in likely)
-        print(f"{folder} now: {named.mechanism} ({shares})")
+        print(f"{folder}: {named.mechanism},", *(f"{name} {share:.0%}" for name, share in likely))
     mechanism_switch(selection).save(root / SWITCH_FIGURE)
     inside_the_switch(selection).save(root / INSIDE_FIGURE)
 
