@@ -9,16 +9,20 @@ draws the figure from results/trajectories.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from statistics import median, quantiles
 
+from calibration.measuring import group_of, links, read
 from reproduction.findings import Count, fisher_two_sided, holm
 from reproduction.judged import Judged, by_cell, run
 from reproduction.lens_model import PAA
 from reproduction.statistics import sign_test, spearman
+from statetrace.mechanisms.links import Link
 from statetrace.mechanisms.mechanism_map import DECIDED
 from statetrace.reports.figures.chart import Chart, Line, Panel
 from statetrace.reports.figures.study_shares import order, style
@@ -34,6 +38,10 @@ FEWEST = 3
 """Models from which medians and mechanisms are drawn."""
 LENGTHS = (2, 3, 4, 6, 8, 12, 16)
 LEARNED = 0.9
+LEVEL = 0.5
+"""Layers that a level curve may need more at any length than at the shortest."""
+CALIBRATION = ("trained", "fresh-trained", "study", "fresh-study")
+"""Tables of trained models whose label comes from interventions, in calibration/data."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +133,26 @@ def layers(models: Sequence[Judged], link: str) -> dict[int, float]:
     return {n: median(some) for n, some in known.items() if 2 * len(some) >= len(models) > 0}
 
 
+def level(chain: Sequence[Link]) -> bool:
+    """Whether longer sequences need no more layers for the state."""
+    needed = chain[-1].needed
+    return bool(needed.max() - needed[0] <= LEVEL)
+
+
+def labels() -> dict[bool, Counter[str]]:
+    """Level or not -> the labels of the calibration's models of S3 that the verdict calls
+    parallel."""
+    data = Path(__file__).parents[1] / "calibration/data"
+    rows = [json.loads(line) for name in CALIBRATION for line in (data / f"{name}.jsonl").open()]
+    found: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    for row in rows:
+        if row["group"] == "S3" and row["links"]:
+            shares = read(row).probabilities(group_of(row))
+            if max(shares, key=shares.__getitem__) == "parallel":
+                found[level(links(row))][row["label"]] += 1
+    return found
+
+
 def figure(models: Sequence[Judged]) -> Chart:
     """A row per kind of training: the mechanisms at every checkpoint, the growth of parity and
     state, and the layers that the state needs by length at the first and the last checkpoint."""
@@ -206,15 +234,19 @@ def report(models: Sequence[Judged]) -> None:
                 print(f"  {link}: falls in {falls} of {len(moved)}, median {median(moved):+.2f}")
         first = [path.measured[0] for path in counting(paths) if path.measured]
         print(f"  of those that count parity at the end, first checkpoint: {_tally(first)}")
+        for mechanism in COUNTING:
+            mine = named(paths, mechanism)
+            n = sum(level(path.last.links) for path in mine)
+            print(f"  level at the end: {n} of {len(mine)} {mechanism}")
         value, _ = foresight(paths)
         print(f"  first against last growth of parity: rank correlation {value:.2f}")
         print(f"  counted parity and composed it later: {sum(path.returns() for path in paths)}")
-        for mechanism, link in product((*COUNTING, None), LINKS):
-            some = named(paths, mechanism) if mechanism else learned
+        for mechanism, link in product((*COUNTING, "any"), LINKS):
+            some = learned if mechanism == "any" else named(paths, mechanism)
             for which, at in (("first", 0), ("last", -1)):
                 curve = layers([path.measured[at] for path in some if path.measured], link)
                 shown = {n: round(x, 2) for n, x in curve.items()}
-                print(f"  layers, {mechanism or 'all'}, {link}, {which}: {shown}")
+                print(f"  layers, {mechanism}, {link}, {which}: {shown}")
         for step in sorted({model["step"] for path in paths for model in path.models}):
             at_step = [m for path in learned for m in path.models if m["step"] == step]
             print(f"  step {step}: {_tally(at_step)}")
@@ -222,6 +254,9 @@ def report(models: Sequence[Judged]) -> None:
         print(f"{', '.join(test)}: p {p:.3g}, corrected {corrected:.3g}")
     shares = [parallel[training] for training in TRAININGS]
     print(f"not planned: parallel at the end {shares}, p {fisher_two_sided(*shares):.3g}")
+    for flat, counts in labels().items():
+        which = "level" if flat else "not level"
+        print(f"calibration, S3, called parallel, {which}: labels {dict(counts)}")
 
 
 def _tally(models: Iterable[Judged]) -> dict[str, int]:
