@@ -9,13 +9,15 @@ and a verdict in every run folder.
     python benchmarks/thousand.py --models 16 --together 4 --steps 400 --batch 32 --width 16 \
         --layers 3 --length 8 --device cpu                 # a minute on one core
 
-It also measures some of the models again one by one, and fails if their evidence differs by more
-than 1e-5 or their verdicts differ.
+With `--jobs 2`, one worker judges while the other trains; on a GPU, start the MPS server first. It
+also measures some of the models again one by one, and fails if their evidence differs by more than
+1e-5 or their verdicts differ.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=16)
     parser.add_argument("--layers", type=int, default=5)
     parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--jobs", type=int, default=1, help="workers side by side")
     parser.add_argument("--threads", type=int, default=1, help="of the CPU")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--checked", type=int, default=3, help="models measured again, per cell")
@@ -94,7 +97,11 @@ def measure(options: argparse.Namespace, temporary: Path) -> None:
     file.write_text(STUDY.format(**settings))
     study = prepare_study(file, options.out or temporary / "study")
     began = time.perf_counter()
+    command = [sys.executable, "-m", "statetrace", "study", "work", str(study.path)]
+    others = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(options.jobs - 1)]
     work(study)
+    for other in others:
+        other.wait()
     whole = time.perf_counter() - began
     outcomes = [study.outcome(cell) for cell in study.plan.cells]
     final = [outcome["final"] for outcome in outcomes if outcome and "final" in outcome]
@@ -103,11 +110,11 @@ def measure(options: argparse.Namespace, temporary: Path) -> None:
         sys.exit(
             f"{len(failed)} of {len(outcomes)} models failed, the first one because {failed[0]}"
         )
-    n, trained = len(final), seconds_of_training(study)
+    n, spent, trained = len(final), options.jobs * whole, seconds_of_training(study)
     print(f"{n} models in {whole:.0f} s on {device}")
-    print(f"training: {trained:.0f} s, {n * options.steps / trained:,.0f} models x steps a second")
-    judged = whole - trained
-    print(f"judging:  {judged:.0f} s, {judged / n:.3f} s per model, {judged / whole:.0%}")
+    print(f"{n * options.steps / whole:,.0f} models x steps a second; of the workers' time:")
+    print(f"training: {trained:.0f} s, {trained / spent:.0%}")
+    print(f"judging:  {spent - trained:.0f} s, {(spent - trained) / n:.3f} s per model")
     print("verdicts:", dict(Counter(record["mechanism"] for record in final)))
     print(f"accuracy at least 0.98: {sum(record['accuracy'] >= 0.98 for record in final)}")
     check(study, options.checked, str(device))

@@ -133,12 +133,12 @@ def sets() -> dict[str, list[tuple[CompileSpec, str]]]:
     """By file: models that weights are fitted to, and fresh ones of another seed."""
     from calibration import others
 
-    fitted = [(spec, label(spec)) for spec in specs()]
-    none = [(spec, others.label(spec)) for spec in others.specs()]
-    fresh = [(spec, label(spec)) for spec in specs(1)[::4]]
-    fresh_none = [(spec, others.label(spec)) for spec in others.specs(1)[::2]]
+    circuits = [(spec, label(spec)) for spec in [*specs(), *specs(1)[::4]]]
+    none = [(spec, others.label(spec)) for spec in [*others.specs(), *others.specs(1)[::2]]]
+    fresh = [(spec, label(spec)) for spec in specs(2)[::3]]
+    fresh_none = [(spec, others.label(spec)) for spec in others.specs(2)]
     return {
-        "compiled": fitted,
+        "compiled": circuits,
         "others": none,
         "fresh-compiled": fresh,
         "fresh-others": fresh_none,

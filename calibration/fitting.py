@@ -17,8 +17,8 @@ from calibration.measuring import Row, group_of, links, read
 from statetrace.mechanisms.mechanism_map import MIXED, OTHER, MechanismMap, Weights, possible
 
 FIRST_GUESS = {
-    "own_bias": -1.0,
-    "gap": 3.0,
+    "own_bias": -2.0,
+    "gap": 5.0,
     "kept": 4.0,
     "growth": 8.0,
     "growth_middle": 0.4,
@@ -35,10 +35,10 @@ FIRST_GUESS = {
 BIASES = {"own_bias", "linear_bias"}
 """Added to their first guess; the others are multiplied."""
 
-SPREAD = float(np.log(1.5))
-"""Standard deviation of a weight: a factor of 1.5."""
+SPREAD = float(np.log(2))
+"""Standard deviation of a weight: a factor of 2."""
 
-ITERATIONS = 14
+ITERATIONS = 60
 UNDECIDED, UNLEARNED = "undecided", "unlearned"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from statetrace.groups import Group, group
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
-from statetrace.mechanisms.links import Link, links_of
+from statetrace.mechanisms.links import DEPENDENT, Link, links_of
 from statetrace.mechanisms.mastery import by_length
 from statetrace.mechanisms.mechanism_map import MechanismMap, Weights
 from statetrace.mechanisms.verdict import kept_by_quotient
@@ -51,12 +51,14 @@ def links(row: Row) -> tuple[Link, ...]:
 
 def _link(fields: Row) -> Link:
     known = {f.name: fields[f.name] for f in dataclasses.fields(Link)}
-    arrays = {name: np.array(fields[name]) for name in ("lengths", "needed", "error")}
+    arrays = {name: np.array(fields[name]) for name in ("lengths", "needed")}
+    exact = fields.get("sampling")  # older rows have the error as if layers were independent
+    arrays["error"] = DEPENDENT * np.array(fields["error"]) if exact is None else np.array(exact)
     return Link(**(known | arrays))
 
 
 def _sampling(depth: LensResult, link: Link) -> Row:
-    """The standard error over pairs of the layers needed. No weight uses it yet."""
+    """The standard error over pairs of the layers needed."""
     split = depth.summary["links"][link.name]
     pairs = {row["length"]: row["n"] for row in depth.rows() if row["split"] == split}
     deviations = zip(depth.summary["lengths"], depth.summary["deviation"][split], strict=True)

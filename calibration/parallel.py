@@ -104,4 +104,4 @@ def _table(head: str, found: dict[str, Counter[str]]) -> str:
 
 
 if __name__ == "__main__":
-    print(*result([*rows("study"), *rows("fresh-study")]), sep="\n\n")
+    print(*result(rows("study")), sep="\n\n")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from calibration.fitting import UNDECIDED, UNLEARNED, judge, labeled, quality
@@ -15,6 +17,8 @@ from statetrace.mechanisms.mechanism_map import DECIDED, Weights, calibrated
 
 Rows = Callable[[str], Sequence[Row]]
 
+FRESH = Path(__file__).parent / "fresh.toml"
+
 SETS = {
     "fitted: compiled": "compiled",
     "fitted: none or two of the algorithms": "others",
@@ -23,21 +27,39 @@ SETS = {
     "fresh: compiled": "fresh-compiled",
     "fresh: none or two of the algorithms": "fresh-others",
     "fresh: trained": "fresh-study",
-    "fresh: trained, of results/": "fresh-trained",
 }
 """Name in the page -> file."""
+
+EARLIER = "fresh: earlier checkpoints of the trained"
+"""Of the same file as the fresh trained models, and no part of all fresh models."""
 
 
 def measured(rows: Rows, weights: Weights | None) -> dict[str, Any]:
     """What weights.json holds."""
     weights = calibrated()[0] if weights is None else weights
-    about = {name: quality(labeled(rows(file)), weights) for name, file in SETS.items()}
-    fresh = [row for name in SETS if name.startswith("fresh") for row in labeled(rows(SETS[name]))]
-    about["fresh: all"] = quality(fresh, weights)
+    sets = {name: labeled(of_set(rows, name)) for name in (*SETS, EARLIER)}
+    fresh = [row for name in SETS if name.startswith("fresh") for row in sets[name]]
+    about = {name: quality(of, weights) for name, of in (sets | {"fresh: all": fresh}).items()}
     stable = {
         what: _flips(rows("stability"), changed, weights) for what, changed in CHANGES.items()
     }
     return {"weights": dict(weights), "measured": about, "stability": stable}
+
+
+def of_set(rows: Rows, name: str) -> list[Row]:
+    """Its models; trained ones at the last checkpoint that was measured, or at those before it."""
+    models = rows("fresh-study" if name == EARLIER else SETS[name])
+    last: dict[str, int] = {}
+    for row in models:
+        run, step = _run(row)
+        last[run] = max(step, last.get(run, step))
+    return [row for row in models if (last[_run(row)[0]] == _run(row)[1]) != (name == EARLIER)]
+
+
+def _run(row: Row) -> tuple[str, int]:
+    """A trained model's run and step; a compiled model is a run of its own."""
+    run, _, step = row.get("name", str(row.get("number"))).partition("@")
+    return run, int(step or 0)
 
 
 HEADINGS = {"fresh: all": "All fresh models", "fresh: trained": "Fresh trained models"}
@@ -67,8 +89,9 @@ def page(rows: Rows, about: Mapping[str, Any]) -> str:
     lines += ["## Reliability", "", _RELIABILITY]
     for name in HEADINGS:
         lines += [f"{HEADINGS[name]}:", "", *_bins(numbers[name]["bins"]), ""]
-    study = rows(SETS["fresh: trained"])
-    lines += ["## Trained models", "", _TRAINED, *_by_label(study, weights)]
+    study = of_set(rows, "fresh: trained")
+    trained = _TRAINED.format(planned=planned(), measured=len(study))
+    lines += ["## Trained models", "", trained, *_by_label(study, weights)]
     lines += ["", _KINDS, *_by_kind(study, weights)]
     lines += ["", "## Every mistake on fresh models", "", *_mistakes(rows, weights)]
     lines += ["", "## Stability", "", _STABILITY, "", *_stability(about["stability"])]
@@ -97,6 +120,12 @@ def _answer(numbers: Mapping[str, Any], stable: Mapping[str, Any]) -> str:
         f"({stable['decided_flips']} of them decided), and {stable['undecided']} are undecided.\n",
     )
     return "\n".join(_wrapped(part) for part in parts)
+
+
+def planned() -> int:
+    """Fresh models to be trained."""
+    plan = tomllib.loads(FRESH.read_text())
+    return len(plan["seeds"]) * len(plan["grid"]["shape"])
 
 
 def _wrapped(text: str) -> str:
@@ -196,7 +225,7 @@ KINDS = ("group", "length", "layers", "width", "model", "start marker", "trainin
 
 def shape(row: Row) -> dict[str, str]:
     """The kinds that a model of the study belongs to, from its name."""
-    name = row["name"].removeprefix("calibration/").split("_seed")[0]
+    name = row["name"].split("/")[1].split("_seed")[0]
     group, length, model, layers, width, *rest = name.split("-", 5)
     marker, stage = ("no", "") if rest == ["no-marker"] else ("yes", "".join(rest))
     values = (group, length, layers, width, model, marker, stage or "from scratch")
@@ -205,8 +234,8 @@ def shape(row: Row) -> dict[str, str]:
 
 def _mistakes(rows: Rows, weights: Weights) -> list[str]:
     lines = ["| set | model | label | verdict | confidence |", "|---|---|---|---|--:|"]
-    for name, file in SETS.items():
-        for row in labeled(rows(file)) if name.startswith("fresh") else ():
+    for name in (*SETS, EARLIER):
+        for row in labeled(of_set(rows, name)) if name.startswith("fresh") else ():
             verdict, confidence = judge(row, weights)
             if verdict != row["label"]:
                 lines.append(
@@ -245,17 +274,23 @@ _SETS = """- **Compiled**: weights computed so that the model runs a known algor
   and layers, basis, noise, sharpness). Fresh models have other seeds.
 - **None or two of the algorithms**: two circuits that share the logits, folds in strides and
   chunks, lookup tables, a quotient composed first, and circuits that are computed but not read.
-- **Trained**: models trained for this purpose (`calibration/models.toml`): seven groups, lengths 8
-  to 32, 2 to 8 layers, widths 16 to 128, GPT-2 and Pythia, with and without a start marker, from
-  scratch and after a first stage. Their labels come from interchanges of neighboring actions, cut
-  blocks and swaps of subspaces, which the verdict does not use. The rule for labels was fixed
-  before any label was computed (`calibration/trained.py`). Weights are fitted to seeds 0 to 3 of
-  the data order. Seeds 4 to 7 are fresh: the verdict was evaluated on them once, after its weights
-  and features were fixed.
+- **Trained**: models trained for this purpose: eight groups, lengths 8 to 32, 2 to 8 layers, widths
+  16 to 256, GPT-2 and Pythia, with and without a start marker, from scratch and after a first
+  stage. Their labels come from interchanges of neighboring actions, cut blocks and swaps of
+  subspaces, which the verdict does not use. The rule for labels was fixed before any label was
+  computed (`calibration/trained.py`).
+  - Fitted are 405 models of 51 shapes (`calibration/models.toml`), data orders 0 to 7, at the end
+    of training.
+  - Fresh are the 50 shapes of `calibration/fresh.toml`, data orders 8 to 12: 26 of these shapes are
+    among the fitted, 24 are new, such as width 256 and the group D5. The verdict was evaluated on
+    them once, after its weights and features were fixed.
+  - Earlier checkpoints: two of each shape's first two data orders. They are not counted among all
+    fresh models, so that each of these is there once.
 - **Trained, of results/**: 119 of the 220 small models in `results/tiny*` whose weights were kept
-  (most are S3, length 12, 4 layers). Weights are fitted to those with an even seed of the data
-  order. The others were fresh for earlier weights; when some features were chosen, the labels of 21
-  of them were known.
+  (most are S3, length 12, 4 layers).
+
+Data orders 4 to 7, some of the compiled models and half of those in `results/` were fresh for
+earlier weights, which turned out to be overconfident on trained models.
 
 Columns: *correct* is the share of models whose label is the most probable mechanism, and the
 confidence is the probability of that mechanism. The last two columns count models.
@@ -269,23 +304,12 @@ _RELIABILITY = """How often the most probable mechanism is correct, by confidenc
 
 _TRAINED = f"""The rule gives a label only if the interventions are clear. Other models are labeled
 "{UNDECIDED}" and count neither as correct nor as wrong. "{UNLEARNED}" means a solved length below
-4. Of the 416 models 405 were measured, at the end of training only; the 8 of width 256 and 3 of
-length 32 were not. The 201 fresh ones:
+4. Of the {{planned}} fresh models {{measured}} were measured. At the end of training:
 """
 
-_KINDS = """- Between 0.8 and 0.95 the verdict is overconfident on trained models. All 7 mistakes
-  there are on GPT-2 models, and 5 of them call a parity-associative model parallel. When the last
-  token is reset, these models need the same layers at every length; interchanges show that longer
-  sequences need more.
-- Associative models are mistaken for composed-quotient where parity needs fewer layers than the
-  rest, or is correct where the state is wrong. All 5 of these verdicts are undecided.
-- Of the models with a label, nearly all of Z6, A4 and A5 are decided, and few of S4 and S5.
-- Only one fresh trained model is labeled composed-quotient, and none sequential, mixed or other.
-  For these names the accuracy rests on compiled models.
-
-The same models by kind. Rows with few labels say little. Under *training*, `topic-1`, `topic-2`
-and `control` first read documents of a topic model or random ones, `parity` first learned parity,
-`length` first read short sequences, and `auxiliary` learned parity beside the state.
+_KINDS = """The same models by kind. Rows with few labels say little. Under *training*, `topic-1`,
+`topic-2` and `control` first read documents of a topic model or random ones, `parity` first learned
+parity, `length` first read short sequences, and `auxiliary` learned parity beside the state.
 """
 
 _STABILITY = """45 models, ten analysis seeds at each of three lengths: the longest that a model

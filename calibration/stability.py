@@ -94,8 +94,8 @@ def main() -> None:
     done = {json.loads(line)["name"] for line in lines}
     jobs = [job for job in jobs if name_of(*job) not in done]
     if arguments.compiled:
-        fresh = compiled.sets()["fresh-compiled"][:: arguments.compiled]
-        jobs += [(spec, None) for spec, _ in fresh if f"compiled {spec.seed}" not in done]
+        chosen = compiled.specs(1)[:: 4 * arguments.compiled]
+        jobs += [(spec, None) for spec in chosen if f"compiled {spec.seed}" not in done]
     with ProcessPoolExecutor(arguments.processes) as pool, arguments.out.open("a") as file:
         futures = {pool.submit(measured, *job): job for job in jobs}
         for future in as_completed(futures):

@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 
 MODELS, LINKS, LEADS = "models.csv", "links.csv", "leads.csv"
 BY_LENGTH = ("lengths", "needed", "error")
+EXACT = "sampling"
+"""The standard error over pairs, which older tables lack."""
 OF_LINK = ("soft", "first", "last", "split")
-LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], *OF_LINK)
+LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], EXACT, *OF_LINK)
 UNLEARNED = "unlearned"
 FEWEST_EVALUATIONS = 10
 """In a training log that shows what was learned first."""
@@ -171,10 +173,10 @@ def tables(results: Mapping[str, LensResult], about: Row) -> tuple[Row, list[Row
     rows = [
         about
         | {"link": link["name"], "kept": kept.get(link["name"])}
-        | dict(zip(("length", *BY_LENGTH[1:]), values, strict=True))
+        | dict(zip(("length", *BY_LENGTH[1:], EXACT), values, strict=True))
         | {name: link[name] for name in OF_LINK}
         for link in measured["links"] or ()
-        for values in zip(*(link[name] for name in BY_LENGTH), strict=True)
+        for values in zip(*(link[name] for name in (*BY_LENGTH, EXACT)), strict=True)
     ]
     return row, rows
 
@@ -239,6 +241,8 @@ def _link(rows: Sequence[Row]) -> Row:
     by_length = {name: [row[name] for row in rows] for name in BY_LENGTH[1:]}
     lengths = np.array([row["length"] for row in rows], dtype=float)
     about = {name: rows[0][name] for name in OF_LINK}
+    if rows[0].get(EXACT) is not None:
+        by_length[EXACT] = [row[EXACT] for row in rows]
     return {"name": rows[0]["link"], "lengths": lengths} | by_length | about
 
 

@@ -42,9 +42,9 @@ class Link:
     name: of the quotient, or "state" for the last link.
     lengths: [m].
     needed: the layers needed at each length [m].
-    error: their standard error over pairs [m], as if the layers of a pair decided independently;
-        the true one is 1.2 to 2.2 times as large.
-    soft: standard deviation of the layers needed over pairs, the mean over lengths.
+    error: their standard error over pairs [m].
+    soft: how much pairs differ: the root of the summed variances of the votes of all layers, the
+        mean over lengths.
     first, last: the layer in which the vote falls below a half, at the shortest and at the longest
         length.
     split: the share of undecided (length, layer) cells, counting at least one per length, in which
@@ -62,13 +62,15 @@ class Link:
 
     @cached_property
     def growth(self) -> tuple[float, float]:
-        """Layers added per doubling of the length, with its standard error."""
+        """Layers added per doubling of the length, with its standard error. A length needs at least
+        as many as a shorter one: in trained models that compose, the curve often falls again."""
         if len(self.lengths) < 2:
             return 0.0, np.inf
+        needed = np.maximum.accumulate(self.needed)
         x = np.log2(self.lengths)
         x = x - x.mean()
-        slope = float(x @ self.needed / (x @ x))
-        residual = self.needed - self.needed.mean() - slope * x
+        slope = float(x @ needed / (x @ x))
+        residual = needed - needed.mean() - slope * x
         free = max(len(x) - 2, 1)
         scatter = (residual @ residual) / free + float(np.mean(self.error**2)) + RESOLUTION**2
         return slope, float(np.sqrt(scatter / (x @ x)))
@@ -103,6 +105,10 @@ class Link:
         return RESOLUTION + SOFT * self.soft + float(np.sqrt(np.mean(self.error**2)))
 
 
+DEPENDENT = 1.4
+"""How much larger the deviation over pairs is than if the layers of a pair decided independently:
+the mean of 37 trained models (calibration/data/stability.jsonl). Only for results that lack it."""
+
 SOFT = 0.15
 """Misfit of a law, as a share of the deviation over pairs."""
 
@@ -117,7 +123,9 @@ def links_of(depth: LensResult) -> tuple[Link, ...]:
         needed = zip(summary["lengths"], summary["layers_needed"][split], strict=True)
         lengths = [n for n, layers in needed if layers is not None]
         if lengths:
-            links.append(_link(name, lengths, [row for row in rows if row["split"] == split]))
+            deviation = [d for d in summary.get("deviation", {}).get(split, ()) if d is not None]
+            of_split = [row for row in rows if row["split"] == split]
+            links.append(_link(name, lengths, of_split, deviation))
     return tuple(links)
 
 
@@ -131,14 +139,16 @@ def _older_links(needed: Mapping[str, Sequence[float | None]]) -> dict[str, str]
     return {"state": "all"}
 
 
-def _link(name: str, lengths: list[int], rows: list[dict[str, Any]]) -> Link:
+def _link(
+    name: str, lengths: list[int], rows: list[dict[str, Any]], deviation: list[float]
+) -> Link:
     layers = 1 + max(row["layer"] for row in rows)
     mean, std, n = np.zeros((3, layers, len(lengths)))
     for row in rows:
         if row["length"] in lengths:
             at = row["layer"], lengths.index(row["length"])
             mean[at], std[at], n[at] = row["mean"], row["std"], row["n"]
-    deviation = np.sqrt((std**2).sum(0))  # layers of one pair decide nearly independently
+    soft = np.sqrt((std**2).sum(0))  # as if the layers of a pair decided independently
     nearer_end = np.minimum(mean, 1 - mean)
     undecided = nearer_end > UNDECIDED
     alike = undecided & (std < ALIKE * nearer_end)
@@ -147,8 +157,8 @@ def _link(name: str, lengths: list[int], rows: list[dict[str, Any]]) -> Link:
         name=name,
         lengths=np.array(lengths, dtype=np.float64),
         needed=mean.sum(0),
-        error=deviation / np.sqrt(n[0]),
-        soft=float(deviation.mean()),
+        error=(np.array(deviation) if deviation else DEPENDENT * soft) / np.sqrt(n[0]),
+        soft=float(soft.mean()),
         first=int((shortest < 0.5).argmax()),
         last=int((longest < 0.5).argmax()),
         split=float(alike.sum() / (undecided.sum() + len(lengths))),

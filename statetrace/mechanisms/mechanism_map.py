@@ -32,6 +32,16 @@ MIXED, OTHER = "mixed", "other"
 DECIDED = 0.8
 """Probability from which a verdict names a single mechanism."""
 
+LEAST = 0.3
+"""Layers: a gap compares no fewer."""
+
+TABLE = 5
+"""Actions up to which a model may have learned all sequences by heart."""
+
+SOFT_LAPSE = 0.12
+"""Lapse, in addition to that of the weights, of a model whose pairs differ by a layer: how a
+trained model computes is known less surely. Chosen in cross-validation."""
+
 Weights = Mapping[str, float]
 """See docs/verdict.md; `fitted()` has the bundled ones."""
 
@@ -49,7 +59,8 @@ class Boundary:
 
     Attributes:
         quotient: its name.
-        gap: layers that the next link needs more, the mean over lengths.
+        gap: how many times as many layers the next link needs, as a logarithm to base 2; the mean
+            over lengths.
         kept: how often the quotient is correct where the state is wrong, from 0 (by chance) to 1;
             None where there are too few errors.
     """
@@ -98,7 +109,7 @@ class MechanismMap:
             links,
             boundaries,
             int(max(state.lengths)),
-            own=tuple(_sigmoid(own_odds(boundary, w)) for boundary in boundaries),
+            own=tuple(_sigmoid(own_odds(one, soft(links), w)) for one in boundaries),
             grows=(
                 *(_sigmoid(growth_odds(link, w["quotient_middle"], w)) for link in links[:-1]),
                 _sigmoid(growth_odds(state, w["growth_middle"], w)),
@@ -114,7 +125,9 @@ class MechanismMap:
         own, first, last = max(self.own, default=0.0), self.grows[0], self.grows[-1]
         composed, linear = last * (1 - self.linear), last * self.linear
         abelian, solvable = _traits(group)
-        counts = 1.0 if abelian else own  # an abelian group counts all links at once
+        counts = own
+        if abelian:  # it counts all links at once; at short lengths so does a lookup table
+            counts = 1.0 if self.length > TABLE else max(own, 0.5)
         shares = {
             "sequential": (1 - own) * linear,
             "parallel": counts * (1 - first) * (1 - last),
@@ -129,7 +142,7 @@ class MechanismMap:
         known = {name: share * self.fits * (1 - self.two) for name, share in shares.items()}
         known[MIXED] = self.two
         known[OTHER] = max(1.0 - sum(known.values()), 0.0)
-        lapse = w["lapse"]
+        lapse = w["lapse"] + SOFT_LAPSE * min(soft(self.links), 1.0)
         return {name: (1 - lapse) * share + lapse / len(known) for name, share in known.items()}
 
 
@@ -151,13 +164,19 @@ def gap(link: Link, after: Link) -> float:
     if not len(both):
         return 0.0
     needed = [one.needed[np.isin(one.lengths, both)] for one in (link, after)]
-    return float(np.mean(needed[1] - needed[0]))
+    return float(np.mean(np.diff(np.log2(np.maximum(needed, LEAST)), axis=0)))
 
 
-def own_odds(boundary: Boundary, w: Weights) -> float:
+def soft(links: tuple[Link, ...]) -> float:
+    """How much the pairs of the softest link differ."""
+    return max(link.soft for link in links)
+
+
+def own_odds(boundary: Boundary, soft: float, w: Weights) -> float:
     """Log-odds that the quotient is computed on its own."""
     kept = 0.0 if boundary.kept is None else boundary.kept - 0.5
-    return w["own_bias"] + w["gap"] * float(np.clip(boundary.gap, -1, 2)) + w["kept"] * kept
+    odds = w["own_bias"] + w["gap"] * float(np.clip(boundary.gap, -1, 2)) + w["kept"] * kept
+    return odds / float(np.hypot(1, w["blur"] * soft))
 
 
 UNCERTAIN = 0.3
@@ -165,11 +184,10 @@ UNCERTAIN = 0.3
 
 
 def growth_odds(link: Link, middle: float, w: Weights) -> float:
-    """Log-odds that the layers needed grow by more than `middle` per doubling. A falling curve
-    counts as a level one."""
+    """Log-odds that the layers needed grow by more than `middle` per doubling."""
     slope, error = link.growth
     blur = np.hypot(error / UNCERTAIN, w["blur"] * link.soft)
-    return w["growth"] * (max(slope, 0.0) - middle) / float(np.hypot(1, blur))
+    return w["growth"] * (slope - middle) / float(np.hypot(1, blur))
 
 
 LAYER_PER_ACTION = 0.75

@@ -16,6 +16,7 @@ from statetrace.mechanisms import distances
 from statetrace.mechanisms.collect_evidence import collect_evidence
 from statetrace.mechanisms.cutoff_verdict import cutoff_verdict, read_cutoffs
 from statetrace.mechanisms.evidence import Evidence
+from statetrace.mechanisms.links import links_of
 from statetrace.mechanisms.mastery import COLLECTED
 from statetrace.mechanisms.mechanism_map import DECIDED, MECHANISMS, possible
 from statetrace.mechanisms.sentences import ablation
@@ -77,6 +78,26 @@ def test_what_runs_none_or_two_of_the_algorithms_is_not_named_after_one(label, o
     assert found.mechanism == (label if found.probabilities[label] >= DECIDED else "undecided")
 
 
+def test_a_short_abelian_model_may_be_a_lookup_table():
+    for algorithm in ("lookup", "parallel"):
+        found = verdict(*looked_at(CompileSpec(group="Z6", algorithm=algorithm, length=4)))
+        assert found.mechanism == "undecided"
+        likely = sorted(found.probabilities, key=found.probabilities.__getitem__)[-2:]
+        assert {*likely} == {"parallel", "other"}
+
+
+def test_the_error_of_the_layers_needed_is_that_over_pairs():
+    results, _ = looked_at(CompileSpec(algorithm="associative", length=8, noise=0.03))
+    depth, (_, state) = results["depth"], links_of(results["depth"])
+    split = depth.summary["links"]["state"]
+    pairs = [row["n"] for row in depth.rows() if row["split"] == split and row["layer"] == 0]
+    assert state.error == pytest.approx(depth.summary["deviation"][split] / np.sqrt(pairs))
+    older = {key: value for key, value in depth.summary.items() if key != "deviation"}
+    _, guessed = links_of(dataclasses.replace(depth, summary=older))
+    assert guessed.error.max() > 0
+    assert guessed.error == pytest.approx(state.error, rel=1, abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("shares", "names"),
     [
@@ -92,9 +113,10 @@ def test_the_fewest_names_that_are_probable_enough_together(shares, names):
 
 def test_an_undecided_verdict_gives_the_mechanisms_that_are_possible():
     """A bundled model that needs half a layer more per doubling of the length."""
-    found = st.load("zoo:s3-associative").verdict()
+    found = st.load("zoo:s3-no-marker").verdict()
     assert (found.mechanism, found.confidence < DECIDED) == ("undecided", True)
-    assert re.match(r"associative \(\d+%\) or other \(\d+%\); the model composes ", found.says)
+    expected = r"parity-associative \(\d+%\) or parallel \(\d+%\); the model counts parity "
+    assert re.match(expected, found.says)
     assert repr(found).startswith("Verdict: undecided (")
 
 
