@@ -40,7 +40,7 @@ LENGTHS = (2, 3, 4, 6, 8, 12, 16)
 LEARNED = 0.9
 LEVEL = 0.5
 """Layers that a level curve may need more at any length than at the shortest."""
-CALIBRATION = ("trained", "fresh-trained", "study", "fresh-study")
+CALIBRATION = ("trained", "study")
 """Tables of trained models whose label comes from interventions, in calibration/data."""
 
 
@@ -227,13 +227,16 @@ def report(models: Sequence[Judged]) -> None:
         ends = Counter(path.last.mechanism for path in learned)
         parallel[training] = Count(ends["parallel"], len(learned))
         print(f"{training}: {len(learned)} of {len(paths)} learned; at the end {dict(ends)}")
+        low, high = parallel[training].interval()
+        print(f"  parallel at the end: {low:.0%} to {high:.0%}")
         print(f"  decided at the end: {_tally(path.last for path in learned if path.last.decided)}")
         for link, some in (("parity", counting(paths)), ("state", learned)):
             if moved := changes(some, link):
                 falls = sum(change < 0 for change in moved)
                 print(f"  {link}: falls in {falls} of {len(moved)}, median {median(moved):+.2f}")
-        first = [path.measured[0] for path in counting(paths) if path.measured]
-        print(f"  of those that count parity at the end, first checkpoint: {_tally(first)}")
+        for which, some in (("learned", learned), ("count parity at the end", counting(paths))):
+            first = [path.measured[0] for path in some if path.measured]
+            print(f"  first checkpoint that solves {LONGEST}, {which}: {_tally(first)}")
         for mechanism in COUNTING:
             mine = named(paths, mechanism)
             n = sum(level(path.last.links) for path in mine)
