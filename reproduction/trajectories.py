@@ -238,9 +238,9 @@ def report(models: Sequence[Judged]) -> None:
             first = [path.measured[0] for path in some if path.measured]
             print(f"  first checkpoint that solves {LONGEST}, {which}: {_tally(first)}")
         for mechanism in COUNTING:
-            mine = named(paths, mechanism)
-            n = sum(level(path.last.links) for path in mine)
-            print(f"  level at the end: {n} of {len(mine)} {mechanism}")
+            mine = [path.measured for path in named(paths, mechanism) if path.measured]
+            early, late = (sum(level(each[at].links) for each in mine) for at in (0, -1))
+            print(f"  level: {early} at first, {late} at the end, of {len(mine)} {mechanism}")
         value, _ = foresight(paths)
         print(f"  first against last growth of parity: rank correlation {value:.2f}")
         print(f"  counted parity and composed it later: {sum(path.returns() for path in paths)}")
