@@ -79,9 +79,9 @@ class GroupModels:
         """Whether each learned model computes one of these quotients on its own."""
         return [not {*own}.isdisjoint(quotients) for own in self.own()]
 
-    def leads(self) -> list[float | None]:
-        """Of the coarsest quotient over the state, in the training of each learned model."""
-        return [model.leads.get((self.links[0], STATE)) for model in self.learned]
+    def leads(self, over: str = STATE) -> list[float | None]:
+        """Of the coarsest quotient over another link, in the training of each learned model."""
+        return [model.leads.get((self.links[0], over)) for model in self.learned]
 
     @property
     def abelianization(self) -> str | None:
@@ -204,6 +204,11 @@ def claims(groups: Mapping[str, GroupModels]) -> dict[str, Claim]:
         },
         "not planned: and it is counted": {
             name: g.counts_abelianization() for name, g in known.items()
+        },
+        "not planned: coarsest quotient before a larger abelianization": {
+            name: [lead > LEAD for lead in g.leads(g.abelianization or STATE) if lead is not None]
+            for name, g in known.items()
+            if g.abelianization != g.links[0]
         },
         "3. groups without a quotient: associative": named(simple, AA),
     }

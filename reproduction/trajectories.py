@@ -9,20 +9,19 @@ draws the figure from results/trajectories.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from statistics import median, quantiles
 
-from calibration.measuring import group_of, links, read
+from calibration.__main__ import rows
+from calibration.measuring import group_of, read
+from calibration.report import of_set
 from reproduction.findings import Count, fisher_two_sided, holm
 from reproduction.judged import Judged, by_cell, run
 from reproduction.lens_model import PAA
 from reproduction.statistics import sign_test, spearman
-from statetrace.mechanisms.links import Link
 from statetrace.mechanisms.mechanism_map import DECIDED
 from statetrace.reports.figures.chart import Chart, Line, Panel
 from statetrace.reports.figures.study_shares import order, style
@@ -38,10 +37,8 @@ FEWEST = 3
 """Models from which medians and mechanisms are drawn."""
 LENGTHS = (2, 3, 4, 6, 8, 12, 16)
 LEARNED = 0.9
-LEVEL = 0.5
-"""Layers that a level curve may need more at any length than at the shortest."""
-CALIBRATION = ("trained", "study")
-"""Tables of trained models whose label comes from interventions, in calibration/data."""
+SHAPE = "S3-16-gpt2-5-64_"
+"""The calibration's models of the same size, from scratch, with sequences that grow."""
 
 
 @dataclass(frozen=True)
@@ -133,23 +130,18 @@ def layers(models: Sequence[Judged], link: str) -> dict[int, float]:
     return {n: median(some) for n, some in known.items() if 2 * len(some) >= len(models) > 0}
 
 
-def level(chain: Sequence[Link]) -> bool:
-    """Whether longer sequences need no more layers for the state."""
-    needed = chain[-1].needed
-    return bool(needed.max() - needed[0] <= LEVEL)
-
-
-def labels() -> dict[bool, Counter[str]]:
-    """Level or not -> the labels of the calibration's models of S3 that the verdict calls
-    parallel."""
-    data = Path(__file__).parents[1] / "calibration/data"
-    rows = [json.loads(line) for name in CALIBRATION for line in (data / f"{name}.jsonl").open()]
-    found: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
-    for row in rows:
-        if row["group"] == "S3" and row["links"]:
-            shares = read(row).probabilities(group_of(row))
-            if max(shares, key=shares.__getitem__) == "parallel":
-                found[level(links(row))][row["label"]] += 1
+def labels() -> dict[str, Counter[str]]:
+    """How interventions label models of the calibration: those of SHAPE, and the fresh models of S3
+    that the verdict calls parallel."""
+    found: dict[str, Counter[str]] = {}
+    for name in ("fitted: trained", "fresh: trained"):
+        for row in of_set(rows, name):
+            if SHAPE in row["name"]:
+                found.setdefault("of this size", Counter())[row["label"]] += 1
+            if row["group"] == "S3" and row["links"] and name.startswith("fresh"):
+                shares = read(row).probabilities(group_of(row))
+                if max(shares, key=shares.__getitem__) == "parallel":
+                    found.setdefault("called parallel", Counter())[row["label"]] += 1
     return found
 
 
@@ -237,10 +229,6 @@ def report(models: Sequence[Judged]) -> None:
         for which, some in (("learned", learned), ("count parity at the end", counting(paths))):
             first = [path.measured[0] for path in some if path.measured]
             print(f"  first checkpoint that solves {LONGEST}, {which}: {_tally(first)}")
-        for mechanism in COUNTING:
-            mine = [path.measured for path in named(paths, mechanism) if path.measured]
-            early, late = (sum(level(each[at].links) for each in mine) for at in (0, -1))
-            print(f"  level: {early} at first, {late} at the end, of {len(mine)} {mechanism}")
         value, _ = foresight(paths)
         print(f"  first against last growth of parity: rank correlation {value:.2f}")
         print(f"  counted parity and composed it later: {sum(path.returns() for path in paths)}")
@@ -257,9 +245,8 @@ def report(models: Sequence[Judged]) -> None:
         print(f"{', '.join(test)}: p {p:.3g}, corrected {corrected:.3g}")
     shares = [parallel[training] for training in TRAININGS]
     print(f"not planned: parallel at the end {shares}, p {fisher_two_sided(*shares):.3g}")
-    for flat, counts in labels().items():
-        which = "level" if flat else "not level"
-        print(f"calibration, S3, called parallel, {which}: labels {dict(counts)}")
+    for which, counts in labels().items():
+        print(f"labels in the calibration, {which}: {dict(counts)}")
 
 
 def _tally(models: Iterable[Judged]) -> dict[str, int]:
