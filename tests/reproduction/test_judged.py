@@ -107,7 +107,19 @@ def test_the_shortest_depth_of_each_law():
     assert tests["gpt2", "S3", "Z6"] == pytest.approx((1 / 252, 2 / 252))
     assert len(tests) == 2
     assert depth.solved(models, "gpt2", "Z6")[1] == [2, 32, 32, 32, 32]
-    assert depth.figure(models).panels[0].marks[2].y == [1.2] * 4
+    assert depth.linear_from(linear) == depth.DEEPER
+    assert depth.linear_from(counted) is None
+    assert depth.ideal()[0] == composed[1]
+    learned = depth.figure(models).panels[1].heat
+    assert [row[-1] for row in learned.z] == [0, 0, 0, 0, 5, 5]
+
+
+def test_failures_deeper_than_the_shortest_depth():
+    models = of_depth("S3", math.log2)
+    assert depth.deeper_failures(models, "gpt2", "S3", 8) == (0, 14)
+    deepest = next(m for m in models if (m["length"], m["layers"], m["seed"]) == (8, 8, 1))
+    deepest.row["solved"] = 7
+    assert depth.deeper_failures(models, "gpt2", "S3", 8) == (1, 14)
 
 
 def test_exact_permutations():
