@@ -365,10 +365,6 @@ def report(models: Sequence[Judged]) -> None:
             low, high = count.interval()
             print(f"  {count.count} of {count.n} {what} ({low:.0%} to {high:.0%})")
         print("  by group:", {name: f"{sum(each)} of {len(each)}" for name, each in flags.items()})
-    others = [each for each in groups.values() if not each.group.is_abelian()]
-    called = [m for each in others for m in each.learned if verdict(m) == "parallel"]
-    some = [model for model in called if model.map and max(model.map.grows) >= EVEN]
-    print(f"nonabelian and called parallel: {len(called)}, with a composed link: {len(some)}")
     known = by_derived_length(groups)
     print(f"layers of the state at length {LENGTH}, by derived length")
     longer = {name: pair for name, pair in known.items() if pair[0] > 1}
