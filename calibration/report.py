@@ -309,9 +309,9 @@ _TRAINED = f"""The rule gives a label only if the interventions are clear. Other
 4. Of the {{planned}} fresh models {{measured}} were measured. At the end of training:
 """
 
-_LIMITS = """- Most mistakes on trained models call a parity-associative model parallel. Interchanges
-  show that its state is composed, yet when the last token is reset, the state needs nearly the same
-  layers at every length.
+_LIMITS = """- Most mistakes on trained models call a parity-associative model parallel.
+  Interchanges show that its state is composed, yet when the last token is reset, the state needs
+  nearly the same layers at every length.
 - Below 0.9 the verdict is still overconfident on trained models, as the second table under
   Reliability shows.
 - More than half of the models have no label. The table says what the verdict calls them, but not
