@@ -16,7 +16,6 @@ import csv
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -229,13 +228,13 @@ class Judged:
         return max(self.probabilities.values(), default=1.0) >= DECIDED
 
     def growth(self, link: str, longest: int) -> float | None:
-        """Layers that a link needs more per doubling, at lengths up to `longest` alone; None if it
-        was not measured up to there."""
+        """Slope of the layers that a link needs, per doubling, at lengths up to `longest` alone;
+        None if it was not measured up to there. Falling curves count as such, unlike in the
+        verdict."""
         for each in self.links:
             if each.name == link and max(each.lengths) >= longest:
                 some = each.lengths <= longest
-                arrays = {n: getattr(each, n)[some] for n in BY_LENGTH}
-                return replace(each, **arrays).growth[0]
+                return float(np.polyfit(np.log2(each.lengths[some]), each.needed[some], 1)[0])
         return None
 
     def _of_links(self) -> list[list[Row]]:
