@@ -19,6 +19,7 @@ from reproduction.findings import (
     long_trajectories,
     mechanism_switch,
     models,
+    named_again,
     planned_tests,
     small_trajectories,
 )
@@ -83,6 +84,30 @@ def test_the_page_on_the_switch_tells_these_numbers(request, selection):
     assert f"{len(small['parity-associative'])} PAA models" in page
     assert max(small["associative"]) < 0.415
     assert sorted(small["parity-associative"])[1] > 0.9
+
+
+def test_models_named_again_are_those_of_the_pages(request, selection):
+    docs = request.config.rootpath / "docs/findings"
+    verdicts = named_again(selection)
+    table = (docs / "topic-models.md").read_text().split("| present weights |")[1]
+    names = {AA: "AA"}
+    for folder, verdict in verdicts.items():
+        if folder.startswith("topics-pythia"):
+            stage, _, seed = folder.split("/")[2].removeprefix("pythia-160m_").partition("_seed-")
+            row = table.split(f"{stage.replace('topic-', 'topic model ')}, seed {seed} | ")[1]
+            (_, best), *_ = ranked = sorted((-p, name) for name, p in verdict.probabilities.items())
+            assert f"{names.get(best, best)} ({-ranked[0][0]:.2f})" in row.splitlines()[0]
+            assert (verdict.mechanism == "undecided") == ("undecided" in row.splitlines()[0])
+    by_step = [verdicts[name] for name in sorted(verdicts) if name.startswith(AROUND)]
+    assert [verdict.mechanism for verdict in by_step] == [
+        *("composed-quotient", "composed-quotient", "undecided", AA, AA)
+    ]
+    page = (docs / "mechanism-switch.md").read_text()
+    assert all(f"{verdict.confidence:.0%}" in page for verdict in by_step)
+    counted_parity = [name for name in verdicts if PAA in name or "control" in name]
+    assert len(counted_parity) == 6
+    likely = [verdicts[name].probabilities for name in counted_parity]
+    assert {max(each, key=each.__getitem__) for each in likely} == {"composed-quotient"}
 
 
 def test_longer_training_changes_no_small_model(request, selection):
