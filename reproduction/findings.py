@@ -16,13 +16,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from reproduction.lens_model import AA, PAA
+from reproduction.lens_model import AA, PAA, PAPER_LENGTH
 from reproduction.measures.patching import fronts
 from reproduction.model_selection import Selection
 from reproduction.statistics import exact_p, exact_two_sided
 from reproduction.study_figures import mechanism_bars
 from reproduction.tables import Row, Tables
+from statetrace.groups import group
 from statetrace.lenses.store import Store
+from statetrace.mechanisms.verdict import Verdict, verdict
 from statetrace.reports.figures.chart import Chart, Dots, Line, Panel, ReferenceLine
 from statetrace.reports.figures.study_shares import STYLES
 from statetrace.runs import Run
@@ -264,6 +266,22 @@ def inside_the_switch(selection: Selection) -> Chart:
     return Chart("mechanism-switch-inside", "Inside the model while it changes", tuple(panels))
 
 
+def named_again(selection: Selection) -> dict[str, Verdict]:
+    """Models of the paper's size by the present weights, by folder of lens results. Their layers
+    needed are those of logit differences, which a verdict otherwise refuses: it counts votes."""
+    results = selection.tables.folder
+    sized = [name for name, model in selection.all_models.items() if model.at_paper_size]
+    steps = sorted((results / AROUND / "lenses").glob("step-*"))
+    verdicts = {}
+    for folder in [*(results / name / "lenses" for name in sized), *steps]:
+        store = Store(folder)
+        general, (_, depth) = store.get("generalization"), store.longest("depth", PAPER_LENGTH)
+        if general is not None and depth is not None:
+            lenses = {"generalization": general, "depth": depth}
+            verdicts[folder.relative_to(results).as_posix()] = verdict(lenses, group("S3"))
+    return verdicts
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Numbers and figures of docs/findings.")
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
@@ -281,6 +299,9 @@ def main() -> None:
     topic_models(rows).save(root / FIGURE)
     for mechanism, shares in small_trajectories(selection).items():
         print(f"{mechanism}: n {len(shares)}, {min(shares):.2f} to {max(shares):.2f}")
+    for folder, named in named_again(selection).items():
+        likely = sorted(named.probabilities.items(), key=lambda item: -item[1])[:2]
+        print(f"{folder}: {named.mechanism},", *(f"{name} {share:.0%}" for name, share in likely))
     mechanism_switch(selection).save(root / SWITCH_FIGURE)
     inside_the_switch(selection).save(root / INSIDE_FIGURE)
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
+from statistics import median, quantiles
 from typing import Any
 
 from calibration.measuring import group_of
@@ -23,7 +22,7 @@ from reproduction.lens_model import AA
 from reproduction.statistics import exact_two_sided, spearman
 from statetrace.groups import Group
 from statetrace.mechanisms.sentences import EVEN, LEAD
-from statetrace.reports.figures.chart import Beside, Chart, Dots, Edges, Mark, Panel, ReferenceLine
+from statetrace.reports.figures.chart import Chart, Dots, Edges, Mark, Panel, ReferenceLine
 from statetrace.reports.figures.study_shares import STYLES, order
 
 RESULTS, FIGURE = "results/groups", "docs/findings/groups.png"
@@ -32,10 +31,14 @@ SAME_CHAIN = (("D4", "Q8"), ("D6", "Dic3"))
 SECTIONS = {1: "abelian", 2: "derived length 2", 3: "derived length 3", None: "not solvable"}
 """By derived length."""
 UNDECIDED, STATE = "undecided", "state"
-MARKS = ("square", "diamond", "triangle-up")
-"""Of the quotients of a chain, from the coarsest."""
-COLOURS = {"composed": "ink", "counted": "faint"}
-"""Of the links that need more layers for longer sequences, and of the others."""
+KINDS = {
+    "abelianization": ("ink", "circle"),
+    "smaller abelian quotient": ("fifth", "triangle-down"),
+    "nonabelian quotient": ("fourth", "triangle-up"),
+    "no quotient": ("faint", "circle"),
+    STATE: ("ink", "diamond"),
+}
+"""Of the links of a chain, with colour and mark."""
 NAMES = {"SL23": "SL(2,3)"}
 
 
@@ -64,27 +67,54 @@ class GroupModels:
         """Of the learned models."""
         return Counter(map(name, self.learned))
 
+    def own(self) -> list[list[str]]:
+        """The quotients of the chain that each learned model computes on its own."""
+        maps = [model.map for model in self.learned if model.map is not None]
+        return [
+            [link.name for link, own in zip(m.links[:-1], m.own, strict=True) if own >= EVEN]
+            for m in maps
+        ]
+
     def on_its_own(self, quotients: Sequence[str]) -> list[bool]:
         """Whether each learned model computes one of these quotients on its own."""
-        maps = [model.map for model in self.learned if model.map is not None]
-        owns = [dict(zip([link.name for link in m.links[:-1]], m.own, strict=True)) for m in maps]
-        return [any(own.get(name, 0.0) >= EVEN for name in quotients) for own in owns]
+        return [not {*own}.isdisjoint(quotients) for own in self.own()]
 
-    def leads(self) -> list[float | None]:
-        """Of the coarsest quotient over the state, in the training of each learned model."""
-        return [model.leads.get((self.links[0], STATE)) for model in self.learned]
+    def leads(self, over: str = STATE) -> list[float | None]:
+        """Of the coarsest quotient over another link, in the training of each learned model."""
+        return [model.leads.get((self.links[0], over)) for model in self.learned]
 
-    def in_order(self) -> list[bool]:
-        """Whether each learned model learned the first quotient before the second and, where it
-        knew that one, the second before the third, and so on. Of chains of several quotients,
-        where the leads were logged."""
-        links = self.links
-        steps = [
-            links[:2],
-            *((b, c, a) for a, b, c in zip(links[:-2], links[1:-1], links[2:], strict=True)),
-        ]
-        logged = [m.leads for m in self.learned if all(step in m.leads for step in steps)]
-        return [all(leads[s] > LEAD for s in steps) for leads in logged] if len(steps) > 1 else []
+    @property
+    def abelianization(self) -> str | None:
+        """The link of the chain that is the largest abelian quotient; None if no link is."""
+        return next((link for link in self.links if self.kind(link) == "abelianization"), None)
+
+    def kind(self, link: str) -> str:
+        """The key of KINDS for a link of the chain."""
+        if link == STATE:
+            return STATE
+        kernel, commutators = ({*of} for of in (self.group.quotient(link).kernel,
+                                                self.group.commutator_subgroup()))  # fmt: skip
+        if kernel == commutators:
+            return "abelianization"
+        return "smaller abelian quotient" if kernel > commutators else "nonabelian quotient"
+
+    def largest(self) -> list[str]:
+        """The kind of the largest quotient that each learned model computes on its own."""
+        return [self.kind(own[-1]) if own else "no quotient" for own in self.own()]
+
+    def counts_abelianization(self) -> list[bool]:
+        """Whether that is the abelianization and needs no more layers for longer sequences."""
+        composed = self.composed(self.abelianization or STATE)
+        pairs = zip(self.largest(), composed, strict=True)
+        return [kind == "abelianization" and grows < EVEN for kind, grows in pairs]
+
+    def composed_links(self) -> Counter[str]:
+        """How many learned models compose which links."""
+        shares = zip(*map(self.composed, self.links), strict=True)
+        return Counter(
+            ", ".join(link for link, grows in zip(self.links, each, strict=True) if grows >= EVEN)
+            for each in shares
+        )
 
     def first_learned(self) -> Counter[str]:
         """The quotient that was learned before the others with an image of its order, or "none";
@@ -150,6 +180,7 @@ def claims(groups: Mapping[str, GroupModels]) -> dict[str, Claim]:
     others = {name: each for name, each in groups.items() if name not in abelian}
     chains = {name: each for name, each in others.items() if each.group.chain()}
     simple = {name: each for name, each in others.items() if name not in chains}
+    known = {name: each for name, each in chains.items() if each.abelianization}
 
     def named(some: Mapping[str, GroupModels], mechanism: str) -> Claim:
         return {name: [verdict(m) == mechanism for m in g.learned] for name, g in some.items()}
@@ -168,6 +199,17 @@ def claims(groups: Mapping[str, GroupModels]) -> dict[str, Claim]:
         "2. nonabelian groups with a chain: coarsest quotient before the state": before,
         "2. nonabelian groups with a chain: both": both,
         "not planned: any quotient on its own": some,
+        "not planned: the largest quotient on its own is the abelianization": {
+            name: [kind == "abelianization" for kind in g.largest()] for name, g in known.items()
+        },
+        "not planned: and it is counted": {
+            name: g.counts_abelianization() for name, g in known.items()
+        },
+        "not planned: coarsest quotient before a larger abelianization": {
+            name: [lead > LEAD for lead in g.leads(g.abelianization or STATE) if lead is not None]
+            for name, g in known.items()
+            if g.abelianization != g.links[0]
+        },
         "3. groups without a quotient: associative": named(simple, AA),
     }
 
@@ -216,8 +258,8 @@ def planned_tests(groups: Mapping[str, GroupModels]) -> dict[str, tuple[float, f
 
 
 def figure(models: Sequence[Judged]) -> Chart:
-    """A row per group: the mechanism of each model, the layers that each link needs, and the lead
-    of the coarsest quotient in the training of each model."""
+    """A row per group: the mechanism of each model, the largest quotient that it computes on its
+    own, and the layers that each link needs."""
     groups = by_group(models)
     rows: dict[str, int] = {}
     lines, row = [], 0
@@ -233,23 +275,25 @@ def figure(models: Sequence[Judged]) -> Chart:
     def chain(name: str) -> str:
         return ", ".join(_name(q.image.name) for q in groups[name].group.chain()) or "none"
 
+    def abelianization(name: str) -> str:
+        group = groups[name].group
+        shown = () if group.is_abelian() else group.abelian_invariants()
+        return "×".join(f"Z{n}" for n in shown)
+
     def ticks(text: Callable[[str], str]) -> tuple[tuple[float, str], ...]:
         return tuple((float(at), text(name)) for name, at in rows.items())
 
-    panels = [
-        Panel("models", "", (*lines, *_mechanisms(groups, rows)), f"{size} models per group",
-              x_range=(0.2, size + 0.8), y_ticks=ticks(_name), **about),
-        Panel(f"layers at length {LENGTH}, median", "", (*plain, *_layers(groups, rows)),
-              "layers that each link needs", x_range=(0, 5.2), y_ticks=ticks(chain), **about),
-    ]  # fmt: skip
-    if leads := _leads(groups, rows):
-        top = 1 - 0.85 / (row + 0.1)
-        first = ReferenceLine("x", LEAD, "learned first", beside=Beside("right", top, LEAD))
-        panels.append(
-            Panel("share of the maximum", "", (*plain, first, *leads), "lead of the first quotient",
-                  x_range=(-0.05, 1.05), y_ticks=ticks(lambda name: ""), **about)
-        )  # fmt: skip
-    return Chart("groups", "Mechanisms by group", tuple(panels), columns=len(panels))
+    about |= {"x_range": (0.2, size + 0.8)}
+    panels = (
+        Panel("models", "", (*lines, *_mechanisms(groups, rows)), "mechanism",
+              y_ticks=ticks(_name), **about),
+        Panel("models", "", (*plain, *_largest(groups, rows)), "largest quotient on its own",
+              y_ticks=ticks(abelianization), **about),
+        Panel("layers (median, quartiles)", "", (*plain, *_layers(groups, rows)),
+              f"layers needed at length {LENGTH}", y_ticks=ticks(chain),
+              **about | {"x_range": (0.5, 5.2)}),
+    )  # fmt: skip
+    return Chart("groups", "Mechanisms by group", panels, columns=len(panels))
 
 
 def _name(name: str) -> str:
@@ -257,7 +301,7 @@ def _name(name: str) -> str:
 
 
 Places = dict[str, list[tuple[float, float, str]]]
-"""Mechanism -> x, y and cell of each of its models."""
+"""Mechanism or kind of quotient -> x, y and text of each of its models."""
 
 
 def _mechanisms(groups: Mapping[str, GroupModels], rows: Mapping[str, float]) -> list[Dots]:
@@ -267,47 +311,39 @@ def _mechanisms(groups: Mapping[str, GroupModels], rows: Mapping[str, float]) ->
         ranked = sorted(each.models, key=lambda model: order(verdict(model)))
         for x, model in enumerate(ranked, start=1):
             places.setdefault(verdict(model), []).append((x, rows[name], model["cell"]))
-    return _dots(places, 8)
+    return _dots(places, STYLES)
 
 
-def _leads(groups: Mapping[str, GroupModels], rows: Mapping[str, float]) -> list[Dots]:
+def _largest(groups: Mapping[str, GroupModels], rows: Mapping[str, float]) -> list[Dots]:
+    """A dot per model of the nonabelian groups with a chain."""
     places: Places = {}
     for name, each in groups.items():
-        for number, (model, lead) in enumerate(zip(each.learned, each.leads(), strict=True)):
-            if lead is not None:
-                y = rows[name] + 0.5 * (number / max(1, len(each.learned) - 1) - 0.5)
-                places.setdefault(verdict(model), []).append((lead, y, model["cell"]))
-    return _dots(places, 4)
+        if each.group.chain() and not each.group.is_abelian():
+            ranked = sorted(each.largest(), key=[*KINDS].index)
+            for x, kind in enumerate(ranked, start=1):
+                places.setdefault(kind, []).append((x, rows[name], name))
+    return _dots(places, KINDS)
 
 
-def _dots(places: Places, size: float) -> list[Dots]:
+def _dots(places: Places, styles: Mapping[str, tuple[str, str]]) -> list[Dots]:
     dots = []
-    for mechanism in sorted(places, key=order):
-        x, y, cells = zip(*places[mechanism], strict=True)
-        colour, mark = STYLES.get(mechanism, STYLES["other"])
-        dots.append(Dots(mechanism, x, y, cells, colour, mark, size))
+    for name in sorted(places, key=[*styles].index):
+        x, y, texts = zip(*places[name], strict=True)
+        dots.append(Dots(name, x, y, texts, *styles[name], 8))
     return dots
 
 
 def _layers(groups: Mapping[str, GroupModels], rows: Mapping[str, float]) -> list[Mark]:
-    """The median of each link, composed where at least half of the models compose it."""
-    marks: list[Mark] = [
-        Dots(name, [], [], (), COLOURS["composed"], mark)
-        for name, mark in (*zip(("first quotient", "second", "third"), MARKS, strict=True),
-                           (STATE, "circle"))
-    ]  # fmt: skip
-    marks += [Dots(name, [], [], (), colour, "circle") for name, colour in COLOURS.items()]
+    """Median and quartiles of each link."""
+    marks: list[Mark] = [Dots(STATE, [], [], (), *KINDS[STATE])]
     for name, each in groups.items():
-        links = [(link, needed) for link in each.links if (needed := each.needed(link))]
-        places = [
-            (median(needed), rows[name] + 0.2 * (number - (len(links) - 1) / 2))
-            for number, (_, needed) in enumerate(links)
-        ]
-        marks.append(Edges("", [*pairwise(places)], colour="faint"))
-        for (link, _), (x, y) in zip(links, places, strict=True):
-            mark = "circle" if link == STATE else MARKS[each.links.index(link)]
-            how = "composed" if median(each.composed(link)) >= EVEN else "counted"
-            marks.append(Dots("", [x], [y], [f"{name}: {link}"], COLOURS[how], mark, 7))
+        links = [link for link in each.links if len(each.needed(link)) > 1]
+        for number, link in enumerate(links):
+            y = rows[name] + 0.22 * (number - (len(links) - 1) / 2)
+            low, x, high = quantiles(each.needed(link), n=4, method="inclusive")
+            colour, mark = KINDS[each.kind(link)]
+            marks.append(Edges("", [((low, y), (high, y))], colour=colour))
+            marks.append(Dots("", [x], [y], [f"{name}: {link}"], colour, mark, 6))
     return marks
 
 
@@ -320,9 +356,9 @@ def report(models: Sequence[Judged]) -> None:
             layers, grows = each.needed(link), each.composed(link)
             composed = f"composed in {sum(share >= EVEN for share in grows)} of {len(grows)}"
             print(f"  {link}: {composed}, layers {median(layers) if layers else float('nan'):.2f}")
-        orders = each.in_order()
         print(f"  learned first among equally coarse quotients: {dict(each.first_learned())}")
-        print(f"  chain learned in order: {sum(orders)} of {len(orders)}")
+        print(f"  largest quotient on its own: {dict(Counter(each.largest()))}")
+        print(f"  composed links: {dict(each.composed_links())}")
     for claim, flags in claims(groups).items():
         print(claim)
         for what, count in (("models", over_models(flags)), ("groups", over_groups(flags))):
@@ -331,8 +367,8 @@ def report(models: Sequence[Judged]) -> None:
         print("  by group:", {name: f"{sum(each)} of {len(each)}" for name, each in flags.items()})
     known = by_derived_length(groups)
     print(f"layers of the state at length {LENGTH}, by derived length")
-    some = {name: pair for name, pair in known.items() if pair[0] > 1}
-    for what, pairs in (("all", known), ("nonabelian", some)):
+    longer = {name: pair for name, pair in known.items() if pair[0] > 1}
+    for what, pairs in (("all", known), ("nonabelian", longer)):
         if pairs:
             value, p = spearman(*zip(*pairs.values(), strict=True))
             print(f"  rank correlation, {what}: {value:.2f}, p {p:.3g}")

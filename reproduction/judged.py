@@ -16,7 +16,6 @@ import csv
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +43,8 @@ EXACT = "sampling"
 OF_LINK = ("soft", "first", "last", "split")
 LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], EXACT, *OF_LINK)
 UNLEARNED = "unlearned"
+LEARNED = 0.9
+"""Accuracy over all lengths from which a model counts as having learned its task."""
 FEWEST_EVALUATIONS = 10
 """In a training log that shows what was learned first."""
 
@@ -57,8 +58,8 @@ def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str
         for name in (MODELS, LINKS, LEADS)
     )
     for cells in batches(study):
-        every = study.run(cells[0]).checkpoints() if every_checkpoint else []
-        for step in [step for step, _ in every] or (None,):
+        earlier = study.run(cells[0]).checkpoints()[:-1] if every_checkpoint else []
+        for step in (*(step for step, _ in earlier), None):
             for cell, results in zip(cells, evidence(study, cells, step, device), strict=True):
                 known = step or (study.outcome(cell) or {})["final"]["step"]
                 about = {"cell": cell.name, "step": known}
@@ -219,17 +220,21 @@ class Judged:
         return max(self.probabilities, key=self.probabilities.__getitem__, default=UNLEARNED)
 
     @property
+    def learned(self) -> bool:
+        return bool(self["accuracy"] >= LEARNED and self.probabilities)
+
+    @property
     def decided(self) -> bool:
         return max(self.probabilities.values(), default=1.0) >= DECIDED
 
     def growth(self, link: str, longest: int) -> float | None:
-        """Layers that a link needs more per doubling, at lengths up to `longest` alone; None if it
-        was not measured up to there."""
+        """Slope of the layers that a link needs, per doubling, at lengths up to `longest` alone;
+        None if it was not measured up to there. Falling curves count as such, unlike in the
+        verdict."""
         for each in self.links:
             if each.name == link and max(each.lengths) >= longest:
                 some = each.lengths <= longest
-                arrays = {n: getattr(each, n)[some] for n in BY_LENGTH}
-                return replace(each, **arrays).growth[0]
+                return float(np.polyfit(np.log2(each.lengths[some]), each.needed[some], 1)[0])
         return None
 
     def _of_links(self) -> list[list[Row]]:
@@ -297,4 +302,6 @@ def run(
     if not models:
         parser.error(f"there is no {folder / MODELS}; measure a study first")
     report(models)
-    figure(models).save(options.root / picture)
+    chart = figure(models)
+    if chart.panels:
+        chart.save(options.root / picture)

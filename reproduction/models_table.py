@@ -71,7 +71,8 @@ def _key(recipe: Any) -> str:
     """Equal for equal recipes: one run in several studies, or at several steps."""
     if isinstance(recipe, dict):
         # older recipes lack these settings
-        later = (("stop_learned", None), ("most_steps", None), ("own_first_token", False))
+        later = (("stop_learned", None), ("most_steps", None), ("own_first_token", False),
+                 ("branch_from", None), ("branch_step", None))  # fmt: skip
         for part in ("training", "task"):
             settings = {k: v for k, v in recipe[part].items() if (k, v) not in later}
             recipe = recipe | {part: settings}

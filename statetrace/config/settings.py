@@ -161,6 +161,12 @@ class TrainingSettings:
         "(e.g. 0.99).",
     )
     seed: int = setting(0, "Seed of data order, dropout and (without init_seed) initial weights.")
+    branch_from: str | None = setting(
+        None,
+        "A run folder: continue from its checkpoint of branch_step, with its weights, optimizer "
+        "and schedule but the data order of this run's seed.",
+    )
+    branch_step: int | None = setting(None, "The step of branch_from's last stage to continue at.")
     device: str = setting("auto", "auto, cpu, cuda, a specific GPU such as cuda:1, or mps.")
     threads: int | None = setting(
         None,
@@ -186,9 +192,13 @@ class TrainingSettings:
     )
 
     def __post_init__(self) -> None:
-        for name in ("steps", "most_steps", "batch", "accumulate", "threads"):
+        for name in ("steps", "most_steps", "batch", "accumulate", "threads", "branch_step"):
             at_least(name, getattr(self, name), 1)
         check_seed("seed", self.seed)
+        need(
+            self.branch_from is not None or self.branch_step is None,
+            f"branch_step {self.branch_step} has no effect without branch_from; set that too",
+        )
         for name in ("warmup", "clip", "weight_decay"):
             at_least(name, getattr(self, name), 0)
         need(

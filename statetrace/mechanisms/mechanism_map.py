@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,8 @@ class MechanismMap:
     length: the longest that was measured.
     own: for each quotient the probability that it is computed on its own.
     grows: for each link the probability that it needs more layers for longer sequences.
-    linear: the probability that the layers of the state grow with the length, if they grow.
+    linear: the probability that the layers of the rest grow with the length, if they grow. The
+        rest is the link after the first that grows most.
     two: the probability that two computations share the logits.
     fits: the probability that the curves follow some law.
     """
@@ -104,17 +106,20 @@ class MechanismMap:
             Boundary(link.name, gap(link, after), kept.get(link.name))
             for link, after in pairwise(links)
         )
-        state = links[-1]
+        middles = [w["quotient_middle"]] * len(boundaries) + [w["growth_middle"]]
+        grows = tuple(
+            _sigmoid(growth_odds(link, middle, w))
+            for link, middle in zip(links, middles, strict=True)
+        )
+        later = zip(grows[1:] or grows, links[1:] or links, strict=True)
+        _, rest = max(later, key=itemgetter(0))
         return MechanismMap(
             links,
             boundaries,
-            int(max(state.lengths)),
+            int(max(links[-1].lengths)),
             own=tuple(_sigmoid(own_odds(one, soft(links), w)) for one in boundaries),
-            grows=(
-                *(_sigmoid(growth_odds(link, w["quotient_middle"], w)) for link in links[:-1]),
-                _sigmoid(growth_odds(state, w["growth_middle"], w)),
-            ),
-            linear=_sigmoid(linear_odds(state, w)),
+            grows=grows,
+            linear=_sigmoid(linear_odds(rest, w)),
             two=_sigmoid(w["split"] * (max(link.split for link in links) - w["split_middle"])),
             fits=_sigmoid(w["misfit"] * (w["misfit_middle"] - max(map(misfit, links)))),
         )
@@ -122,15 +127,16 @@ class MechanismMap:
     def probabilities(self, group: Group, weights: Weights | None = None) -> dict[str, float]:
         """Of each algorithm that exists for the group, then "mixed" and "other"."""
         w = calibrated()[0] if weights is None else weights
-        own, first, last = max(self.own, default=0.0), self.grows[0], self.grows[-1]
-        composed, linear = last * (1 - self.linear), last * self.linear
+        own, first = max(self.own, default=0.0), self.grows[0]
+        rest = max(self.grows[1:], default=first)
+        composed, linear = rest * (1 - self.linear), rest * self.linear
         abelian, solvable = _traits(group)
         counts = own
         if abelian:  # it counts all links at once; at short lengths so does a lookup table
             counts = 1.0 if self.length > TABLE else max(own, 0.5)
         shares = {
             "sequential": (1 - own) * linear,
-            "parallel": counts * (1 - first) * (1 - last),
+            "parallel": counts * (1 - first) * (1 - rest),
             "associative": (1 - own) * composed,
             "parity-associative": own * (1 - first) * composed,
             "composed-quotient": own * first * composed,

@@ -46,7 +46,7 @@ def _stages(read: MechanismMap) -> str:
     phrases = []
     for stage in stages:
         members = [read.links[number] for number in stage]
-        last, grows = members[-1], read.grows[stage[-1]]
+        last, grows = members[-1], max(read.grows[number] for number in stage)
         verb = "counts or composes"
         if grows >= DECIDED:
             verb = "composes"

@@ -7,6 +7,7 @@ and no other state.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import time
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from statetrace.config.checks import need
 from statetrace.config.recipe import Recipe
 from statetrace.config.settings import SOLVED
 from statetrace.config.stages import Stage
@@ -21,7 +23,7 @@ from statetrace.errors import StatetraceError
 from statetrace.groups import Group, check_stored, group, stored_group
 from statetrace.models import load_checkpoint
 from statetrace.models.threads import using_threads
-from statetrace.runs import Run
+from statetrace.runs import Run, checkpoint_damage
 from statetrace.training import checkpoint, setup
 from statetrace.training.callback import Callback
 from statetrace.training.parallel import join
@@ -121,7 +123,8 @@ def stage_run(run: Run, stage: Stage) -> Run:
 
 
 def find_position(plan: TrainingPlan, run: Run, callback: Callback) -> Position:
-    """Where to continue: after the newest undamaged checkpoint of the latest stage that has one."""
+    """Where to continue: after the newest undamaged checkpoint of the latest stage that has one; a
+    new branch, after that of the run it branches from."""
     stages = plan.recipe.stages
     for stage in reversed(stages):
         newest = stage_run(run, stage).newest_checkpoint(callback.on_message)
@@ -134,7 +137,29 @@ def find_position(plan: TrainingPlan, run: Run, callback: Callback) -> Position:
         if not stage.last and _complete(stage, step, folder):
             return Position(stages[stage.number + 1], 0, folder)
         return Position(stage, step, folder)
+    if plan.recipe.training.branch_from is not None:
+        return _branch_point(plan.recipe, Run.existing(Path(plan.recipe.training.branch_from)))
     return Position(stages[0], 0, None)
+
+
+def _branch_point(recipe: Recipe, parent: Run) -> Position:
+    """The checkpoint of another run at which this one begins."""
+    stage, step = recipe.stages[-1], recipe.training.branch_step or 0
+    steps = [saved for saved, _ in parent.checkpoints() if saved < stage.training.steps]
+    need(
+        step in steps,
+        f"branch_step {step} is not a step at which '{parent.path}' has a checkpoint and this run "
+        f"has not ended; those are {', '.join(map(str, steps)) or 'none'}",
+    )
+    folder, before = parent.checkpoint(step), Recipe.of(parent.recipe)
+    damage = checkpoint_damage(folder)
+    need(damage is None, f"checkpoint {folder} is damaged ({damage}); branch from another one")
+    model = dataclasses.replace(before.model, init_seed=recipe.model.init_seed)
+    need(
+        (before.task, model) == (recipe.task, recipe.model),
+        f"'{parent.path}' has another task or model than this run; a branch must have the same",
+    )
+    return Position(stage, step, folder)
 
 
 def _complete(stage: Stage, step: int, folder: Path) -> bool:

@@ -47,11 +47,16 @@ class RunLog:
 
     def start_stage(self, trainer: Trainer, start: int, folder: Path | None) -> None:
         """Prepare to continue a stage from step `start`, with the log as it was when the checkpoint
-        in `folder` was written: the stage's own, or the last of the stage before."""
+        in `folder` was written: the stage's own, or the last of the stage before. The log of a
+        branch begins where it branches."""
         self.stage = stage = trainer.stage
         if not self._plan.world.leads:
             return
-        kept = folder is not None and restore(self._run, folder, self._callback)
+        kept = (
+            folder is not None
+            and folder.is_relative_to(self._run.path)
+            and restore(self._run, folder, self._callback)
+        )
         info: dict[str, Any] = self._run.info if self._run.exists() else {"format": 1}
         sessions = info.get("sessions", [])
         if self._session is None:

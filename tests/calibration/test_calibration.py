@@ -79,7 +79,8 @@ def test_the_weights_that_ship_were_good_enough():
 
 
 def row(needed, kept=None, label="associative"):
-    """A model whose two links need these layers at these lengths."""
+    """A model of S3, or with three links of S4, that need these layers at these lengths."""
+    group, names = ("S3", ["parity", "state"]) if len(needed) == 2 else ("S4", S4_LINKS)
     chain = [
         {
             "name": name,
@@ -91,12 +92,13 @@ def row(needed, kept=None, label="associative"):
             "last": 4,
             "split": 0.0,
         }
-        for name, layers in zip(("parity", "state"), needed, strict=True)
+        for name, layers in zip(names, needed, strict=True)
     ]
     kept = {"parity": kept}
-    return {"group": "S3", "links": chain, "kept": kept, "label": label, "fast": "undecided"}
+    return {"group": group, "links": chain, "kept": kept, "label": label, "fast": "undecided"}
 
 
+S4_LINKS = ["parity", "S3", "state"]
 LENGTHS = [2, 3, 4, 6, 8, 12, 16]
 FLAT, DOUBLING, LINEAR = [1.0] * 7, [1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0], [n - 1.0 for n in LENGTHS]
 
@@ -116,6 +118,12 @@ FLAT, DOUBLING, LINEAR = [1.0] * 7, [1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0], [n - 1.
 )
 def test_the_algorithms_are_points_of_the_map(parity, state, kept, expected):
     assert judge(row([parity, state], kept))[0] == expected
+
+
+def test_a_composed_link_in_the_middle_of_the_chain_is_not_parallel():
+    rest = [x + 2 for x in DOUBLING]
+    assert judge(row([FLAT, rest, FLAT]))[0] == judge(row([FLAT, rest, rest]))[0]
+    assert judge(row([FLAT, rest, FLAT]))[0] == "parity-associative"
 
 
 def test_a_curve_that_falls_again_has_grown():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from reproduction.judged import Judged
+from reproduction.lens_model import AA, PAA
 from reproduction.model_selection import Selection
 from reproduction.tables import Tables
 from statetrace.files import write_json
@@ -46,3 +48,11 @@ def add_patching(project, name, fronts, opposite=None, length=8, n=(9, 9), sprea
     LensResult("patching", {}, columns, summary={"length": length}).save(folder / "lenses")
     task = {"group": "S3", "length": length, "notation": "moves"}
     write_json(folder / "run.json", {"recipe": None, "foreign": task})
+
+
+def model_of(associative, **row):
+    """A checkpoint that has learned its task and is associative, or parity-associative."""
+    model = Judged({"group": "S3", "accuracy": 1.0, "parity_accuracy": 1.0} | row, [])
+    likely = 0.9 if associative else 0.1
+    model.probabilities = {AA: likely, PAA: 1 - likely}
+    return model

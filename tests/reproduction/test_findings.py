@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from statistics import mean
+from statistics import mean, median
 
 import pytest
 
-from reproduction import anchors
+from reproduction import anchors, group_mechanisms, trajectories
 from reproduction.findings import (
     AROUND,
     SWITCHED,
@@ -19,9 +19,11 @@ from reproduction.findings import (
     long_trajectories,
     mechanism_switch,
     models,
+    named_again,
     planned_tests,
     small_trajectories,
 )
+from reproduction.judged import judged
 from reproduction.lens_model import AA, PAA
 from statetrace.runs import Run
 
@@ -84,6 +86,30 @@ def test_the_page_on_the_switch_tells_these_numbers(request, selection):
     assert sorted(small["parity-associative"])[1] > 0.9
 
 
+def test_models_named_again_are_those_of_the_pages(request, selection):
+    docs = request.config.rootpath / "docs/findings"
+    verdicts = named_again(selection)
+    table = (docs / "topic-models.md").read_text().split("| present weights |")[1]
+    names = {AA: "AA"}
+    for folder, verdict in verdicts.items():
+        if folder.startswith("topics-pythia"):
+            stage, _, seed = folder.split("/")[2].removeprefix("pythia-160m_").partition("_seed-")
+            row = table.split(f"{stage.replace('topic-', 'topic model ')}, seed {seed} | ")[1]
+            (_, best), *_ = ranked = sorted((-p, name) for name, p in verdict.probabilities.items())
+            assert f"{names.get(best, best)} ({-ranked[0][0]:.2f})" in row.splitlines()[0]
+            assert (verdict.mechanism == "undecided") == ("undecided" in row.splitlines()[0])
+    by_step = [verdicts[name] for name in sorted(verdicts) if name.startswith(AROUND)]
+    assert [verdict.mechanism for verdict in by_step] == [
+        *("composed-quotient", "composed-quotient", "undecided", AA, AA)
+    ]
+    page = (docs / "mechanism-switch.md").read_text()
+    assert all(f"{verdict.confidence:.0%}" in page for verdict in by_step)
+    counted_parity = [name for name in verdicts if PAA in name or "control" in name]
+    assert len(counted_parity) == 6
+    likely = [verdicts[name].probabilities for name in counted_parity]
+    assert {max(each, key=each.__getitem__) for each in likely} == {"composed-quotient"}
+
+
 def test_longer_training_changes_no_small_model(request, selection):
     page = (request.config.rootpath / "docs/findings/mechanism-switch.md").read_text()
     by_both = Counter((r["early_verdict"], r["verdict"]) for r, _ in long_trajectories(selection))
@@ -131,3 +157,49 @@ def test_the_page_on_anchors_tells_these_numbers(request):
     indistinct = [row for row in rows if (row["model"], row["anchor"]) == ("pythia", "none")]
     assert {row["solved"] for row in indistinct} == {31}
     assert {row["solved"] for row in rows if row not in indistinct} == {36}
+
+
+def test_the_page_on_groups_tells_these_numbers(request):
+    root = request.config.rootpath
+    groups = group_mechanisms.by_group(judged(root / group_mechanisms.RESULTS))
+    claims = [*group_mechanisms.claims(groups).values()]
+    columns = [claims[number] for number in (1, 2, 5, 6)]
+    page = (root / "docs/findings/groups.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + len(claims[1])  # with the head and the sums
+    for name, *_, own, before, largest, counted in rows[1:-1]:
+        group = name.replace("(", "").replace(",", "").replace(")", "").replace("×", "x")
+        sums = ["–" if group not in column else str(sum(column[group])) for column in columns]
+        assert [own, before, largest, counted] == sums, name
+    total = [group_mechanisms.over_models(column) for column in columns]
+    assert [cell.strip("* |") for cell in rows[-1][-4:]] == [f"{t.count} of {t.n}" for t in total]
+
+
+def test_the_page_on_trajectories_tells_these_numbers(request):
+    root = request.config.rootpath
+    models = judged(root / trajectories.RESULTS)
+    page = (root / "docs/findings/trajectories.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    cells = {name: columns for name, *columns in rows if len(columns) == 2}
+    for number, training in enumerate(trajectories.TRAININGS):
+        paths = trajectories.trajectories(models, training)
+        learned = [path for path in paths if path.learned]
+        counting = trajectories.counting(paths)
+        parallel = Count(len(trajectories.named(paths, "parallel")), len(learned))
+        low, high = parallel.interval()
+        share = f"{parallel.count} of {parallel.n} ({100 * low:.0f} to {high:.0%})"
+        expected = {
+            "learned": f"{len(learned)} of 48",
+            "count parity at the end": f"{len(counting)} of {len(learned)}",
+            "parallel at the end (95% interval)": share,
+        }
+        for link, some, which in (
+            ("parity", counting, " (if counted at the end)"),
+            ("state", learned, ""),
+        ):
+            changes = trajectories.changes(some, link)
+            falls = sum(change < 0 for change in changes)
+            expected[f"{link}'s growth falls{which}"] = f"{falls} of {len(changes)}"
+            middle = f"{median(changes):.2f}".replace("-", "−")
+            expected[f"{link}'s growth, median change per doubling"] = middle
+        assert {name: cells[name][number] for name in expected} == expected

@@ -58,6 +58,10 @@ def test_trajectories_begin_where_enough_is_solved():
     assert path.last.mechanism == "parity-associative"
     assert trajectories.counting([path]) == [path]
     assert not path.returns()
+    assert [model["step"] for model in path.measured] == [6, 9]
+    assert trajectories.layers(path.measured, "state") == pytest.approx(
+        {n: 3 + math.log2(min(n, 6)) for n in (2, 3, 4, 6, 8)}
+    )
     (back,) = trajectories.trajectories([checkpoint(3, 0.0), checkpoint(6, 1.6)], "growing")
     assert back.returns()
     assert not trajectories.trajectories(models, "whole")
@@ -103,7 +107,19 @@ def test_the_shortest_depth_of_each_law():
     assert tests["gpt2", "S3", "Z6"] == pytest.approx((1 / 252, 2 / 252))
     assert len(tests) == 2
     assert depth.solved(models, "gpt2", "Z6")[1] == [2, 32, 32, 32, 32]
-    assert depth.figure(models).panels[0].marks[2].y == [1.2] * 4
+    assert depth.linear_from(linear) == depth.DEEPER
+    assert depth.linear_from(counted) is None
+    assert depth.ideal()[0] == composed[1]
+    learned = depth.figure(models).panels[1].heat
+    assert [row[-1] for row in learned.z] == [0, 0, 0, 0, 5, 5]
+
+
+def test_failures_deeper_than_the_shortest_depth():
+    models = of_depth("S3", math.log2)
+    assert depth.deeper_failures(models, "gpt2", "S3", 8) == (0, 14)
+    deepest = next(m for m in models if (m["length"], m["layers"], m["seed"]) == (8, 8, 1))
+    deepest.row["solved"] = 7
+    assert depth.deeper_failures(models, "gpt2", "S3", 8) == (1, 14)
 
 
 def test_exact_permutations():
@@ -131,6 +147,7 @@ CURVES = {
     "parallel": (0.0, 0.0, 0.0, 0.0),
     "associative": (1.2, 1.2, 0.0, 0.0),
     "parity-associative": (0.0, 1.2, 1.0, 1.0),
+    "composed-quotient": (1.6, 1.6, 1.0, 1.0),
     "undecided": (0.8, 1.2, 0.5, None),
 }
 """Growth of the first link and of the others, gap between them, and how often the first is kept."""
@@ -167,16 +184,47 @@ def test_groups_are_compared_by_their_structure():
     assert [*groups] == ["Z5", "Z6", "S3", "D5", "A5"]
     counts = groups["S3"].mechanisms(group_mechanisms.verdict)
     assert counts == {"parity-associative": 4, "undecided": 1}
+    claims = group_mechanisms.claims(groups)
+    assert sum(claims.pop("not planned: and it is counted")["S3"]) >= 4
+    assert not claims.pop("not planned: coarsest quotient before a larger abelianization")
     shares = [
         (group_mechanisms.over_models(flags), group_mechanisms.over_groups(flags))
-        for flags in group_mechanisms.claims(groups).values()
+        for flags in claims.values()
     ]
-    assert [(m.count, m.n) for m, _ in shares] == [(8, 8), (5, 5), (4, 5), (4, 5), (5, 5), (4, 4)]
-    assert [(g.count, g.n) for _, g in shares] == [(2, 2), *5 * [(1, 1)]]
+    counts = [(models.count, models.n) for models, _ in shares]
+    assert counts == [(8, 8), (5, 5), (4, 5), (4, 5), (5, 5), (5, 5), (4, 4)]
+    assert [(g.count, g.n) for _, g in shares] == [(2, 2), *6 * [(1, 1)]]
     known = group_mechanisms.by_derived_length(groups)
     assert known == {"Z5": (1, 1), "Z6": (1, 1), "S3": (2, pytest.approx(4.4))}
     panels = group_mechanisms.figure(models).panels
     assert sum(len(mark.x) for mark in panels[0].marks if hasattr(mark, "x")) == len(models)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kinds"),
+    [
+        ("S3", ["abelianization"]),
+        ("D8", ["smaller abelian quotient", "abelianization", "nonabelian quotient"]),
+        ("S3xZ3", ["smaller abelian quotient", "nonabelian quotient"]),
+        ("S4", ["abelianization", "nonabelian quotient"]),
+        ("A5", []),
+    ],
+)
+def test_quotients_are_compared_with_the_abelianization(spec, kinds):
+    (group,) = group_mechanisms.by_group(of_group(spec, "parity-associative", number=1)).values()
+    assert [group.kind(link) for link in group.links] == [*kinds, "state"]
+    assert group.abelianization == (
+        group.links[kinds.index("abelianization")] if "abelianization" in kinds else None
+    )
+    assert group.largest() == (kinds[:1] or ["no quotient"])
+    assert group.counts_abelianization() == [kinds[:1] == ["abelianization"]]
+    assert group.composed_links() == {", ".join(group.links[1:]): 1}
+
+
+def test_a_composed_abelianization_is_not_counted():
+    (group,) = group_mechanisms.by_group(of_group("S3", "composed-quotient")).values()
+    assert group.largest() == ["abelianization"] * 4
+    assert group.counts_abelianization() == [False] * 4
 
 
 def test_pairs_of_groups_with_the_same_chain():

