@@ -21,8 +21,8 @@ def is_narrow(shape: ModelShape, hidden: int) -> bool:
 
 
 class NarrowTransformer(FusedTransformer):
-    """As `FusedTransformer`, with the kernels of kernels/narrow.py. Not for gradients `at_once`, nor
-    for float32 on a GPU, where wide tiles do not fit."""
+    """As `FusedTransformer`, with the kernels of kernels/narrow.py. Not for gradients `at_once`,
+    nor for float32 on a GPU, where wide tiles do not fit."""
 
     def _block(
         self, layer: int, x: Tensor, adds: list[Residual], heads: HeadLayout
