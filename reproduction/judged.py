@@ -274,15 +274,9 @@ def by_cell(models: Sequence[Judged]) -> Iterator[list[Judged]]:
         yield sorted(mine, key=lambda model: int(model["step"]))
 
 
-def run(
-    about: str,
-    results: str,
-    picture: str,
-    report: Callable[[Sequence[Judged]], None],
-    figure: Callable[[Sequence[Judged]], Chart],
-    every_checkpoint: bool = False,
-) -> None:
-    """The command line of a finding: measure a study, or print its numbers and draw its figure."""
+def command_line(about: str) -> argparse.Namespace:
+    """The options of a finding's program: measure a study, or print its numbers and draw its
+    figure."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
     parser.add_argument(
@@ -291,14 +285,26 @@ def run(
         metavar="STUDY",
         help="measure a trained study, instead of the tests",
     )
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def run(
+    about: str,
+    results: str,
+    picture: str,
+    report: Callable[[Sequence[Judged]], None],
+    figure: Callable[[Sequence[Judged]], Chart],
+    every_checkpoint: bool = False,
+) -> None:
+    """The program of a finding."""
+    options = command_line(about)
     folder = options.root / results
     if options.measure:
         measure(Study.existing(options.measure), folder, every_checkpoint)
         return
     models = judged(folder)
     if not models:
-        parser.error(f"there is no {folder / MODELS}; measure a study first")
+        raise SystemExit(f"there is no {folder / MODELS}; measure a study first")
     report(models)
     chart = figure(models)
     if chart.panels:
