@@ -130,9 +130,7 @@ class Analyzer:
     @property
     def has_weights(self) -> bool:
         """Whether lenses can be computed; an exported run may have results only."""
-        if self.run is None or self.run.external or self.run.checkpoints():
-            return True
-        return not (self.run.path / "lenses").is_dir()  # one that was never trained has neither
+        return self.run is None or self.run.has_weights
 
     @property
     def has_log(self) -> bool:
@@ -249,7 +247,7 @@ class Analyzer:
             if result is None or settings.get(name):
                 changed = " with these settings" if settings.get(name) else ""
                 analysis.failures[name] = (
-                    f"'{self.run.path}' has no weights, so {name} cannot be computed{changed}"
+                    f"cannot be computed{changed}, because '{self.run.path}' has no weights"
                 )
                 continue
             analysis.results[name] = result

@@ -123,6 +123,13 @@ class Run:
         return isinstance(self.info.get("foreign"), dict)
 
     @property
+    def has_weights(self) -> bool:
+        """Whether lenses can be computed; an exported run may have results only."""
+        if self.external or self.checkpoints():
+            return True
+        return not (self.path / "lenses").is_dir()  # one that was never trained has neither
+
+    @property
     def task(self) -> dict[str, Any]:
         """group, length and notation of the word problem."""
         info = self.info

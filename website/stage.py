@@ -21,7 +21,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "results/README.md": "results.md",
-    "recipes/paper/README.md": "paper-recipes.md",
+    "statetrace/recipes/paper/README.md": "paper-recipes.md",
     "docs/reproduction/README.md": "reproduction/rules.md",
 }
 """Pages that have another name on the site, most of them outside docs/."""

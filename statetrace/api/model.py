@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from statetrace.analysis import Analyzer, OnEstimate, OnProgress, no_progress
 from statetrace.api.results import Results
-from statetrace.errors import StatetraceError
+from statetrace.errors import StatetraceError, by_reason
 from statetrace.runs import Run
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TrackedModel(Analyzer):
             on_estimate=on_estimate,
         )
         if not analysis.results:
-            raise StatetraceError(_joined(analysis.failures))
+            raise StatetraceError("; ".join(by_reason(analysis.failures)))
         return Results(self, analysis.results, analysis.failures, analysis.length, analysis.folders)
 
     def report(self, path: str | Path) -> Path:
@@ -248,7 +248,3 @@ class TrackedModel(Analyzer):
         verdict = self.verdict().to_dict()
         results = self.store.whole_results()
         return RunResults(results, self.group, self.length, self.name, verdict)
-
-
-def _joined(failures: Mapping[str, str]) -> str:
-    return "; ".join(f"{lens}: {reason}" for lens, reason in failures.items())

@@ -14,7 +14,7 @@ from statetrace.cli.completion import complete_lenses
 from statetrace.cli.console import Work, next_steps, note, out, print_table, warn, working
 from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
 from statetrace.config.options import path_named, with_reading
-from statetrace.errors import StatetraceError
+from statetrace.errors import StatetraceError, by_reason
 
 if TYPE_CHECKING:
     from statetrace.api import Results, TrackedModel
@@ -109,14 +109,14 @@ def analyze(
                 failures.append(str(error))
                 continue
             everything.append(results)
-            failures += [f"{lens}: {reason}" for lens, reason in results.failures.items()]
+            failures += by_reason(results.failures)
     if as_json:
         out.print(json.dumps([_as_json(results) for results in everything], indent=2), markup=False)
     else:
         for results in everything:
             _show(results)
     if failures:
-        raise StatetraceError("; ".join(failures))
+        raise StatetraceError("; ".join(dict.fromkeys(failures)))
     if not as_json:
         assert models[0].run is not None
         folder = models[0].run.path

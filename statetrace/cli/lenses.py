@@ -26,26 +26,29 @@ def lenses(
     A setting is given to `statetrace analyze` as --set LENS.SETTING=VALUE, and to model.analyze in
     Python as a keyword.
     """
+    from statetrace import plugins
     from statetrace.config.checks import known
     from statetrace.glossary import define
-    from statetrace.lenses.registry import LENSES
+    from statetrace.lenses.result import NAMES
 
+    names = [*NAMES, *plugins.names("lens")]
     if name is not None:
-        known(name, LENSES, "lens")
+        known(name, names, "lens")
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    if name is None and not as_json:
+        for lens in names:
+            table.add_row(Text(lens, style="bold"), Text(define(lens)))
+        print_table(table)
+        next_steps("statetrace lenses NAME explains the settings of one lens")
+        return
+    from statetrace.lenses.registry import LENSES  # imports torch
+
     if as_json:
         chosen = list(LENSES) if name is None else [name]
         listed = {lens: _as_json(LENSES[lens].spec) for lens in chosen}
         out.print(json.dumps(listed, indent=2), markup=False)
         return
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    if name is None:
-        for lens in LENSES:
-            settings = ", ".join(field.name for field in dataclasses.fields(LENSES[lens].spec))
-            table.add_row(Text(lens, style="bold"), Text(define(lens)))
-            table.add_row("", Text(f"settings: {settings}", style="dim"))
-        print_table(table)
-        next_steps("statetrace lenses NAME explains the settings of one lens")
-        return
+    assert name is not None
     if definition := define(name):
         out.print(Text.assemble((name, "bold"), f": {definition}.\n"))
     for field in dataclasses.fields(LENSES[name].spec):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -40,15 +41,11 @@ def recipes(
         else:
             next_steps(["train", name, "--dry-run"])
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    folder = "."
+    table = Table(box=None, padding=0, show_header=False)
     for each in bundled_names():
-        if str(Path(each).parent) != folder:
-            folder = str(Path(each).parent)
-            table.add_row()
         command = "study" if is_study(read_tables(Path(each), "recipe")) else "train"
-        description = Text(_description(each), no_wrap=out.is_terminal, overflow="ellipsis")
-        table.add_row(command, Text(each, style="bold", no_wrap=True), description)
+        table.add_row(Text(f"{command} {each}", style="bold"))
+        table.add_row(Padding(Text(_description(each)), (0, 0, 0, 4)))
     print_table(table)
     next_steps(["recipes", "paper/s3-gpt2"], ["train", "paper/s3-gpt2", "--dry-run"])
 

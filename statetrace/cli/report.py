@@ -12,6 +12,7 @@ from statetrace.cli.console import next_steps, note, out, working
 from statetrace.cli.sources import BUNDLED, EXTERNAL, folder_of
 from statetrace.config.options import path_named, with_reading
 from statetrace.errors import StatetraceError
+from statetrace.runs import Run
 
 
 @with_reading(EXTERNAL)
@@ -42,8 +43,6 @@ def report(
     The page is one file that works offline. For a checkpoint that was not analyzed yet the verdict
     is computed first. Other missing results are listed with the command that computes them.
     """
-    from statetrace.reports.page import is_study
-
     with working() as work:
         from statetrace import api
 
@@ -57,5 +56,5 @@ def report(
     note(f"{target.stat().st_size / 1e6:.1f} MB; open it in a browser, no network needed")
     # cells of a study that can be explored
     cells = sorted(step.parents[1] for step in folders[0].glob("cells/*/checkpoints/step-*"))
-    if cells or not is_study(folders[0]):
+    if cells or (Run(folders[0]).exists() and Run(folders[0]).has_weights):
         next_steps(["explore", *(cells or folders)[:1]])

@@ -64,13 +64,19 @@ def verdict(
     folder = model.run.path
     if judged["mechanism"] == "unlearned" and model.run.external:
         next_steps(
-            "check its task (--group, --length) and its encoding (--tokens, --notation, "
-            "--start-token), or train it longer"
+            "check its task (--group, --length) and its encoding (--notation, --start-token, "
+            "--tokens), or train it longer"
         )
     elif fast:
         next_steps(["verdict", folder])
+    elif model.has_weights:
+        from statetrace.reports.run_results import newest
+
+        shorter = newest(folder).shorter_length
+        at_length = [] if shorter is None else ["--at-length", shorter]
+        next_steps(["analyze", folder, *at_length], ["report", folder], ["explore", folder])
     else:
-        next_steps(["analyze", folder], ["report", folder], ["explore", folder])
+        next_steps(["report", folder])
 
 
 def _show(judged: dict[str, Any], full: Verdict | None) -> None:

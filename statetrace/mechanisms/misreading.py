@@ -34,11 +34,12 @@ Table = NDArray[np.int64]
 
 
 def hint(model: Any, task: WordProblem) -> str | None:
-    """Options with which the model solves more, as a sentence; None if there are none."""
+    """Options with which the model solves more, as a sentence, without --tokens if others do; None
+    if there are none."""
     if type(task.vocabulary) is not Vocabulary or task.actions is not None:
         return None
     best, options = max(solved(model, task), LEARNED - 1), ""
-    for other, how in readings(model, task):
+    for other, how in sorted(readings(model, task), key=lambda reading: "--tokens" in reading[1]):
         actions = solved(model, other)
         if actions > best:
             best, options = actions, how

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from statetrace.config.checks import one_of
-from statetrace.errors import StatetraceError
+from statetrace.errors import StatetraceError, by_reason
 from statetrace.reports.figures.catalogue import STUDY, Entry, all_figures, predictions
 from statetrace.reports.figures.matplotlib_renderer import FORMATS
 from statetrace.reports.run_results import RunResults, newest
@@ -22,7 +22,7 @@ PREDICTED = "predicted"
 def write_figures(
     run: Path, folder: Path, kind: str = "pdf", only: Sequence[str] | None = None
 ) -> tuple[list[Path], list[str]]:
-    """Draw into `folder`; returns the files, and a sentence for each missing figure."""
+    """Draw into `folder`; returns the files, and a sentence per reason why some are missing."""
     one_of("format", kind.lower(), FORMATS)
     source: RunResults | Path = run if (run / "study.json").is_file() else newest(run)
     entries = STUDY if isinstance(source, Path) else all_figures([source])
@@ -32,7 +32,7 @@ def write_figures(
     for name in only or ():
         one_of("figure", name, papers)
     written: list[Path] = []
-    missing: list[str] = []
+    missing: dict[str, str] = {}
     for name in _applicable(entries, source) if only is None else only:
         try:
             for file_name, chart in papers[name](source):
@@ -42,11 +42,14 @@ def write_figures(
                 chart.write_csv(path.with_suffix(".csv"))
                 written.append(path)
         except StatetraceError as reason:
-            missing.append(f"{name}: {reason}")
+            missing[name] = str(reason)
+        except (KeyError, IndexError, ValueError, TypeError) as error:
+            missing[name] = f"the results are not as expected ({type(error).__name__})"
+    sentences = by_reason(missing)
     if only is None and isinstance(source, RunResults):
-        named = "\n".join(missing)
-        missing += [sentence for sentence in source.trouble if sentence not in named]
-    return written, missing
+        named = "\n".join(sentences)
+        sentences += [sentence for sentence in source.trouble if sentence not in named]
+    return written, sentences
 
 
 def _applicable(entries: Iterable[Entry], source: RunResults | Path) -> list[str]:

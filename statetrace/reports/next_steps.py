@@ -25,12 +25,15 @@ def next_steps(results: RunResults) -> Steps:
     if results.verdict is not None and results.verdict["mechanism"] == "unlearned":
         steps += _unlearned(results, path)
     usual = [name for name in NAMES if name not in ON_REQUEST]
-    missing = [name for name in usual if results.lens(name) is None]
-    if results.log is None:
-        missing = [name for name in missing if name != "dynamics"]
+    missing = [name for name in usual if results.lens(name) is None and results.missing(name)[1]]
     if missing and len(missing) < len(usual):
-        steps.append((_command("analyze", path, "--only", ",".join(missing)), "add missing lenses"))
-    steps.append((_command("explore", path), "patch and ablate by hand, on sequences of your own"))
+        shorter = results.shorter_length
+        at_length = [] if shorter is None else ["--at-length", str(shorter)]
+        command = _command("analyze", path, "--only", ",".join(missing), *at_length)
+        steps.append((command, "add missing lenses"))
+    if results.run.has_weights:
+        by_hand = "patch and ablate by hand, on sequences of your own"
+        steps.append((_command("explore", path), by_hand))
     several = results.log is not None and len(results.run.checkpoints()) > 1
     if several and len(all_results(results.run)) == 1:
         command = _command("analyze", path, "--checkpoint", "all")

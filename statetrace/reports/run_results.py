@@ -24,7 +24,7 @@ from statetrace.errors import StatetraceError
 from statetrace.files import read_json
 from statetrace.groups import Group
 from statetrace.lenses.fingerprint import differ, weights_of
-from statetrace.lenses.result import NAMES, LensResult, command
+from statetrace.lenses.result import NAMES, WHOLE, LensResult, command
 from statetrace.runs import Run
 
 
@@ -119,7 +119,11 @@ class FolderResults(RunResults):
         reason = f"no {name} results in '{self.folder}' yet"
         if name in self.outdated:
             reason = f"the {name} results in '{self.folder}' are of other weights than the model's"
-        return reason, command(self.folder, name)
+        if not self.run.has_weights:
+            return f"{reason}, and '{self.run.path}' has no weights to compute them", ""
+        at_length = None if name in WHOLE else self.shorter_length
+        shorter = "" if at_length is None else f"length-{at_length}"
+        return reason, command(self.folder / shorter, name)
 
     @property
     def verdict_command(self) -> str:
@@ -247,7 +251,8 @@ def all_results(run: Run) -> list[FolderResults]:
     steps = [step for file in files if (step := _step_of(file)) is not None]
     last = FolderResults(run, folder, max(steps, default=None))
     if last.outdated:
-        remedy = shlex.join(["statetrace", "analyze", str(run.path)])
+        lenses = ",".join(last.outdated)
+        remedy = shlex.join(["statetrace", "analyze", str(run.path), "--only", lenses])
         last.trouble.append(
             f"{', '.join(last.outdated)}: ignored, because the results are of other weights than "
             f"the model's; `{remedy}` recomputes them"

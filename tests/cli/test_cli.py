@@ -100,9 +100,13 @@ def test_a_number_that_is_none_is_quoted():
     assert "'twelve' is not a whole number" in done.stderr
 
 
-def test_help_is_quick():
+@pytest.mark.parametrize("command", ["--help", "lenses", "recipes", "glossary"])
+def test_help_is_quick(command):
     """It must not wait for torch."""
-    code = "import sys; from statetrace.cli import app; sys.exit('torch' in sys.modules)"
+    code = (
+        f"import sys; from statetrace.cli import app; app(['{command}'], standalone_mode=False);"
+        "sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

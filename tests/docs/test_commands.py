@@ -2,6 +2,7 @@
 top to bottom. Commands in blocks marked as costly are executed with less: a smaller model, fewer
 steps, a browser that leaves at once. ELSEWHERE lists the few that are not executed here."""
 
+import ast
 import asyncio
 import os
 import re
@@ -24,7 +25,7 @@ from statetrace.config.bundled import bundled_names
 from statetrace.config.recipe import Recipe
 from statetrace.runs import Run
 from statetrace.training.loop import train
-from tests.docs.blocks import ROOT, blocks, inline, markdown, resolve
+from tests.docs.blocks import INLINE, ROOT, blocks, inline, markdown, resolve
 from tests.training.conftest import toy
 
 PAGES = markdown()
@@ -128,6 +129,23 @@ def test_commands_in_the_text_exist(page):
         resolve([word.strip("[].") for word in words if not word.startswith("[")])
     for name in re.findall(r"[` ]((?:paper|regimes|studies)/[\w-]+)`", page.read_text()):
         assert name in bundled_names()
+
+
+def test_commands_in_messages_exist():
+    for file in (ROOT / "statetrace").rglob("*.py"):
+        for message in messages(ast.parse(file.read_text())):
+            for command in INLINE.findall(" ".join(message.split())):
+                resolve(command.replace("[", "").split())
+
+
+def messages(tree):
+    """The texts of a module, with `X` for what is filled in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "X" for part in node.values]
+            yield "".join(parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 @pytest.mark.parametrize("page", CODE, ids=name_of)

@@ -49,6 +49,12 @@ def test_other_readings_are_found(elements, marker, notation, expected):
     assert all(option in sentence for option in expected)
 
 
+def test_a_notation_is_simpler_than_a_list_of_tokens():
+    spec = replace(SPEC, notation="receives")
+    read = replace(task_of(spec), group=group("S3", "moves"))
+    assert hint(compile_model(spec), read).startswith("with --notation receives the model solves 8")
+
+
 def test_tokens_after_one_for_padding_and_one_for_the_start():
     model = compile_model(SPEC)
     table = model.get_input_embeddings().weight.data

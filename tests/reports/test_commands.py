@@ -1,12 +1,15 @@
 """`statetrace report` and `statetrace figures` as people type them."""
 
+import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from statetrace.cli import app
 from statetrace.errors import StatetraceError
+from statetrace.lenses.result import LensResult
 from tests.studies.conftest import prepared
 
 runner = CliRunner()
@@ -48,6 +51,31 @@ def test_figures_go_where_they_should(run, tmp_path):
     assert (
         sorted(path.suffix for path in (tmp_path / "pdf").iterdir()) == [".csv"] * 4 + [".pdf"] * 4
     )
+
+
+def test_results_of_another_version_are_left_out(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    replace(LensResult.load(copy / "lenses", "geometry"), arrays={}).save(copy / "lenses")
+    output = typed("figures", copy, "--only", "geometry,depth")
+    assert "geometry: the results are not as expected" in output
+    assert [*(copy / "figures").glob("depth*.pdf")]
+
+
+def test_what_is_missing_is_named_once_with_a_command_that_computes_it(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "copy")
+    lenses = copy / "lenses"
+    (lenses / "length-4").mkdir()
+    for file in lenses.glob("depth.*"):
+        file.rename(lenses / "length-4" / file.name)
+    (lenses / "geometry.json").unlink()
+    output = typed("figures", copy, "--only", "depth,geometry,geometry-measures")
+    command = f"statetrace analyze {copy} --only geometry --at-length 4"
+    assert output.count(command) == 1
+    info = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps({"format": 1, "recipe": {"task": info["foreign"]}}))
+    output = typed("figures", copy, "--only", "depth,geometry")
+    assert "no weights" in output
+    assert "analyze" not in output
 
 
 def test_what_cannot_be_done_is_one_sentence(run, tmp_path):
