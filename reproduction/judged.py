@@ -111,9 +111,10 @@ def evidence(
 
 def leads(run: Run, step: int) -> list[Row]:
     """How far a run learned each quotient before the state and before finer quotients, as a share
-    of the possible maximum (as the dynamics lens does for the state). A link of the chain is also
-    compared with the next one where the link before it is correct (`given`). Of the quotients in
-    the log; empty where that has too few evaluations."""
+    of the possible maximum (as the dynamics lens does for the state). Of the quotients in the log;
+    empty where that has too few evaluations."""
+    from statetrace.lenses.dynamics import share_of_lead, surplus
+
     records = [record for record in run.evaluations() if record["step"] <= step]
     if len(records) < FEWEST_EVALUATIONS:
         return []
@@ -121,42 +122,14 @@ def leads(run: Run, step: int) -> list[Row]:
     curves = {name: np.array([each[name] for each in logged]) for name in logged[0]}
     quotients = {name: group.quotient(name) for name in curves if name != "state"}
     orders = {name: each.image.order for name, each in quotients.items()} | {"state": group.order}
-    pairs = [
-        (name, over, None)
-        for name, each in quotients.items()
-        for over in orders
-        if over == "state" or {*quotients[over].kernel} < {*each.kernel}
-    ]
-    chain = [*(each.name for each in group.chain()), "state"]
-    links = [
-        (name, over, given)
-        for given, name, over in zip(chain[:-2], chain[1:-1], chain[2:], strict=True)
-    ]
-    return [
-        {"quotient": name, "over": over, "given": given, "lead": round(share, 4)}
-        for name, over, given in pairs + links
-        if (share := _lead(curves, orders, name, over, given)) is not None
-    ]
-
-
-def _lead(
-    curves: Mapping[str, np.ndarray],
-    orders: Mapping[str, int],
-    name: str,
-    over: str,
-    given: str | None,
-) -> float | None:
-    from statetrace.lenses.dynamics import share_of_lead, surplus
-
-    if not {name, over, given or name} <= curves.keys():
-        return None
-    few, many, known = orders[name], orders[over], 1
-    base: np.ndarray | float = 1.0
-    if given:
-        base, known = np.maximum(curves[given], 1 / orders[given]), orders[given]
-    few, many = few // known, many // known
-    lead = surplus(curves[over] / base, curves[name] / base, many, few)
-    return share_of_lead(lead, many, few)
+    rows = []
+    for name, quotient in quotients.items():
+        for over, order in orders.items():
+            if over == "state" or {*quotients[over].kernel} < {*quotient.kernel}:
+                lead = surplus(curves[over], curves[name], order, orders[name])
+                share = share_of_lead(lead, order, orders[name])
+                rows.append({"quotient": name, "over": over, "lead": round(share, 4)})
+    return rows
 
 
 def tables(results: Mapping[str, LensResult], about: Row) -> tuple[Row, list[Row]]:
@@ -188,13 +161,12 @@ class Judged:
     Attributes:
         row: its cell, levels, step, accuracy, parity_accuracy, solved.
         leads: of a quotient over a finer one or the state in training, where they were logged, by
-            the names of both, and of the link before them if given that.
+            the names of both.
     """
 
     def __init__(self, row: Row, by_length: Sequence[Row], learned: Sequence[Row] = ()) -> None:
         self.row, self._by_length = row, by_length
-        names = ("quotient", "over", "given")
-        self.leads = {tuple(filter(None, map(each.get, names))): each["lead"] for each in learned}
+        self.leads = {(each["quotient"], each["over"]): each["lead"] for each in learned}
 
     def __getitem__(self, name: str) -> Any:
         return self.row[name]

@@ -162,10 +162,9 @@ def test_leads_in_training(tmp_path):
         stage = (step >= 2) + (step >= 6)
         curves = {name: [1.0] + 2 * [float(by[stage])] for name, by in accuracy.items()}
         run.append({"kind": "evaluation", "step": step, "accuracy_by_length": curves})
-    shares = {(r["quotient"], r["over"], r["given"]): r["lead"] for r in leads(run, 9)}
-    assert shares["parity", "S3", None] == shares["parity", "state", None] == pytest.approx(1)
-    assert shares["S3", "state", None] == pytest.approx(0.2, abs=0.01)  # what parity implies
-    assert shares["S3", "state", "parity"] == pytest.approx(0)
+    shares = {(r["quotient"], r["over"]): r["lead"] for r in leads(run, 9)}
+    assert shares["parity", "S3"] == shares["parity", "state"] == pytest.approx(1)
+    assert shares["S3", "state"] == pytest.approx(0.2, abs=0.01)  # what parity implies
     assert leads(run, 8) == []
 
 
