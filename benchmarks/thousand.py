@@ -9,9 +9,9 @@ and a verdict in every run folder.
     python benchmarks/thousand.py --models 16 --together 4 --steps 400 --batch 32 --width 16 \
         --layers 3 --length 8 --device cpu                 # a minute on one core
 
-With `--jobs 2`, one worker judges while the other trains; on a GPU, start the MPS server first. It
-also measures some of the models again one by one, and fails if their evidence differs by more than
-1e-5 or their verdicts differ.
+With `--jobs 2`, one worker can judge while the other trains; on a GPU, start the MPS server first.
+It also measures some of the models again one by one, and fails if their evidence differs by more
+than 1e-5 or their verdicts differ.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ def measure(options: argparse.Namespace, temporary: Path) -> None:
     file.write_text(STUDY.format(**settings))
     study = prepare_study(file, options.out or temporary / "study")
     began = time.perf_counter()
-    command = [sys.executable, "-m", "statetrace", "study", "work", str(study.path)]
+    command = [sys.executable, "-m", "statetrace", "study", "work", study.path, "--with-parent"]
     others = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(options.jobs - 1)]
     work(study)
-    for other in others:
-        other.wait()
+    if any(other.wait() for other in others):
+        sys.exit("a worker failed")
     whole = time.perf_counter() - began
     outcomes = [study.outcome(cell) for cell in study.plan.cells]
     final = [outcome["final"] for outcome in outcomes if outcome and "final" in outcome]

@@ -176,13 +176,14 @@ def finished(
         opened = Study.existing(Path(study))
         ended = opened.ended()
         folders += [str(opened.run(cell).path) for cell in opened.plan.cells if cell.name in ended]
-    wanted = tuple(f"_seed-{seed}" for seed in earlier) or ""
+    wanted = {str(seed) for seed in earlier}
     steps = [[step for step, _ in Run(Path(folder)).checkpoints()][::-1] for folder in folders]
     return [
         (folder, of_run[age] if of_run else None)
         for age in range(newest)
         for folder, of_run in zip(folders, steps, strict=True)
-        if age < max(len(of_run), 1) and (age == 0 or folder.endswith(wanted))
+        if age < max(len(of_run), 1)
+        and (age == 0 or not wanted or folder.rpartition("seed-")[2] in wanted)
     ]
 
 

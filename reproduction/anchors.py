@@ -9,7 +9,6 @@ The second computes the tests and draws the figure from results/anchors; it does
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import shutil
 from collections import Counter
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from reproduction.findings import Count, fisher_two_sided, holm
+from reproduction.judged import command_line
 from reproduction.lens_model import AA, NAMES
 from reproduction.study_figures import mechanism_bars
 from reproduction.tables import Row
@@ -133,15 +133,7 @@ def figure(rows: list[Row]) -> Chart:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
-    parser.add_argument(
-        "--measure",
-        type=Path,
-        metavar="STUDY",
-        help="measure a trained study, instead of the tests",
-    )
-    options = parser.parse_args()
+    options = command_line(__doc__)
     folder = options.root / RESULTS
     if options.measure:
         measure(Study.existing(options.measure), folder)

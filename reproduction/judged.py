@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.csv
 
-from calibration.measuring import group_of, links, read, summary
+from calibration.measuring import group_of, links, summary
 from reproduction.tables import Row
 from statetrace.mechanisms.links import Link
 from statetrace.mechanisms.mastery import solved_length
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from statetrace.reports.figures.chart import Chart
 
 MODELS, LINKS, LEADS = "models.csv", "links.csv", "leads.csv"
-BY_LENGTH = ("lengths", "needed", "error")
+BY_LENGTH = ("needed", "error")
 EXACT = "sampling"
 """The standard error over pairs, which older tables lack."""
 OF_LINK = ("soft", "first", "last", "split")
-LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH[1:], EXACT, *OF_LINK)
+LINK_COLUMNS = ("cell", "step", "link", "kept", "length", *BY_LENGTH, EXACT, *OF_LINK)
 UNLEARNED = "unlearned"
 LEARNED = 0.9
 """Accuracy over all lengths from which a model counts as having learned its task."""
@@ -111,52 +111,25 @@ def evidence(
 
 def leads(run: Run, step: int) -> list[Row]:
     """How far a run learned each quotient before the state and before finer quotients, as a share
-    of the possible maximum (as the dynamics lens does for the state). A link of the chain is also
-    compared with the next one where the link before it is correct (`given`). Of the quotients in
-    the log; empty where that has too few evaluations."""
+    of the possible maximum (as the dynamics lens does for the state). Of the quotients in the log;
+    empty where that has too few evaluations."""
+    from statetrace.lenses.dynamics import share_of_lead, surplus
+
     records = [record for record in run.evaluations() if record["step"] <= step]
     if len(records) < FEWEST_EVALUATIONS:
         return []
     group, logged = run.group, [record["accuracy_by_length"] for record in records]
-    curves = {name: np.array([each[name] for each in logged])[:, 1:] for name in logged[0]}
+    curves = {name: np.array([each[name] for each in logged]) for name in logged[0]}
     quotients = {name: group.quotient(name) for name in curves if name != "state"}
     orders = {name: each.image.order for name, each in quotients.items()} | {"state": group.order}
-    pairs = [
-        (name, over, None)
-        for name, each in quotients.items()
-        for over in orders
-        if over == "state" or {*quotients[over].kernel} < {*each.kernel}
-    ]
-    chain = [*(each.name for each in group.chain()), "state"]
-    links = [
-        (name, over, given)
-        for given, name, over in zip(chain[:-2], chain[1:-1], chain[2:], strict=True)
-    ]
-    return [
-        {"quotient": name, "over": over, "given": given, "lead": round(share, 4)}
-        for name, over, given in pairs + links
-        if (share := _lead(curves, orders, name, over, given)) is not None
-    ]
-
-
-def _lead(
-    curves: Mapping[str, np.ndarray],
-    orders: Mapping[str, int],
-    name: str,
-    over: str,
-    given: str | None,
-) -> float | None:
-    from statetrace.lenses.dynamics import surplus
-
-    if not {name, over, given or name} <= curves.keys():
-        return None
-    few, many, known = orders[name], orders[over], 1
-    base: np.ndarray | float = 1.0
-    if given:
-        base, known = np.maximum(curves[given], 1 / orders[given]), orders[given]
-    few, many = few // known, many // known
-    peaks = surplus(curves[over] / base, curves[name] / base, many, few).max(axis=0)
-    return float(peaks.mean() / ((1 - (few - 1) / (many - 1)) * (1 - 1 / few)))
+    rows = []
+    for name, quotient in quotients.items():
+        for over, order in orders.items():
+            if over == "state" or {*quotients[over].kernel} < {*quotient.kernel}:
+                lead = surplus(curves[over], curves[name], order, orders[name])
+                share = share_of_lead(lead, order, orders[name])
+                rows.append({"quotient": name, "over": over, "lead": round(share, 4)})
+    return rows
 
 
 def tables(results: Mapping[str, LensResult], about: Row) -> tuple[Row, list[Row]]:
@@ -174,10 +147,10 @@ def tables(results: Mapping[str, LensResult], about: Row) -> tuple[Row, list[Row
     rows = [
         about
         | {"link": link["name"], "kept": kept.get(link["name"])}
-        | dict(zip(("length", *BY_LENGTH[1:], EXACT), values, strict=True))
+        | dict(zip(("length", *BY_LENGTH, EXACT), values, strict=True))
         | {name: link[name] for name in OF_LINK}
         for link in measured["links"] or ()
-        for values in zip(*(link[name] for name in (*BY_LENGTH, EXACT)), strict=True)
+        for values in zip(*(link[name] for name in ("lengths", *BY_LENGTH, EXACT)), strict=True)
     ]
     return row, rows
 
@@ -188,13 +161,12 @@ class Judged:
     Attributes:
         row: its cell, levels, step, accuracy, parity_accuracy, solved.
         leads: of a quotient over a finer one or the state in training, where they were logged, by
-            the names of both, and of the link before them if given that.
+            the names of both.
     """
 
     def __init__(self, row: Row, by_length: Sequence[Row], learned: Sequence[Row] = ()) -> None:
         self.row, self._by_length = row, by_length
-        names = ("quotient", "over", "given")
-        self.leads = {tuple(filter(None, map(each.get, names))): each["lead"] for each in learned}
+        self.leads = {(each["quotient"], each["over"]): each["lead"] for each in learned}
 
     def __getitem__(self, name: str) -> Any:
         return self.row[name]
@@ -207,8 +179,7 @@ class Judged:
     @cached_property
     def map(self) -> MechanismMap | None:
         kept = {rows[0]["link"]: rows[0]["kept"] for rows in self._of_links()[:-1]}
-        fields = [_link(rows) for rows in self._of_links()]
-        return read({"links": fields, "kept": kept}) if fields else None
+        return MechanismMap.of(self.links, kept) if self.links else None
 
     @cached_property
     def probabilities(self) -> dict[str, float]:
@@ -243,11 +214,10 @@ class Judged:
 
 
 def _link(rows: Sequence[Row]) -> Row:
-    by_length = {name: [row[name] for row in rows] for name in BY_LENGTH[1:]}
+    measured = [name for name in (*BY_LENGTH, EXACT) if rows[0].get(name) is not None]
+    by_length = {name: [row[name] for row in rows] for name in measured}
     lengths = np.array([row["length"] for row in rows], dtype=float)
     about = {name: rows[0][name] for name in OF_LINK}
-    if rows[0].get(EXACT) is not None:
-        by_length[EXACT] = [row[EXACT] for row in rows]
     return {"name": rows[0]["link"], "lengths": lengths} | by_length | about
 
 
@@ -276,15 +246,9 @@ def by_cell(models: Sequence[Judged]) -> Iterator[list[Judged]]:
         yield sorted(mine, key=lambda model: int(model["step"]))
 
 
-def run(
-    about: str,
-    results: str,
-    picture: str,
-    report: Callable[[Sequence[Judged]], None],
-    figure: Callable[[Sequence[Judged]], Chart],
-    every_checkpoint: bool = False,
-) -> None:
-    """The command line of a finding: measure a study, or print its numbers and draw its figure."""
+def command_line(about: str) -> argparse.Namespace:
+    """The options of a finding's program: measure a study, or print its numbers and draw its
+    figure."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--root", type=Path, default=Path(), help="the project's folder")
     parser.add_argument(
@@ -293,14 +257,26 @@ def run(
         metavar="STUDY",
         help="measure a trained study, instead of the tests",
     )
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def run(
+    about: str,
+    results: str,
+    picture: str,
+    report: Callable[[Sequence[Judged]], None],
+    figure: Callable[[Sequence[Judged]], Chart],
+    every_checkpoint: bool = False,
+) -> None:
+    """The program of a finding."""
+    options = command_line(about)
     folder = options.root / results
     if options.measure:
         measure(Study.existing(options.measure), folder, every_checkpoint)
         return
     models = judged(folder)
     if not models:
-        parser.error(f"there is no {folder / MODELS}; measure a study first")
+        raise SystemExit(f"there is no {folder / MODELS}; measure a study first")
     report(models)
     chart = figure(models)
     if chart.panels:

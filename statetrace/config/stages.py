@@ -47,7 +47,7 @@ class StageSettings:
     shuffle: bool | None = setting(
         None,
         "Start from the previous stage's weights with the entries of each tensor in random order: "
-        "a control that keeps only their size.",
+        "a control that keeps only their sizes.",
     )
 
     table: str | None = setting(

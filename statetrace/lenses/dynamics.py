@@ -127,20 +127,21 @@ def surplus(state: np.ndarray, quotient: np.ndarray, order: int, image_order: in
 
 
 def _lead(lead: np.ndarray, order: int, image_order: int) -> dict[str, Any]:
-    """The lead of a quotient, from its leads [evaluations, lengths].
-
-    `share` is the largest lead at each length (without the trivial length 1), averaged over lengths
-    and divided by its possible maximum: a quotient that is always correct with a state no better
-    than that implies. Lengths that are learned at different times thus have equal weight.
-    """
-    peaks = lead[:, 1:].max(axis=0) if lead.shape[1] > 1 else lead.max(axis=0)
-    implied = (image_order - 1) / (order - 1)
-    most = (1 - implied) * (1 - 1 / image_order)
+    """The lead of a quotient, from its leads [evaluations, lengths]."""
     return {
         "largest": float(lead.mean(axis=1).max()),
-        "share": float(peaks.mean() / most),
+        "share": share_of_lead(lead, order, image_order),
         "mean": float(lead.mean()),
     }
+
+
+def share_of_lead(lead: np.ndarray, order: int, image_order: int) -> float:
+    """The largest lead at each length (without the trivial length 1), averaged over lengths and
+    divided by its possible maximum: a quotient that is always correct with a state no better than
+    that implies. Lengths that are learned at different times thus have equal weight."""
+    peaks = lead[:, 1:].max(axis=0) if lead.shape[1] > 1 else lead.max(axis=0)
+    implied = (image_order - 1) / (order - 1)
+    return float(peaks.mean() / ((1 - implied) * (1 - 1 / image_order)))
 
 
 def _phases(

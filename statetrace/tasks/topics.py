@@ -42,8 +42,8 @@ class TopicModel:
         names = [key for key in data if key != "tokens"]
         if name not in names:
             raise StatetraceError(
-                f"table '{name}' is unknown; use {' or '.join(names)}, or leave it out for a "
-                "random one"
+                f"table '{name}' is unknown; use {' or '.join(names)}, write one out, or leave it "
+                "out for a random one"
             )
         if set(data["tokens"]) != set(group.labels):
             raise StatetraceError(

@@ -139,7 +139,7 @@ def make_model(plan: TrainingPlan, previous: Path | None = None) -> Any:
 
 
 def shuffle(model: torch.nn.Module, seed: int) -> None:
-    """Bring the entries of every tensor into a random order."""
+    """Put the entries of every tensor in random order."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

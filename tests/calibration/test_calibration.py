@@ -13,12 +13,13 @@ from calibration.fitting import FIRST_GUESS, candidates, judge, quality
 from calibration.measuring import group_of, read
 from calibration.report import measured, page, shape
 from calibration.stability import flips
-from calibration.trained import label
+from calibration.trained import finished, label, name_of
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.groups import group
 from statetrace.lenses.compiled import task_of
 from statetrace.mechanisms.mechanism_map import calibrated
 from statetrace.models.compiled import compile_model
+from tests.studies.conftest import undisturbed
 
 ELSEWHERE = {"stride", "quotient", "second", "share"}
 """Options of models that run none of the algorithms, or two."""
@@ -238,6 +239,14 @@ def test_fresh_models_have_other_data_orders():
         assert {int(re.search(r"seed-(\d+)@", row["name"])[1]) for row in rows} == set(orders)
         for row in rows:
             assert (shape(row)["group"], shape(row)["length"]) == (row["group"], str(row["length"]))
+
+
+def test_earlier_checkpoints_are_measured_last_and_of_the_wanted_seeds(tmp_path):
+    study = str(undisturbed(tmp_path, steps=12, dropout=0).path)
+    newest, earlier = ["seed-0@12", "seed-1@12"], ["seed-0@10", "seed-1@10"]
+    for seeds, wanted in (((), newest + earlier), ((1,), newest + earlier[1:])):
+        jobs = finished([], study, 2, seeds)
+        assert [name_of(*job).rpartition("/")[2] for job in jobs] == wanted
 
 
 def test_the_finding_on_parallel_models_has_the_numbers_of_the_study(request):

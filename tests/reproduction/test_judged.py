@@ -6,9 +6,20 @@ import pytest
 
 import statetrace as st
 from reproduction import depth, group_mechanisms, trajectories
-from reproduction.judged import LEADS, LINKS, MODELS, Judged, judged, leads, tables, write
+from reproduction.judged import (
+    LEADS,
+    LINKS,
+    MODELS,
+    Judged,
+    judged,
+    leads,
+    measure,
+    tables,
+    write,
+)
 from reproduction.statistics import exact_two_sided, permutation_p, sign_test, spearman
 from statetrace.runs import Run
+from tests.studies.conftest import undisturbed
 
 
 @pytest.mark.parametrize("algorithm", ["associative", "parity-associative", "parallel"])
@@ -24,6 +35,21 @@ def test_tables_name_the_mechanism_as_the_verdict_does(algorithm, tmp_path):
     assert again.mechanism == verdict.mechanism == algorithm
     assert again.probabilities == pytest.approx(verdict.probabilities, abs=1e-3)
     assert again["solved"] == 8
+
+
+def test_studies_are_measured(tmp_path):
+    """At every checkpoint or the last; rows of cells that are elsewhere stay."""
+    grid = "[grid]\nlayers = [1, 2]"
+    study = undisturbed(tmp_path, grid=grid, verdict="standard", dropout=0, steps=12)
+    measure(study, tmp_path, every_checkpoint=True, device="cpu")
+    every = {(model["cell"], model["layers"], model["step"]) for model in judged(tmp_path)}
+    cells = [(cell.name, int(cell.levels["layers"])) for cell in study.plan.cells]
+    early = 10
+    assert every == {(*cell, step) for cell in cells for step in (6, early, 12)}
+    write(tmp_path / MODELS, [model.row for model in judged(tmp_path)] + [{"cell": "elsewhere"}])
+    measure(study, tmp_path, device="cpu")
+    assert [model["step"] for model in judged(tmp_path)] == [None, 12, 12, 12, 12]
+    assert {model["group"] for model in judged(tmp_path)[1:]} == {"S3"}
 
 
 def test_a_model_that_has_not_learned_has_no_map(tmp_path):
@@ -136,10 +162,9 @@ def test_leads_in_training(tmp_path):
         stage = (step >= 2) + (step >= 6)
         curves = {name: [1.0] + 2 * [float(by[stage])] for name, by in accuracy.items()}
         run.append({"kind": "evaluation", "step": step, "accuracy_by_length": curves})
-    shares = {(r["quotient"], r["over"], r["given"]): r["lead"] for r in leads(run, 9)}
-    assert shares["parity", "S3", None] == shares["parity", "state", None] == pytest.approx(1)
-    assert shares["S3", "state", None] == pytest.approx(0.2, abs=0.01)  # what parity implies
-    assert shares["S3", "state", "parity"] == pytest.approx(0)
+    shares = {(r["quotient"], r["over"]): r["lead"] for r in leads(run, 9)}
+    assert shares["parity", "S3"] == shares["parity", "state"] == pytest.approx(1)
+    assert shares["S3", "state"] == pytest.approx(0.2, abs=0.01)  # what parity implies
     assert leads(run, 8) == []
 
 

@@ -77,7 +77,7 @@ def test_topics_are_learned_before_states(whole):
     assert last["accuracy"]["next token"] > 0.5
 
 
-def test_a_shuffled_start_keeps_the_entries_alone(tmp_path, whole):
+def test_a_shuffled_start_has_the_same_entries(tmp_path, whole):
     run = Run(tmp_path / "shuffled")
     state = STATE | {"shuffle": True, "learning_rate": 1e-30, "warmup": 0}
     train(staged(TOPIC, state), run, Recorder())

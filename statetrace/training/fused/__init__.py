@@ -6,9 +6,9 @@ tensor, so that sixteen models need about as many calls as one. On a GPU all of 
 included, is one CUDA graph. A linear classifier may be attached after one block
 (training/auxiliary.py).
 
-`transformer.py` is the forward and backward pass; `plain.py` and `kernels/` are its operations in
-torch and in Triton; `weights.py` moves the parameters of models into stacked tensors, of which they
-become views, and `adam.py` updates them.
+`transformer.py` is the forward and backward pass, `narrow.py` a faster one for many narrow models;
+`plain.py` and `kernels/` are their operations in torch and in Triton. `weights.py` moves the
+parameters of models into stacked tensors, of which they become views, and `adam.py` updates them.
 
 Caveat: numbers equal those of the transformers model up to rounding, not bit for bit, and dropout
 masks differ. Only `gpt2` and `pythia` are supported.

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from statetrace.training.fused.operations import HeadLayout, Residual
 from statetrace.training.fused.shape import ModelShape
 from statetrace.training.fused.transformer import FusedTransformer
 
-WIDEST = 128
-"""A tile holds rows of this width, and products with at least 16 columns."""
+WIDTHS = (16, 32, 64, 128)
+"""A product has at least 16 columns, and a program holds rows of up to 128."""
 
 
 def is_narrow(shape: ModelShape, hidden: int) -> bool:
     """Whether `NarrowTransformer` supports models of this shape."""
-    fits = 16 <= shape.width <= WIDEST and shape.width & (shape.width - 1) == 0
-    return fits and not hidden % shape.width and not shape.drop_resid and shape.classified is None
+    fits = shape.width in WIDTHS and hidden % shape.width == 0
+    return fits and not shape.drop_resid and shape.classified is None
 
 
 class NarrowTransformer(FusedTransformer):
-    """As `FusedTransformer`, with the kernels of kernels/narrow.py. Not for gradients `at_once`."""
+    """As `FusedTransformer`, with the kernels of kernels/narrow.py. Not for gradients `at_once`,
+    nor for float32 on a GPU, where wide tiles do not fit."""
 
     def _block(
         self, layer: int, x: Tensor, adds: list[Residual], heads: HeadLayout
@@ -75,15 +75,3 @@ class NarrowTransformer(FusedTransformer):
             self.w[f"{layer}.fc.b"], self._oriented(f"{layer}.proj.w"), out,
             self.shape.gelu == "tanh",
         )  # fmt: skip
-
-    def _oriented(self, name: str) -> Tensor:
-        """A matrix as [S, in, out]."""
-        return self.w[name].mT if self.shape.transposed else self.w[name]
-
-    def _norm_grads(self, name: str) -> tuple[Tensor, Tensor]:
-        return self.g[f"{name}.w"], self.g[f"{name}.b"]
-
-    def _matrix_back(self, x: Tensor, dy: Tensor, name: str) -> None:
-        """The gradient of a matrix."""
-        left, right = (dy, x) if self.shape.transposed else (x, dy)
-        torch.bmm(left.mT, right, out=self.g[name])

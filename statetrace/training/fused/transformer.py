@@ -231,7 +231,7 @@ class FusedTransformer:
     ) -> tuple[Tensor, list[Tensor]]:
         """Backward through an `add_norm`."""
         norms = [self._norm(name) for name in names]
-        grads = [(self.g[f"{name}.w"], self.g[f"{name}.b"]) for name in names]
+        grads = [self._norm_grads(name) for name in names]
         added = [add.role for add in adds]
         if names[0] == self.shape.classified:
             g = self._classifier_back(g)
@@ -245,6 +245,9 @@ class FusedTransformer:
 
     def _norm(self, name: str) -> tuple[Tensor, Tensor]:
         return self.w[f"{name}.w"], self.w[f"{name}.b"]
+
+    def _norm_grads(self, name: str) -> tuple[Tensor, Tensor]:
+        return self.g[f"{name}.w"], self.g[f"{name}.b"]
 
     def _head(self) -> Tensor:
         """[S, vocab, D] in the working precision; in half precision rows are padded to a multiple
@@ -266,14 +269,17 @@ class FusedTransformer:
         return more if g is None else g + more
 
     def _product(self, x: Tensor, name: str, bias: Tensor | None = None) -> Tensor:
-        w = self.w[name]
-        if self.shape.transposed:
-            w = self._transposed.get(name, w.mT)
+        w = self._oriented(name)
         if bias is None:
             return (x[0] @ w[0])[None] if len(x) == 1 else torch.bmm(x, w)
         if len(x) == 1:
             return torch.addmm(bias[0], x[0], w[0])[None]
         return torch.baddbmm(bias[:, None], x, w)
+
+    def _oriented(self, name: str) -> Tensor:
+        """A matrix as [S, in, out]."""
+        w = self.w[name]
+        return self._transposed.get(name, w.mT) if self.shape.transposed else w
 
     def _transpose_matrices(self) -> dict[str, Tensor]:
         """Transposed copies of the matrices whose products have many columns. Products with the
@@ -294,16 +300,19 @@ class FusedTransformer:
 
     def _product_back(self, dy: Tensor, x: Tensor, name: str) -> Tensor:
         """The gradient of `x`; that of the matrix is written in place, or left to the buffer."""
-        w, out = self.w[name], self.g[name]
-        left, right = (dy, x) if self.shape.transposed else (x, dy)
+        if self._buffer is None or not self._buffer.has(name):
+            self._matrix_back(x, dy, name)
+        w = self.w[name]
         back = w if self.shape.transposed else self._transposed.get(name, w.mT)
-        later = self._buffer is not None and self._buffer.has(name)
+        return (dy[0] @ back[0])[None] if len(x) == 1 else torch.bmm(dy, back)
+
+    def _matrix_back(self, x: Tensor, dy: Tensor, name: str) -> None:
+        """The gradient of a matrix."""
+        left, right = (dy, x) if self.shape.transposed else (x, dy)
         if len(x) == 1:
-            if not later:
-                torch.mm(left[0].mT, right[0], out=out[0])
-            return (dy[0] @ back[0])[None]
-        torch.bmm(left.mT, right, out=out)
-        return torch.bmm(dy, back)
+            torch.mm(left[0].mT, right[0], out=self.g[name][0])
+        else:
+            torch.bmm(left.mT, right, out=self.g[name])
 
     def _slot(self, part: str, layer: int, back: bool = False) -> Tensor | None:
         """Where to write the input of the product `part` of a layer, or with `back` the gradient of

@@ -2,6 +2,7 @@
 with an auxiliary classifier and without."""
 
 import copy
+import dataclasses
 import importlib
 
 import pytest
@@ -19,7 +20,7 @@ from statetrace.training.auxiliary import AuxiliaryTask, ModelWithAuxiliary
 from statetrace.training.callback import Callback
 from statetrace.training.evaluate import loss
 from statetrace.training.fused import FusedStep
-from statetrace.training.fused.narrow import NarrowTransformer
+from statetrace.training.fused.narrow import NarrowTransformer, is_narrow
 from statetrace.training.fused.shape import rotation, shape_of, zero_gradient_columns
 from statetrace.training.fused.transformer import FusedTransformer
 from statetrace.training.fused.weights import StackedWeights
@@ -37,9 +38,9 @@ CLASSIFIERS = [
 """A family, and an auxiliary classifier: the layer it reads, and whether it predicts actions."""
 
 
-def models(name, seeds, dropout=0.0, classifier=None):
+def models(name, seeds, dropout=0.0, classifier=None, width=32):
     """Models of S3; classifiers are no longer at zero."""
-    spec = ModelSpec(name, layers=3 if classifier else 2, width=32, heads=4, dropout=dropout)
+    spec = ModelSpec(name, layers=3 if classifier else 2, width=width, heads=4, dropout=dropout)
     built = [build(spec, WORDS, 2 * LENGTH, seed).train() for seed in range(seeds)]
     if classifier is None:
         return built
@@ -114,8 +115,9 @@ def place(ops):
 
 
 def upstream(logits):
-    """Gradients of the logits."""
-    return torch.randn(logits.shape, generator=torch.manual_seed(1)).to(logits.device)
+    """Gradients of the logits; zero for padding."""
+    random = torch.randn(*logits.shape[:-1], WORDS, generator=torch.manual_seed(1))
+    return torch.nn.functional.pad(random, (0, logits.shape[-1] - WORDS)).to(logits)
 
 
 @pytest.mark.parametrize("ops", ["plain", "kernels"])
@@ -146,32 +148,90 @@ def test_gradients_of_all_layers_at_once_are_the_same(name, batch, dropout, ops)
         torch.testing.assert_close(gradients[0][role], gradients[1][role], rtol=1e-4, atol=1e-5)
 
 
+def side_by_side(several, tokens, ops, transformer=FusedTransformer, dtype=torch.float32):
+    """Gradients of models that are stored as on a GPU."""
+    shape = shape_of(several[0])
+    work = importlib.import_module(f"statetrace.training.fused.{ops}")
+    parameters = [named(model) for model in copy.deepcopy(several)]
+    weights = StackedWeights(parameters, shape, dtype, joined=True)
+    for parameters in weights.groups:
+        parameters.grad[0].fill_(float("nan"))
+    rotations = rotation(several[0], shape, 2 * LENGTH)
+    keys = torch.arange(len(several), device=tokens.device)
+    fused = transformer(shape, weights.select(slice(None)), rotations, dtype, work, keys)
+    fused.backward(upstream(fused.forward(tokens)))
+    return weights.grad
+
+
+NARROW = [(NarrowTransformer, 32, 15), (NarrowTransformer, 16, 2), (NarrowTransformer, 128, 5)]
+"""With a width and a batch: more rows than a tile has, fewer, and more than a wide one has."""
+
+
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])
-@pytest.mark.parametrize("transformer", [FusedTransformer, NarrowTransformer])
-def test_kernels_keep_seeds_apart(name, transformer):
-    """Stored side by side, as on a GPU: gradients are those of the plain operations."""
+@pytest.mark.parametrize(("transformer", "width", "batch"), [(FusedTransformer, 32, 15), *NARROW])
+def test_kernels_keep_seeds_apart(name, transformer, width, batch):
+    """Gradients are those of the plain operations."""
     pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
     device = place("kernels")
-    several = [model.to(device) for model in models(name, 3)]
+    if device == "cuda" and width == 128:
+        pytest.skip("too large for float32, in which the fused step does not use these kernels")
+    several = [model.to(device) for model in models(name, 3, width=width)]
+    ((tokens, _),) = batches(3, 1, batch=batch)
+    expected = side_by_side(several, tokens.to(device), "plain")
+    grads = side_by_side(several, tokens.to(device), "kernels", transformer)
+    for role in expected:
+        torch.testing.assert_close(grads[role], expected[role], rtol=1e-4, atol=1e-4)
     shape = shape_of(several[0])
-    ((tokens, _),) = batches(3, 1, batch=15)  # more rows than a tile has
-    gradients = []
-    for ops in ("plain", "kernels"):
-        work = importlib.import_module(f"statetrace.training.fused.{ops}")
-        parameters = [named(model) for model in copy.deepcopy(several)]
-        weights = StackedWeights(parameters, shape, torch.float32, joined=True)
-        rotations = rotation(several[0], shape, 2 * LENGTH)
-        which = FusedTransformer if ops == "plain" else transformer
-        fused = which(shape, weights.select(slice(None)), rotations, torch.float32, work)
-        fused.backward(upstream(fused.forward(tokens.to(device))))
-        gradients.append(weights.grad)
-    for role in shape.names:
-        torch.testing.assert_close(gradients[0][role], gradients[1][role], rtol=1e-4, atol=1e-4)
     unused = zero_gradient_columns(shape, device) == 1
     assert unused.any()
     for layer in range(shape.layers):  # what does nothing is not moved by rounding either
-        assert not gradients[1][f"{layer}.qkv.b"][:, unused].any()
-        assert gradients[1][f"{layer}.qkv.b"][:, ~unused].all()
+        assert not grads[f"{layer}.qkv.b"][:, unused].any()
+        assert grads[f"{layer}.qkv.b"][:, ~unused].all()
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("gpt2", {"embd_pdrop": 0.3, "attn_pdrop": 0.3}),
+        ("pythia", {"use_parallel_residual": False}),
+    ],
+)
+def test_narrow_models_with_dropout_or_without_parallel_sublayers(name, config):
+    pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
+    several = [model.to(place("kernels")) for model in models(name, 2, width=16)]
+    several[0].config.update(config)
+    tokens = next(batches(2, 1))[0].to(place("kernels"))
+    expected = side_by_side(several, tokens, "plain")
+    grads = side_by_side(several, tokens, "kernels", NarrowTransformer)
+    for role in expected:
+        torch.testing.assert_close(grads[role], expected[role], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "width"), [("gpt2", 128), ("pythia", 32)])
+def test_narrow_models_in_half_precision_differ_by_rounding(name, width):
+    pytest.importorskip("triton", reason="needs Triton: pip install 'statetrace[kernels]'")
+    device = place("kernels")
+    dtype = torch.bfloat16 if device == "cuda" else torch.float16  # as the interpreter multiplies
+    several = [model.to(device) for model in models(name, 2, width=width)]
+    tokens = next(batches(2, 1))[0].to(device)
+    expected = side_by_side(several, tokens, "plain")
+    grads = side_by_side(several, tokens, "kernels", NarrowTransformer, dtype)
+    for role in expected:
+        error = (grads[role] - expected[role]).norm()
+        assert error < 4 * torch.finfo(dtype).eps * expected[role].norm()
+
+
+@pytest.mark.parametrize(
+    ("change", "hidden"),
+    [
+        ({"width": 24}, 96), ({"width": 8}, 32), ({"width": 256}, 1024), ({}, 48),
+        ({"drop_resid": 0.1}, 128), ({"classified": "norm"}, 128),
+    ],
+)  # fmt: skip
+def test_models_that_do_not_fit_the_narrow_kernels(change, hidden):
+    shape = shape_of(models("gpt2", 1)[0])
+    assert is_narrow(shape, 128)
+    assert not is_narrow(dataclasses.replace(shape, **change), hidden)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "pythia"])

@@ -22,10 +22,8 @@ from statetrace.training.fused.operations import Residual
 
 Pair = tuple[Tensor, Tensor]
 
-PROJECT, PROJECT_BACK, MLP, HIDDEN_BACK = (64, 4), (64, 4), (64, 4), (64, 4)
-"""Rows of a tile and warps of the program that holds it, by kernel; fewer rows if they are wide."""
-
-WIDE = 64
+ROWS, ELEMENTS, WARPS = 64, 4096, 4
+"""At most as many rows and elements of a tile, and warps of the program that holds it."""
 
 
 class Normed(NamedTuple):
@@ -67,12 +65,20 @@ def _matrix(x, strides, row, column):
 
 
 @triton.jit
-def _normalize(value, weight, bias, eps, WIDTH: tl.constexpr):
-    """(norm, mean, scale) of rows."""
+def _norm(
+    value, weight, bias, n_out, mean_out, scale_out, seed, row, rows, column, eps,
+    WIDTH: tl.constexpr,
+):  # fmt: skip
+    """The norms of rows in the working precision; they, their means and scales are stored."""
     mean = tl.sum(value, axis=1) / WIDTH
     centred = value - mean[:, None]
     scale = tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + eps)
-    return centred * scale[:, None] * weight[None, :] + bias[None, :], mean, scale
+    n = centred * scale[:, None] * weight[None, :] + bias[None, :]
+    tl.store(mean_out + seed * rows + row, mean, mask=row < rows)
+    tl.store(scale_out + seed * rows + row, scale, mask=row < rows)
+    n = n.to(n_out.dtype.element_ty)
+    _store(n_out + seed * rows * WIDTH, n, row, rows, column, WIDTH)
+    return n
 
 
 # -- the kernels ---------------------------------------------------------------------------------
@@ -101,11 +107,10 @@ def _project_kernel(
         value += tl.load(c2 + vector)[None, :]
     if ADDS > 0:
         _store(x_out + skip, value, row, rows, column, WIDTH)
-    n, mean, scale = _normalize(value, tl.load(weight + vector), tl.load(bias + vector), eps, WIDTH)
-    tl.store(mean_out + seed * rows + row, mean, mask=row < rows)
-    tl.store(scale_out + seed * rows + row, scale, mask=row < rows)
-    n = n.to(n_out.dtype.element_ty)
-    _store(n_out + skip, n, row, rows, column, WIDTH)
+    n = _norm(
+        value, tl.load(weight + vector), tl.load(bias + vector), n_out, mean_out, scale_out,
+        seed, row, rows, column, eps, WIDTH,
+    )  # fmt: skip
     for part in range(PARTS):
         wide = part * WIDTH + column
         m = _matrix(matrix + seed * strides[0], strides, column, wide)
@@ -177,11 +182,10 @@ def _mlp_kernel(
         attended = _tile(z + skip, row, rows, column, WIDTH)
         value += tl.dot(attended, m, input_precision=PRECISION) + tl.load(c1 + vector)[None, :]
         _store(x_out + skip, value, row, rows, column, WIDTH)
-    n, mean, scale = _normalize(value, tl.load(weight + vector), tl.load(bias + vector), eps, WIDTH)
-    tl.store(mean_out + seed * rows + row, mean, mask=row < rows)
-    tl.store(scale_out + seed * rows + row, scale, mask=row < rows)
-    n = n.to(n_out.dtype.element_ty)
-    _store(n_out + skip, n, row, rows, column, WIDTH)
+    n = _norm(
+        value, tl.load(weight + vector), tl.load(bias + vector), n_out, mean_out, scale_out,
+        seed, row, rows, column, eps, WIDTH,
+    )  # fmt: skip
     total = tl.zeros([ROWS, WIDTH], dtype=tl.float32)
     for part in range(PARTS):
         wide = part * WIDTH + column
@@ -227,17 +231,15 @@ def _hidden_back_kernel(
 # -- their callers -------------------------------------------------------------------------------
 
 
-def _launch(
-    x: Tensor, matrix: Tensor, tile: tuple[int, int]
-) -> tuple[tuple[int, int], dict[str, Any]]:
+def _launch(x: Tensor, matrix: Tensor) -> tuple[tuple[int, int], dict[str, Any]]:
     """The grid over the rows of a stream, and the constants of a kernel; `matrix` [S, D, F] is the
     widest."""
     seeds, rows, width = x.shape
-    most, warps = tile
-    each = most * WIDE // max(WIDE, width)
+    assert x.is_contiguous()
+    each = min(ROWS, ELEMENTS // width)
     precision = "ieee" if matrix.dtype == torch.float32 else "tf32"
     constants: dict[str, Any] = {"ROWS": each, "WIDTH": width, "PARTS": matrix.shape[2] // width}
-    constants |= {"PRECISION": precision, "num_warps": warps}
+    constants |= {"PRECISION": precision, "num_warps": WARPS}
     return (triton.cdiv(rows, each), seeds), constants
 
 
@@ -252,11 +254,10 @@ def project(
 ) -> tuple[Normed, Tensor]:
     """The stream x plus `adds`, normed, and the product [S, N, F] of the norm with `matrix`
     [S, D, F], plus `bias`."""
-    x = x.contiguous()  # a token table is part of a larger buffer
     normed = _normed(x, bool(adds), matrix.dtype)
     out = torch.empty(*x.shape[:2], matrix.shape[2], dtype=matrix.dtype, device=x.device)
     more = [each for add in adds for each in (add.delta, add.bias)]
-    grid, constants = _launch(x, matrix, PROJECT)
+    grid, constants = _launch(x, matrix)
     _project_kernel[grid](
         x, *more, *[x] * (4 - len(more)), *norm, matrix, bias, *normed, out,
         x.shape[1], bias.stride(0), matrix.stride(), eps, ADDS=len(adds), **constants,
@@ -278,18 +279,18 @@ def project_back(
     the stream itself; the same in the working precision, as that of everything added to the stream
     with a bias; and if that was a product with `out`, the gradient of what was multiplied."""
     x, n, mean, scale = normed
-    sums, more = ImmediateSums(x.device), torch.empty_like(x)
+    sums, g_out = ImmediateSums(x.device), torch.empty_like(x)
     delta = torch.empty_like(n) if bias_grads else n
     dz = n if out is None else torch.empty_like(n)
     last = matrix if out is None else out
-    grid, constants = _launch(x, matrix, PROJECT_BACK)
+    grid, constants = _launch(x, matrix)
     _project_back_kernel[grid](
-        dout, matrix, x, mean, scale, norm[0], g, last, more, delta, dz,
+        dout, matrix, x, mean, scale, norm[0], g, last, g_out, delta, dz,
         sums.allocate(grid[1], grid[0], 3, x.shape[2]), x.shape[1], norm[0].stride(0),
         matrix.stride(), last.stride(), ADDS=len(bias_grads), ATTEND=out is not None, **constants,
     )  # fmt: skip
     sums.add_to([*norm_grads, *bias_grads], [0, 1, *[2] * len(bias_grads)])
-    return more, delta, dz
+    return g_out, delta, dz
 
 
 class Mlp(NamedTuple):
@@ -311,7 +312,7 @@ def mlp(x: Tensor, z: Tensor, weights: Mlp, eps: float) -> tuple[Normed, Tensor]
     normed = _normed(x, attends, weights.fc.dtype)
     y = torch.empty_like(normed.n)
     out, bias = weights.out or (weights.fc, weights.bias)
-    grid, constants = _launch(x, weights.fc, MLP)
+    grid, constants = _launch(x, weights.fc)
     _mlp_kernel[grid](
         x, z, out, bias, *weights.norm, weights.fc, weights.bias, weights.proj, *normed, y,
         x.shape[1], weights.bias.stride(0), out.stride(), weights.fc.stride(),
@@ -326,7 +327,7 @@ def mlp_back(dy: Tensor, normed: Normed, weights: Mlp, bias_grad: Tensor) -> Hid
     shape = (seeds, rows, weights.fc.shape[2])
     hidden = Hidden(*(torch.empty(shape, dtype=dy.dtype, device=dy.device) for _ in range(2)))
     sums = ImmediateSums(dy.device)
-    (programs, _), constants = _launch(dy, weights.fc, HIDDEN_BACK)
+    (programs, _), constants = _launch(dy, weights.fc)
     _hidden_back_kernel[programs * constants["PARTS"], seeds](
         dy, normed.n, weights.fc, weights.bias, weights.proj, *hidden,
         sums.allocate(seeds, programs, 1, shape[2]), rows, weights.bias.stride(0),
