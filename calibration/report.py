@@ -108,13 +108,14 @@ def _answer(numbers: Mapping[str, Any], stable: Mapping[str, Any]) -> str:
         f"{fresh['models']} fresh models (calibration error {fresh['calibration_error']:.3f}). For "
         f"the {trained['models']} labeled fresh models trained for the calibration it is correct "
         f"for {trained['right']:.1%}, at a mean confidence of {trained['confidence']:.2f}.**\n",
-        f"- Of the {sure} fresh models with a confidence above 0.95, {wrong} are wrong.",
-        f"- Of the {none} fresh models labeled mixed or other, {named} got the name of an "
-        "algorithm with a confidence above 0.9.",
+        f"- Of the {sure} fresh models with a confidence above 0.95, {wrong or 'none'} "
+        f"{'is' if wrong < 2 else 'are'} wrong.",
+        f"- Of the {none} fresh models labeled mixed or other, {named or 'none'} was given "
+        "the name of an algorithm with a confidence above 0.9.",
         f"- A verdict below {DECIDED:g} is undecided. Of the {trained['models']} models, "
-        f"{trained['named'][1]} are decided, {trained['named'][0]} of them correctly. The other "
-        f"{trained['undecided'][1]} are undecided; for {trained['undecided'][0]} of these the "
-        "correct mechanism is among those called possible.",
+        f"{trained['named'][1]} are decided, {trained['named'][0]} of them correctly. For "
+        f"{trained['undecided'][0]} of the {trained['undecided'][1]} others the correct mechanism "
+        "is among those called possible.",
         f"- With other analysis seeds and lengths, {stable['flips']} of {stable['verdicts']:,} "
         "verdicts rule out the mechanism that most verdicts on the same model allow "
         f"({stable['decided_flips']} of them decided), and {stable['undecided']} are undecided.\n",
@@ -283,16 +284,16 @@ _SETS = """- **Compiled**: weights computed so that the model runs a known algor
     of training.
   - Fresh are the 50 shapes of `calibration/fresh.toml`, data orders 8 to 12: 26 of these shapes are
     among the fitted, 24 are new, such as width 256 and the group D5. The verdict was evaluated on
-    them once, after its weights and features were fixed. One rule was mended afterwards: what
-    follows the first quotient grows if any later link does, not only the last. This changed the
-    most probable mechanism of none of the models on this page.
-  - Earlier checkpoints: 105, at most two of each of a shape's first two data orders. They are not
-    counted among all fresh models, so that each of these is there once.
+    them once, after its weights and features were fixed. One rule was corrected afterwards: what
+    follows the first quotient now grows if any later link does, not only the last. No model on
+    this page changed its most probable mechanism.
+  - Earlier checkpoints are 105: at most two of a model, for the first two data orders of each
+    shape. "Fresh: all" leaves them out, so that no model counts twice.
 - **Trained, of results/**: 119 of the 220 small models in `results/tiny*` whose weights were kept
   (most are S3, length 12, 4 layers).
 
-Data orders 4 to 7, some of the compiled models and half of those in `results/` were fresh for
-earlier weights, which turned out to be overconfident on trained models.
+Data orders 4 to 7, some of the compiled models and half of those in `results/` were fresh when
+earlier weights were evaluated, which turned out to be overconfident on trained models.
 
 Columns: *correct* is the share of models whose label is the most probable mechanism, and the
 confidence is the probability of that mechanism. The last two columns count models.
@@ -306,23 +307,22 @@ _RELIABILITY = """How often the most probable mechanism is correct, by confidenc
 
 _TRAINED = f"""The rule gives a label only if the interventions are clear. Other models are labeled
 "{UNDECIDED}" and count neither as correct nor as wrong. "{UNLEARNED}" means a solved length below
-4. Of the {{planned}} fresh models {{measured}} were measured. At the end of training:
+4. Measured: {{measured}} of {{planned}} fresh models. At the end of training:
 """
 
 _LIMITS = """- Most mistakes on trained models call a parity-associative model parallel.
   Interchanges show that its state is composed, yet when the last token is reset, the state needs
   nearly the same layers at every length.
-- Below 0.9 the verdict is still overconfident on trained models, as the second table under
-  Reliability shows.
-- More than half of the models have no label. The table says what the verdict calls them, but not
-  whether that is correct.
+- Between 0.7 and 0.9 the verdict looks overconfident on trained models (second table under
+  Reliability), though few models lie there and the intervals are wide.
+- More than half of the models are labeled undecided. What the verdict calls them cannot be checked.
 - No fresh trained model is labeled composed-quotient, sequential, mixed or other. For these names
   the accuracy rests on compiled models.
 """
 
 _KINDS = """The same models by kind. Rows with few labels say little. Under *training*, `topic-1`,
 `topic-2` and `control` first read documents of a topic model or random ones, `parity` first learned
-parity, `length` first read short sequences, and `auxiliary` learned parity beside the state.
+parity, `length` first read short sequences, and `auxiliary` learned parity along with the state.
 """
 
 _STABILITY = """45 models, ten analysis seeds at each of three lengths: the longest that a model

@@ -1,4 +1,4 @@
-"""Depth is the price of length: docs/findings/depth.md.
+"""Do longer sequences need more layers? docs/findings/depth.md.
 
     python -m reproduction.depth --measure runs/depth
     python -m reproduction.depth

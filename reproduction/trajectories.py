@@ -1,4 +1,4 @@
-"""From composing parity to counting it: docs/findings/trajectories.md.
+"""Do models compose parity before they count it? docs/findings/trajectories.md.
 
     python -m reproduction.trajectories --measure runs/trajectories    # best on a GPU
     python -m reproduction.trajectories

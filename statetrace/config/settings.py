@@ -166,7 +166,9 @@ class TrainingSettings:
         "A run folder: continue from its checkpoint of branch_step, with its weights, optimizer "
         "and schedule but the data order of this run's seed.",
     )
-    branch_step: int | None = setting(None, "The step of branch_from's last stage to continue at.")
+    branch_step: int | None = setting(
+        None, "The step to continue from, in the last stage of branch_from."
+    )
     device: str = setting("auto", "auto, cpu, cuda, a specific GPU such as cuda:1, or mps.")
     threads: int | None = setting(
         None,

@@ -120,7 +120,7 @@ class FolderResults(RunResults):
         if name in self.outdated:
             reason = f"the {name} results in '{self.folder}' are of other weights than the model's"
         if not self.run.has_weights:
-            return f"{reason}, and '{self.run.path}' has no weights to compute them", ""
+            return f"{reason}, and '{self.run.path}' has no weights to compute them from", ""
         at_length = None if name in WHOLE else self.shorter_length
         shorter = "" if at_length is None else f"length-{at_length}"
         return reason, command(self.folder / shorter, name)

@@ -148,8 +148,8 @@ def _branch_point(recipe: Recipe, parent: Run) -> Position:
     steps = [saved for saved, _ in parent.checkpoints() if saved < stage.training.steps]
     need(
         step in steps,
-        f"branch_step {step} is not a step at which '{parent.path}' has a checkpoint and this run "
-        f"has not ended; those are {', '.join(map(str, steps)) or 'none'}",
+        f"'{parent.path}' has no checkpoint at branch_step {step} from which this run could "
+        f"continue; possible steps: {', '.join(map(str, steps)) or 'none'}",
     )
     folder, before = parent.checkpoint(step), Recipe.of(parent.recipe)
     damage = checkpoint_damage(folder)
