@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -79,8 +78,7 @@ class MechanismMap:
     length: the longest that was measured.
     own: for each quotient the probability that it is computed on its own.
     grows: for each link the probability that it needs more layers for longer sequences.
-    linear: the probability that the layers of the rest grow with the length, if they grow. The
-        rest is the link after the first that grows most.
+    linear: the probability that the layers of the rest grow with the length, if they grow.
     two: the probability that two computations share the logits.
     fits: the probability that the curves follow some law.
     """
@@ -111,24 +109,27 @@ class MechanismMap:
             _sigmoid(growth_odds(link, middle, w))
             for link, middle in zip(links, middles, strict=True)
         )
-        later = zip(grows[1:] or grows, links[1:] or links, strict=True)
-        _, rest = max(later, key=itemgetter(0))
         return MechanismMap(
             links,
             boundaries,
             int(max(links[-1].lengths)),
             own=tuple(_sigmoid(own_odds(one, soft(links), w)) for one in boundaries),
             grows=grows,
-            linear=_sigmoid(linear_odds(rest, w)),
+            linear=_sigmoid(linear_odds(links[_rest(grows)], w)),
             two=_sigmoid(w["split"] * (max(link.split for link in links) - w["split_middle"])),
             fits=_sigmoid(w["misfit"] * (w["misfit_middle"] - max(map(misfit, links)))),
         )
+
+    @property
+    def rest(self) -> Link:
+        """The link after the first that grows most."""
+        return self.links[_rest(self.grows)]
 
     def probabilities(self, group: Group, weights: Weights | None = None) -> dict[str, float]:
         """Of each algorithm that exists for the group, then "mixed" and "other"."""
         w = calibrated()[0] if weights is None else weights
         own, first = max(self.own, default=0.0), self.grows[0]
-        rest = max(self.grows[1:], default=first)
+        rest = self.grows[_rest(self.grows)]
         composed, linear = rest * (1 - self.linear), rest * self.linear
         abelian, solvable = _traits(group)
         counts = own
@@ -150,6 +151,10 @@ class MechanismMap:
         known[OTHER] = max(1.0 - sum(known.values()), 0.0)
         lapse = w["lapse"] + SOFT_LAPSE * min(soft(self.links), 1.0)
         return {name: (1 - lapse) * share + lapse / len(known) for name, share in known.items()}
+
+
+def _rest(grows: tuple[float, ...]) -> int:
+    return max(range(len(grows))[1:] or [0], key=grows.__getitem__)
 
 
 def possible(probabilities: Mapping[str, float]) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
 """The map of mechanisms: how the layers needed grow with the length, for the first quotient of the
-group and for the state, with the known algorithms as landmarks.
+group and for the rest, with the known algorithms as landmarks.
 
 Caveat: the associative and the composed-quotient algorithm are at the same place. They differ in
 whether the quotient is computed on its own, which the shape of the mark shows.
@@ -51,25 +51,25 @@ def mechanism_map(results: RunResults) -> Chart:
 
 
 def _plane(read: MechanismMap, group: Group) -> Panel:
-    """The first quotient along x, the state along y."""
-    first, state = read.links[0], read.links[-1]
-    (x, x_error), (y, y_error) = first.growth, state.growth
+    """The first quotient along x, the rest along y."""
+    first, rest, weights = read.links[0], read.rest, calibrated()[0]
+    (x, x_error), (y, y_error) = first.growth, rest.growth
+    middle = weights["growth_middle" if rest is read.links[-1] else "quotient_middle"]
     own = max(read.own)
     on_own = {"parity-associative": (0.0, 1.0), "composed-quotient": (1.0, 1.0)}
     if group.is_solvable():
         on_own["parallel"] = (0.0, 0.0)
-    together = {"associative": (1.0, 1.0)} | _sequential(state)
-    text = f"{first.name} {x:+.2f} ± {x_error:.2f}, state {y:+.2f} ± {y_error:.2f}"
+    together = {"associative": (1.0, 1.0)} | _sequential(rest)
+    text = f"{first.name} {x:+.2f} ± {x_error:.2f}, {rest.name} {y:+.2f} ± {y_error:.2f}"
     text += f"; {first.name} on its own: {own:.0%}"
-    weights = calibrated()[0]
     errors = (((x - x_error, y), (x + x_error, y)), ((x, y - y_error), (x, y + y_error)))
     high = ROOM + max(1.0, x + x_error, y + y_error)
     return Panel(
         f"{first.name}: {GROWTH}",
-        f"state: {GROWTH}",
+        f"{rest.name}: {GROWTH}",
         (
             ReferenceLine("x", weights["quotient_middle"], dash="dot"),
-            ReferenceLine("y", weights["growth_middle"], dash="dot"),
+            ReferenceLine("y", middle, dash="dot"),
             *_landmarks(on_own, f"computes {first.name} on its own", OWN),
             *_landmarks(together, "computes all at once", TOGETHER),
             Edges("standard error", errors),
