@@ -245,6 +245,10 @@ def report(models: Sequence[Judged]) -> None:
             print(f"{family}, inside: {link.growth[0]:.2f} layers per doubling, misfits {laws}")
         if needed := needed_inside(models, family):
             print(f"  layers needed by length {_means(needed)}")
+    for task in TASKS:
+        for m in of_task(models, "mamba", task):
+            size = f"length {m['length']}, {m['layers']} layers, seed {m['seed']}"
+            print(f"mamba, {task}, {size}: {m['solved']}, {m.mechanism}, decided: {m.decided}")
     for test, (p, corrected) in planned_tests(models).items():
         print(f"{', '.join(test)}: p {p:.3g}, corrected {corrected:.3g}")
 

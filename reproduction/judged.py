@@ -64,7 +64,8 @@ def measure(study: Study, out: Path, every_checkpoint: bool = False, device: str
                 known = step or (study.outcome(cell) or {})["final"]["step"]
                 about = {"cell": cell.name, "step": known}
                 model, rows = tables(results, about)
-                models.append({**cell.levels, "group": cell.recipe["task"]["group"]} | model)
+                family, spec = cell.recipe["model"]["name"], cell.recipe["task"]["group"]
+                models.append({"model": family, **cell.levels, "group": spec} | model)
                 by_length += rows
                 learned += [about | row for row in leads(study.run(cell), known)]
     out.mkdir(parents=True, exist_ok=True)
