@@ -9,7 +9,6 @@ from those that `train` and `compile` write are left to transformers.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,10 +18,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.functional import relu
 
 from statetrace.files import read_json
 from statetrace.models.anatomy import Anatomy
 from statetrace.models.families import anatomy
+from statetrace.models.products import activated
 
 
 class Names(NamedTuple):
@@ -69,8 +70,7 @@ ASSUMED = {
 }
 """Settings of either, where they are given."""
 
-TANH = nn.GELU("tanh")
-ACTIVATIONS = {"gelu": nn.GELU(), "gelu_pytorch_tanh": TANH, "gelu_new": TANH, "relu": nn.ReLU()}
+GELU = {"gelu": "none", "gelu_pytorch_tanh": "tanh", "gelu_new": "tanh"}
 
 TRANSPOSED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 """Matrices that GPT-2 stores as [in, out]."""
@@ -129,14 +129,21 @@ def _block(config: Config, names: Names) -> nn.ModuleDict:
     up, down = names.mlp
     attention = nn.ModuleDict({joint: nn.Linear(width, 3 * width), out: nn.Linear(width, width)})
     attention.__dict__["scaling"] = (width // config.num_attention_heads) ** -0.5
-    mlp = {
-        up: nn.Linear(width, inner),
-        "act": ACTIVATIONS[config.hidden_act],
-        down: nn.Linear(inner, width),
-    }
+    mlp = _MLP({up: nn.Linear(width, inner), down: nn.Linear(inner, width)})
+    mlp.gelu = None if config.hidden_act == "relu" else GELU[config.hidden_act]
     norms = {name: nn.LayerNorm(width, config.layer_norm_eps) for name in names.norms}
-    parts = {names.attention: attention, "mlp": nn.Sequential(OrderedDict(mlp))}
-    return nn.ModuleDict(norms | parts)
+    return nn.ModuleDict(norms | {names.attention: attention, "mlp": mlp})
+
+
+class _MLP(nn.ModuleDict):
+    gelu: str | None  # its approximation; None for relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        up, down = self.values()
+        assert isinstance(up, nn.Linear)
+        hidden = relu(up(x)) if self.gelu is None else activated(x, up, self.gelu)
+        out: Tensor = down(hidden)
+        return out
 
 
 class _Rotary(nn.Module):
