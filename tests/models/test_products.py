@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from statetrace.models.predict import evaluating
-from statetrace.models.products import fast_products, usable, usual_products
+from statetrace.models.products import activated, fast_products, usable, usual_products
 
 needs_onednn = pytest.mark.skipif(not usable(), reason="needs a processor with AVX-512")
 
@@ -52,6 +52,18 @@ def test_numbers_are_those_of_torch(layer, shape):
         part = torch.randn(9, 4, 64)[:, -1:]
         with fast_products(layer):
             torch.testing.assert_close(layer(part), layer(part.contiguous()))
+
+
+@needs_onednn
+@pytest.mark.parametrize("gelu", ["none", "tanh"])
+def test_gelu_is_part_of_the_product(layer, gelu):
+    x = 3 * torch.randn(50, 64)
+    with torch.no_grad():
+        expected = nn.functional.gelu(layer(x), approximate=gelu)
+        torch.testing.assert_close(activated(x, layer, gelu), expected)
+        with fast_products(layer), Calls() as calls:
+            torch.testing.assert_close(activated(x, layer, gelu), expected, atol=1e-5, rtol=1e-5)
+        assert calls.number == 1
 
 
 @needs_onednn
