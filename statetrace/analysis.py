@@ -91,7 +91,13 @@ class Analyzer:
         step: the step of the checkpoint; by default that of the newest undamaged one.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         on_message: receives messages to users, for instance about a damaged checkpoint.
+
+    Attributes:
+        light: set to load the model without transformers where possible, which is enough for a
+            verdict and no other lenses.
     """
+
+    light = False
 
     def __init__(
         self,
@@ -116,7 +122,7 @@ class Analyzer:
         from statetrace.lenses.loading import load_run
 
         assert self.run is not None
-        return load_run(self.run, self._asked_step, self._device, self.on_message)
+        return load_run(self.run, self._asked_step, self._device, self.on_message, self.light)
 
     @cached_property
     def group(self) -> Group:

@@ -52,6 +52,7 @@ def verdict(
     with working() as work:
         model = tracked_model(run, reading, out_, device=device)
         assert model.run is not None
+        model.light = True
         if fast:
             judged = model.cutoff_verdict()
         else:

@@ -16,7 +16,7 @@ from statetrace.lenses.loading import LoadedModel
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.lengths import choose_lengths, usual_lengths
 from statetrace.models import anatomy
-from statetrace.models.predict import predict
+from statetrace.models.predict import evaluating, predict
 from statetrace.models.threads import fastest_threads, using_threads
 from statetrace.tasks.word_problem import WordProblem
 
@@ -57,7 +57,7 @@ def measure_speed(loaded: LoadedModel) -> Speed:
     tokens = task.encode(drawn.actions, device)
 
     def forward() -> None:
-        with torch.no_grad():
+        with evaluating(model):
             float(predict(model, tokens)[0, -1, 0])  # waits for a GPU
 
     threads, seconds = fastest_threads(forward, device)

@@ -57,19 +57,20 @@ def load_run(
     step: int | None = None,
     device: str = "auto",
     on_message: OnMessage = no_message,
+    light: bool = False,
 ) -> LoadedModel:
     """The model of a run folder at a checkpoint, by default the newest undamaged one; damaged ones
-    that were skipped are reported to `on_message`."""
+    that were skipped are reported to `on_message`. For `light` see `load_checkpoint`."""
     external = ExternalCheckpoint.of(run)
     if external is not None:
         if step is not None:
             raise StatetraceError(f"'{run.path}' was not trained here and has no step {step}")
         external = replace(external, group=run.group)
-        return load_external(external.path(run), external, device)
+        return load_external(external.path(run), external, device, light)
     recipe = Recipe.of(run.recipe, f"{run.path}/run.json")
     step, folder = _checkpoint(run, step, on_message)
     task = make_task(recipe, folder, run.group)
-    model = load_checkpoint(folder).to(pick_device(device))
+    model = load_checkpoint(folder, light).to(pick_device(device))
     _check_data(recipe, folder)
     task = replace(task, held_out=make_analysis_split(recipe, task))
     weights = recorded_checksum(folder)
@@ -110,10 +111,13 @@ def _checkpoint(run: Run, step: int | None, on_message: OnMessage) -> tuple[int,
     return step, run.checkpoint(step)
 
 
-def load_external(folder: Path, external: ExternalCheckpoint, device: str = "auto") -> LoadedModel:
+def load_external(
+    folder: Path, external: ExternalCheckpoint, device: str = "auto", light: bool = False
+) -> LoadedModel:
     """Any Hugging Face causal language model whose vocabulary holds the actions, or that reads them
     as text."""
-    model = load_checkpoint(folder).to(pick_device(device))
+    light = light and (external.form != "text" or external.padding == VISIBLE)  # nothing hidden
+    model = load_checkpoint(folder, light).to(pick_device(device))
     return replace(read_model(model, external, folder), weights=fingerprint(folder))
 
 

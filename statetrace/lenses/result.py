@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from safetensors.numpy import load_file, save_file
 
@@ -173,6 +172,8 @@ def command(folder: Path, lens: str) -> str:
 def pivot(table: pa.Table, value: str, **selection: Any) -> np.ndarray:
     """`LensResult.grid` for a patching table from any source: one row per site (kind, layer and
     head, in the order of the table), one column per position."""
+    import pyarrow.compute as pc  # takes 50 ms, and most commands need no grid
+
     for name, wanted in selection.items():
         column = table[name]
         table = table.filter(pc.is_null(column) if wanted is None else pc.equal(column, wanted))

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from statetrace.errors import StatetraceError
 
@@ -212,12 +213,15 @@ def causal_mask(query_positions: Tensor, key_positions: Tensor) -> Tensor:
 def attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, module: nn.Module, scaling: float
 ) -> Tensor:
-    """[B, T, H, head_width], by the model's own function: its treatment of grouped heads, and with
-    it the kernel that torch chooses, differs between versions."""
+    """[B, T, H, head_width]; with grouped heads by the model's own function, because its treatment
+    of them, and with it the kernel that torch chooses, differs between versions."""
+    if q.shape[1] == k.shape[1]:
+        causal = mask is None and q.shape[2] > 1
+        z = scaled_dot_product_attention(q, k, v, mask, scale=scaling, is_causal=causal)
+        return z.transpose(1, 2).contiguous()
     # Not at the top of the file: it loads all of transformers' modeling code.
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    z: Tensor
     z, _ = sdpa_attention_forward(module, q, k, v, mask, dropout=0.0, scaling=scaling)
     return z
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import transformers
 
 from statetrace.config.checks import whole
 from statetrace.errors import StatetraceError
@@ -129,6 +128,8 @@ def _config(
 
 
 def _from_config(config: Any) -> Any:
+    import transformers
+
     return transformers.AutoModelForCausalLM.from_config(
         config, dtype=torch.float32, trust_remote_code=False
     )

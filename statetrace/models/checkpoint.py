@@ -17,12 +17,12 @@ from typing import Any
 
 import safetensors
 import torch
-import transformers
 
 from statetrace import plugins
 from statetrace.config.checks import check_not_file, no_folder
 from statetrace.errors import StatetraceError
 from statetrace.files import read_json
+from statetrace.models.plain import plain
 
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 SUFFIX = ".safetensors"
@@ -35,14 +35,14 @@ GOOD_FOLDER = f"a folder with {NEEDED} (what save_pretrained writes)"
 TOKENIZER = "tokenizer.json"
 
 
-def load_checkpoint(folder: str | Path) -> Any:
+def load_checkpoint(folder: str | Path, light: bool = False) -> Any:
     """The model of a checkpoint folder, in eval mode on the CPU; float64 stays float64, everything
-    else becomes float32."""
+    else becomes float32. `light` allows a PlainModel, which has no hooks."""
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise StatetraceError(f"there is no folder {str(folder)!r}; give {GOOD_FOLDER}")
     _check_folder(path, weights=True)
-    return load(path, load_config(path))
+    return (plain(path) if light else None) or load(path, load_config(path))
 
 
 def locate(source: str, *, weights: bool = True) -> Path:
@@ -86,6 +86,8 @@ def _folder(source: str, patterns: list[str], needed: str) -> Path:
 
 def load_config(folder: Path) -> Any:
     """The configuration in a checked folder."""
+    import transformers
+
     if read_json(folder / "config.json").get("model_type") not in transformers.CONFIG_MAPPING:
         plugins.loaded("family")  # a plug-in may register the model type with transformers
     try:
@@ -103,6 +105,8 @@ def load_config(folder: Path) -> Any:
 
 def load(folder: Path, config: Any) -> Any:
     """The model in a checked folder."""
+    import transformers
+
     dtype = torch.float64 if config.dtype == torch.float64 else torch.float32
     try:
         with quiet(), torch.device("cpu"), torch.random.fork_rng(devices=[]):
@@ -216,6 +220,8 @@ def _check_index(folder: Path) -> None:
 def _check_size(folder: Path, config: Any) -> None:
     """Refuse a config.json that describes a much larger model than the file holds, before anything
     is allocated."""
+    import transformers
+
     tensors = numbers = 0
     for file in folder.glob(f"*{SUFFIX}"):
         with safetensors.safe_open(file, "pt") as content:
@@ -249,6 +255,8 @@ def _first_line(error: Exception) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence the progress bar and report of transformers while it loads."""
+    import transformers
+
     log = transformers.utils.logging
     bar, level = log.is_progress_bar_enabled(), log.get_verbosity()
     log.disable_progress_bar()

@@ -12,6 +12,11 @@ from collections.abc import Callable
 
 import torch
 
+# glibc gives large freed blocks back to the system, and getting new ones takes a quarter of a
+# forward pass. It keeps them once a block of almost 32 MiB was freed, which is never written to
+# (man mallopt, M_MMAP_THRESHOLD).
+torch.empty(2**25 - 2**12, dtype=torch.uint8)
+
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
 """Messages of RuntimeErrors that mean out of memory; CPU allocators have no exception type."""
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from statetrace.models.products import fast_products
+
 
 def predict(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     """Logits [B, T, vocab] in float32."""
@@ -21,7 +23,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     try:
         model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), fast_products(model):
             yield
     finally:
         for module, mode in modes:

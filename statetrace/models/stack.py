@@ -20,6 +20,7 @@ from torch.func import functional_call, vmap
 from statetrace.models.families import anatomy
 from statetrace.models.memory import in_pieces
 from statetrace.models.predict import evaluating, predict
+from statetrace.models.products import usual_products
 
 NUMBERS = {"cpu": 1 << 19, "cuda": 1 << 26}
 """Entries of the residual stream, over all models, that are computed at once: what fits the cache
@@ -49,7 +50,7 @@ class ModelStack:
             some = {name: tensor[start:stop] for name, tensor in self._state.items()}
             parts.append(vmap(lambda state: functional_call(call, state, ()))(some))
 
-        with evaluating(self.first):
+        with evaluating(self.first), usual_products():
             in_pieces(len(self.models), most, work)
         return torch.cat(parts)
 

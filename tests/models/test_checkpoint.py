@@ -27,6 +27,7 @@ class Sabotage:
 
 LOADERS = {
     "checkpoint": load_checkpoint,
+    "light": lambda folder: load_checkpoint(folder, light=True),
     "pretrained": lambda folder: load_pretrained(str(folder), 7, seed=0),
 }
 

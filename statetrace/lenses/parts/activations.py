@@ -21,7 +21,7 @@ from statetrace.interventions import Edit, evaluating, overwrite
 from statetrace.interventions.sites import Site, sites_of
 from statetrace.models import Anatomy, anatomy
 
-ELEMENTS = {"cpu": 2**20, "cuda": 2**26}
+ELEMENTS = {"cpu": 2**19, "cuda": 2**26}
 """Default size of one [B, T, D] activation: about the cache of a CPU, or enough to keep a GPU
 busy."""
 

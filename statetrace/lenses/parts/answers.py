@@ -73,7 +73,7 @@ def answers(
     return stacked_answers(ModelStack([model]), task, sequences, batch)[0]
 
 
-BATCH = {"cpu": 128}
+BATCH = {"cpu": 64}
 """Sequences per forward pass; on a CPU few enough that activations stay in the cache."""
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import transformers
-
 from statetrace.models.anatomy import Anatomy
 
 
@@ -70,6 +68,8 @@ class Family:
     def config(self, size: Size, vocab_size: int, positions: int, dropout: float) -> Any:
         """The Hugging Face configuration. No token has a special meaning: the published ids of
         bos and eos would point at a group element, or outside the task's vocabulary."""
+        import transformers
+
         fields: dict[str, Any] = self.fields(size, positions)
         fields.update(dict.fromkeys(self.dropout_fields, dropout))
         return transformers.AutoConfig.for_model(
