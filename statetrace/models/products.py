@@ -3,8 +3,8 @@
 Purpose: torch computes products in float32 with MKL, which uses no AVX-512 on processors that are
 not Intel's. oneDNN, which torch includes, does, and then takes 0.4 of the time.
 Cost: two microseconds per operation of torch.
-Caveat: the operator is one that torch's compiler uses and does not document, so it is used only if
-it gives the right numbers in a trial. It has no gradients and no rule for torch.func.vmap.
+Caveat: torch's compiler uses this operator but torch does not document it. So it is used only if it
+gives the right numbers in a trial. It has no gradients and no rule for torch.func.vmap.
 """
 
 from __future__ import annotations
