@@ -138,8 +138,8 @@ def test_the_run_repeats_exactly(request):
 
 def test_the_page_on_anchors_tells_these_numbers(request):
     root = request.config.rootpath
-    rows = anchors.read(root / anchors.RESULTS)
-    counted = anchors.counts(rows)
+    models, solved = judged(root / anchors.RESULTS), anchors.pairs(root / anchors.RESULTS)
+    counted = anchors.counts(models)
     page = " ".join((root / "docs/findings/anchors.md").read_text().split())
     names = {"gpt2": "GPT-2", "pythia": "Pythia"}
     for family, name in names.items():
@@ -152,11 +152,12 @@ def test_the_page_on_anchors_tells_these_numbers(request):
         assert row.replace("% to", " to") in page
     tests = anchors.planned_tests(counted)
     small = {pair: corrected for pair, (_, corrected) in tests.items() if corrected < 0.05}
-    assert {pair[-1] for pair in small} == {"own-first-token"}
-    assert f"corrected {small[AA, 'gpt2', 'marker', 'own-first-token']:.3f}" in page
-    indistinct = [row for row in rows if (row["model"], row["anchor"]) == ("pythia", "none")]
-    assert {row["solved"] for row in indistinct} == {31}
-    assert {row["solved"] for row in rows if row not in indistinct} == {36}
+    between = {pair for pair in small if pair[-1] != "own-first-token"}
+    assert between == {(AA, "pythia", "marker", "none")}
+    assert f"corrected {small[AA, 'gpt2', 'marker', 'own-first-token']:.0e}" == "corrected 4e-07"
+    indistinct = {model["cell"] for model in anchors.of(models, "pythia", "none")}
+    assert {solved[cell] for cell in indistinct} == {31}
+    assert {n for cell, n in solved.items() if cell not in indistinct} == {36}
 
 
 def test_the_page_on_groups_tells_these_numbers(request):
