@@ -61,23 +61,25 @@ class _Products(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if function is functional.linear and not kwargs and _suits(*args[:2]):
+        if function is functional.linear and not kwargs and _suits(*args):
             return _product(*args)
-        if function is torch.addmm and not kwargs and _suits(*args[1:]):
+        if function is torch.addmm and not kwargs and _suits(*args[1:], args[0]):
             return _product(args[1], args[2].t(), args[0])
         return function(*args, **(kwargs or {}))
 
 
 def activated(x: Tensor, layer: nn.Linear, gelu: str) -> Tensor:
     """gelu(layer(x)), in one step where `fast_products` applies; `gelu` is "none" or "tanh"."""
-    if _here.active and _suits(x, layer.weight):
+    if _here.active and _suits(x, layer.weight, layer.bias):
         return _product(x, layer.weight, layer.bias, "gelu", gelu)
     return functional.gelu(layer(x), approximate=gelu)
 
 
-def _suits(x: Tensor, weight: Tensor) -> bool:
+def _suits(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:
+    """oneDNN reads a bias as if it were contiguous, and takes no empty rows."""
     usual = _here.off or torch.is_grad_enabled()
-    return x.dtype is weight.dtype is torch.float32 and not usual
+    plain = bias is None or (bias.ndim == 1 and bias.is_contiguous())
+    return x.dtype is weight.dtype is torch.float32 and plain and x.shape[-1] > 0 and not usual
 
 
 def _product(

@@ -77,6 +77,9 @@ def test_what_it_cannot_do_is_left_to_torch(layer):
             layer.float()
             with usual_products():
                 layer(x)
+            nn.functional.linear(x, layer.weight, torch.ones(1).expand(48))
+            torch.addmm(torch.ones(5, 48), x, layer.weight.t())
+            nn.functional.linear(x[:, :0], layer.weight[:, :0], layer.bias)
         assert calls.number == 0
         with torch.no_grad():
             layer(x)
