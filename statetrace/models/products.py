@@ -63,7 +63,7 @@ class _Products(TorchFunctionMode):
     ) -> Any:
         if function is functional.linear and not kwargs and _suits(*args):
             return _product(*args)
-        if function is torch.addmm and not kwargs and _suits(*args[1:], args[0]):
+        if function is torch.addmm and not kwargs and _suits(args[1], args[2], args[0]):
             return _product(args[1], args[2].t(), args[0])
         return function(*args, **(kwargs or {}))
 
