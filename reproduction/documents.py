@@ -27,8 +27,16 @@ from reproduction.study_figures import mechanism_bars
 from statetrace.reports.figures.chart import Chart, Dots, Line, Panel
 
 RESULTS, FIGURE = "results/documents", "docs/findings/documents.png"
-WIDTH, TOKENS, MARKER = 64, "own-first-token", "marker"
-BEFORE = ("nothing", "constant", "longer", "shuffled", "random", "topic-2")
+WIDTH, LENGTH, TOKENS, MARKER = 64, 16, "own-first-token", "marker"
+BEFORE = {
+    "nothing": "nothing",
+    "longer": "longer",
+    "constant": "one\ntoken",
+    "shuffled": "shuffled",
+    "random": "random",
+    "topic-2": "topic\nmodel 2",
+}
+"""In words."""
 COMPARED = (
     (TOKENS, "random", "nothing"),
     (TOKENS, "constant", "nothing"),
@@ -44,14 +52,28 @@ Shares = dict[str, float]
 """Distribution -> share of associative models."""
 
 
+def trained(models: Sequence[Judged], anchor: str, before: str, width: int = WIDTH) -> list[Judged]:
+    wanted = (width, anchor, before)
+    return [m for m in models if (m["width"], m["anchor"], m["before"]) == wanted]
+
+
 def cell(models: Sequence[Judged], anchor: str, before: str, width: int = WIDTH) -> list[Judged]:
     """The models that have learned the task."""
-    wanted = (width, anchor, before)
-    return [m for m in models if (m["width"], m["anchor"], m["before"]) == wanted and m.learned]
+    return [model for model in trained(models, anchor, before, width) if model.learned]
 
 
 def count(models: Sequence[Judged]) -> Count:
     return Count(sum(model.mechanism == AA for model in models), len(models))
+
+
+def otherwise(models: Sequence[Judged]) -> dict[str, Count]:
+    """The same among other models of a cell than all that have learned the task."""
+    able = [model for model in models if model.learned]
+    return {
+        "all": count(models),
+        "decided": count([model for model in able if model.decided]),
+        "solve all lengths": count([model for model in able if model["solved"] == LENGTH]),
+    }
 
 
 def shares(models: Sequence[Judged], space: Mapping[str, Any]) -> Shares:
@@ -104,7 +126,7 @@ def figure(models: Sequence[Judged], space: Mapping[str, Any]) -> Chart:
     """Mechanisms after each kind of stage, and the share of AA by each factor."""
     panels, share = [], shares(models, space)
     for anchor, title in (TOKENS, "first action with tokens of its own"), (MARKER, "start marker"):
-        groups = [(name, cell(models, anchor, name)) for name in BEFORE]
+        groups = [(words, cell(models, anchor, name)) for name, words in BEFORE.items()]
         rows = [(name, [{"verdict": m.mechanism} for m in some]) for name, some in groups if some]
         panels += [mechanism_bars(rows, title)] if rows else []
     if share:
@@ -120,17 +142,20 @@ def figure(models: Sequence[Judged], space: Mapping[str, Any]) -> Chart:
                 margin = (high - low) / 20
                 about = {"x_range": (low - margin, high + margin), "whole": "x" * (high > 1 + low)}
             panels.append(Panel(name, "share of AA", (dots, line), y_range=(-0.04, 1.04), **about))
-    return Chart("documents", "Mechanisms after training on documents", tuple(panels), columns=2)
+    title = "Mechanisms by what came before the state task"
+    return Chart("documents", title, tuple(panels), columns=2)
 
 
 def report(models: Sequence[Judged], space: Mapping[str, Any]) -> None:
     for width, anchor, before in sorted({(m["width"], m["anchor"], m["before"]) for m in models}):
         if before in space and width == WIDTH:
             continue
-        able = cell(models, anchor, before, width)
+        mine, able = (get(models, anchor, before, width) for get in (trained, cell))
         low, high = count(able).interval() if able else (0.0, 1.0)
         print(f"{width}, {anchor}, {before}: {dict(Counter(m.mechanism for m in able))}; "
               f"AA {count(able).count} of {len(able)} ({low:.0%} to {high:.0%})")  # fmt: skip
+        others = (f"{name}: {each.count} of {each.n}" for name, each in otherwise(mine).items())
+        print(f"  AA among others: {', '.join(others)}")
     if share := shares(models, space):
         print(f"{len(share)} distributions; {AA} {min(share.values())} to {max(share.values())}")
         for name, effect in zip(RANGES, effects(share, space)[1:], strict=True):

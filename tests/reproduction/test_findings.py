@@ -6,7 +6,7 @@ from statistics import mean, median
 
 import pytest
 
-from reproduction import anchors, group_mechanisms, trajectories
+from reproduction import anchors, documents, group_mechanisms, trajectories
 from reproduction.findings import (
     AROUND,
     SWITCHED,
@@ -204,3 +204,28 @@ def test_the_page_on_trajectories_tells_these_numbers(request):
             middle = f"{median(changes):.2f}".replace("-", "−")
             expected[f"{link}'s growth, median change per doubling"] = middle
         assert {name: cells[name][number] for name in expected} == expected
+
+
+def test_the_page_on_documents_tells_these_numbers(request):
+    root = request.config.rootpath
+    models = judged(root / documents.RESULTS)
+    page = (root / "docs/findings/documents.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    names = {
+        **dict.fromkeys(documents.BEFORE, documents.TOKENS),
+        "nothing, with a marker": documents.MARKER,
+        "random, with a marker": documents.MARKER,
+    }
+    words = {"constant": "one token, repeated", "shuffled": "random, then shuffled",
+             "topic-2": "topic model 2"}  # fmt: skip
+    for name, anchor in names.items():
+        mine = documents.trained(models, anchor, name.partition(",")[0])
+        able = [model for model in mine if model.learned]
+        named, share = Counter(model.mechanism for model in able), documents.count(able)
+        low, high = share.interval()
+        expected = [f"{len(able)} of {len(mine)}"]
+        expected += [f"{share.count} of {share.n} ({100 * low:.0f} to {high:.0%})"]
+        expected += [str(named[m]) for m in (PAA, "composed-quotient", "parallel", "other")]
+        others = [f"{each.count} of {each.n}" for each in documents.otherwise(mine).values()]
+        printed = [columns for row, *columns in rows if row == words.get(name, name)]
+        assert printed == [expected, others], name
