@@ -5,6 +5,7 @@ import pytest
 
 from reproduction import commitment
 from reproduction.commitment import LAST, STEPS
+from statetrace.reports.figures.chart import Dots
 from tests.reproduction.conftest import model_of
 
 
@@ -45,13 +46,18 @@ def test_variance_between_groups():
     assert commitment.variance_between([[True, False], [True, False]]) == pytest.approx(-1)
 
 
+def test_a_threshold_ignores_other_values():
+    values = np.array([[0.1, 5], [0.2, 3], [0.8, 4], [0.9, 6]])
+    assert commitment.threshold(values, np.array([True, True, False, False])) == (0, 0.5, False)
+
+
 def test_the_step_at_which_a_model_is_committed():
     models = with_branches(0, True, 1000) + with_branches(1, False, 250)
     models += with_branches(2, True, LAST)
     models += with_branches(3, True, 500)[:-16]  # branches of a step are missing
     some = commitment.parents(models)
     assert [parent.committed for parent in some] == [1000, 250, LAST]
-    assert [parent.end for parent in some] == [True, False, True]
+    assert [commitment.associative(parent.last) for parent in some] == [True, False, True]
     assert some[0].agreement(500) == 0.5
 
 
@@ -65,5 +71,6 @@ def test_planned_tests_and_figure():
     assert tests["committed by 1000"] == pytest.approx((2 / 2**12, 7 * 2 / 2**12), rel=0.2)
     assert tests["foresight at 250"][0] == 1  # all branches are half and half
     assert tests["foresight at 2000"][1] < 0.05
-    assert [len(panel.marks) for panel in commitment.figure(models).panels] == [2, 2, 2]
+    ends = commitment.figure(models).panels[1].marks
+    assert sum(len(mark.x) for mark in ends if isinstance(mark, Dots)) == 12 * 16
     assert commitment.planned_tests([])["init_seed"] == (1, 1)

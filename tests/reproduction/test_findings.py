@@ -6,7 +6,7 @@ from statistics import mean, median
 
 import pytest
 
-from reproduction import anchors, documents, group_mechanisms, trajectories
+from reproduction import anchors, commitment, documents, group_mechanisms, trajectories
 from reproduction.findings import (
     AROUND,
     SWITCHED,
@@ -229,3 +229,67 @@ def test_the_page_on_documents_tells_these_numbers(request):
         others = [f"{each.count} of {each.n}" for each in documents.otherwise(mine).values()]
         printed = [columns for row, *columns in rows if row == words.get(name, name)]
         assert printed == [expected, others], name
+
+
+def test_the_page_on_commitment_tells_these_numbers(request):
+    root = request.config.rootpath
+    everyone = commitment.all_parents(judged(root / commitment.RESULTS))
+    families = [parent for parent in everyone if parent.branches]
+    some = [parent for parent in families if parent.counts]
+    tests = commitment.planned_tests(judged(root / commitment.RESULTS))
+    page = " ".join((root / "docs/findings/commitment.md").read_text().split())
+    p, corrected = tests["committed by 1000"]
+    assert f"(p = {p:.2g}, corrected {corrected:.2g})" in page
+
+    def row(name, cell):
+        line = f"| {name} | {' | '.join(str(cell(step)) for step in commitment.STEPS)} |"
+        assert line in page
+
+    def count(outcome, *used):
+        def cell(step):
+            same = commitment.as_parent(some, step, outcome, *used)
+            return f"{same.count} of {same.n}"
+
+        return cell
+
+    def committed(step):
+        return Count(
+            sum(parent.agreement(step) >= commitment.COMMITTED for parent in some), len(some)
+        )
+
+    def interval(step):
+        low, high = committed(step).interval()
+        return f"{100 * low:.0f} to {high:.0%}"
+
+    def same_parity(step):
+        same = commitment.same_parity(families, step)
+        return f"{same.count} of {same.n}"
+
+    def of_accuracy(step):
+        every = [[b["accuracy"] for b in parent.branches[step]] for parent in families]
+        return f"{commitment.variance_between(every):.2f}"
+
+    row("end as their parent, AA or not", count(commitment.associative))
+    row("same mechanism as their parent", count(commitment.mechanism))
+    decided = count(commitment.mechanism, lambda b: b.learned and b.decided)
+    row("same, if the branch is decided", decided)
+    row("all parents: keep parity or not as their parent", same_parity)
+    row("all parents: share of the variance of accuracy between them", of_accuracy)
+    row("95% interval", interval)
+    row("parents of which at least 90% do", lambda step: f"{committed(step).count} of {len(some)}")
+    shares = "share of the variance of AA between parents"
+    row(shares, lambda step: f"{commitment.variance_between(p.ends(step) for p in some):.2f}")
+    row("foresight, p and corrected p", lambda step: ", ".join(
+        f"{p:.2g}" for p in tests[f"foresight at {step}"]))  # fmt: skip
+    for step, right in ((250, 20), (500, 31)):
+        pairs = commitment.ends(([*each.checkpoints.values()] for each in everyone), step)
+        flags = [bool(commitment.keeps_parity(last)) for _, last in pairs]
+        hits, _ = commitment.left_out([early for early, _ in pairs], flags)
+        assert (hits.count, hits.n) == (right, len(pairs))
+        least, most = commitment.gaps(pairs, True)[0], commitment.gaps(pairs, False)[-1]
+        assert f"{least:.2f} or more ({sum(flags)})" in page
+        assert f"{most:.2f} or less ({len(flags) - sum(flags)})" in page
+    again = commitment.trained_again(everyone)
+    same = [commitment.mechanism(a) == commitment.mechanism(b) for a, b in again]
+    assert f"{sum(same)} of {len(same)} have the same mechanism" in page
+    assert all(commitment.keeps_parity(a) == commitment.keeps_parity(b) for a, b in again)
