@@ -20,10 +20,10 @@ import pyarrow.csv
 
 from reproduction import anchors
 from reproduction.findings import holm
-from reproduction.judged import batches, command_line, judged, write
+from reproduction.judged import Judged, batches, command_line, judged, write
 from reproduction.lens_model import AA, NAMES
 from reproduction.statistics import permutation_p, ranks
-from statetrace.reports.figures.chart import Chart, Dots, Panel, ReferenceLine
+from statetrace.reports.figures.chart import Chart, Dots, Panel
 from statetrace.reports.figures.study_shares import STYLES
 from statetrace.studies.folder import Study
 from statetrace.studies.grid import Cell
@@ -37,22 +37,31 @@ EXPLORED = 68
 """GPT-2 models of lower seeds were seen before the plan was written."""
 THRESHOLD = 3.408
 """Layers, from the explored models."""
+AHEAD, HALF = 0.3, 0.5
+"""Layers by which parity is ahead in models that keep parity in most of their wrong answers."""
 
 
 @dataclass(frozen=True)
 class Model:
     """A model: the layers it needs early, by link and length, the distance between the
-    embeddings of even and odd actions before training, and what it becomes."""
+    embeddings of even and odd actions before training, what it becomes, and the share of its wrong
+    answers that have the right parity."""
 
     family: str
     seed: int
     layers: dict[tuple[str, int], float]
     distance: float
     end: str
+    kept: float | None
 
     @property
     def early(self) -> float:
         return self.layers[LINK, LENGTH]
+
+    @property
+    def ahead(self) -> float:
+        """Layers by which parity is ahead of the state."""
+        return self.layers["state", LENGTH] - self.early
 
 
 def measure(study: Study, folder: Path) -> None:
@@ -114,7 +123,7 @@ def read(root: Path) -> list[Model]:
         for row in pyarrow.csv.read_csv(root / RESULTS / EMBEDDINGS).to_pylist()
     }
     return [
-        Model(*key, layers, distances[key], end.mechanism)
+        Model(*key, layers, distances[key], end.mechanism, kept(end))
         for end in judged(root / anchors.RESULTS)
         if end["anchor"] == ANCHOR and end.learned
         for key in [(end["model"], end["seed"])]
@@ -125,6 +134,11 @@ def read(root: Path) -> list[Model]:
 
 Statistic = Callable[[np.ndarray], float]
 """A number, given which models are chosen (1 or 0)."""
+
+
+def kept(model: Judged) -> float | None:
+    wrong = 1 - model["accuracy"]
+    return (model["parity_accuracy"] - model["accuracy"]) / wrong if wrong else None
 
 
 def area(values: Sequence[float]) -> Statistic:
@@ -183,24 +197,31 @@ def outcomes(models: Sequence[Model]) -> dict[str, Outcome]:
 
 
 def figure(models: Sequence[Model]) -> Chart:
-    """Models by what they become, at the layers that parity needs early."""
+    """Models by what they become: layers that parity needs early, distances before training."""
     found = {model.end for model in models}
     names = [name for name in STYLES if name in found]
+    ticks = tuple((float(row), name) for row, name in enumerate(names))
+    shown = {f"layers of {LINK}, {LENGTH} actions, step {STEP}": lambda model: model.early,
+             "distance of embeddings, step 0": lambda model: model.distance}  # fmt: skip
     panels = []
-    for family in FAMILIES:
-        mine, marks = [model for model in models if model.family == family], []
-        for row, name in enumerate(names):
-            some = [model for model in mine if model.end == name]
-            y = [row + 0.6 * ((7 * i) % 17 / 16 - 0.5) for i in range(len(some))]  # side by side
-            x, texts = [model.early for model in some], [f"seed {model.seed}" for model in some]
-            marks.append(Dots(name, x, y, texts, STYLES[name][0], size=4.0))
-        line = ReferenceLine("x", THRESHOLD, "")
-        ticks = tuple((float(row), name) for row, name in enumerate(names))
-        title = f"{NAMES[family]}, n = {len(mine)}"
-        panels.append(Panel(f"layers that parity needs at {LENGTH} actions, step {STEP}", "",
-                            (*marks, line), title, y_ticks=ticks, down=True, bare=True,
-                            y_range=(-0.6, len(names) - 0.4)))  # fmt: skip
-    return Chart("foresight", "What models become, and one number early in training", tuple(panels))
+    for label, value in shown.items():
+        limits = [value(model) for model in models]
+        for family in FAMILIES:
+            mine, marks = [model for model in models if model.family == family], []
+            for row, name in enumerate(names):
+                some = [model for model in mine if model.end == name]
+                y = [
+                    row + 0.6 * ((7 * i) % 17 / 16 - 0.5) for i in range(len(some))
+                ]  # side by side
+                x, texts = [value(model) for model in some], [f"seed {m.seed}" for m in some]
+                marks.append(Dots(name, x, y, texts, STYLES[name][0], size=4.0))
+            panels.append(Panel(label, "", tuple(marks), f"{NAMES[family]}, n = {len(mine)}",
+                                x_range=(0.95 * min(limits), 1.02 * max(limits)), y_ticks=ticks,
+                                y_range=(-0.6, len(names) - 0.4), down=True, bare=True,
+                                ))  # fmt: skip
+    return Chart(
+        "foresight", "What models become, and what is seen early", tuple(panels), columns=2
+    )
 
 
 def report(models: Sequence[Model]) -> None:
@@ -212,6 +233,14 @@ def report(models: Sequence[Model]) -> None:
         mine = [model for model in models if model.family == family]
         number, n, p = outcome(mine, value=lambda model: model.distance, sign=-1)
         print(f"{family}, distance of embeddings before training: {number:.2f}, n = {n}, p {p:.3g}")
+        wrong = [
+            model for model in mine if model.kept is not None and ("state", LENGTH) in model.layers
+        ]
+        keep = np.array([float((model.kept or 0) > HALF) for model in wrong])
+        number = area([model.ahead for model in wrong])(keep)
+        right = sum((model.ahead > AHEAD) == bool(k) for model, k in zip(wrong, keep, strict=True))
+        print(f"{family}, parity ahead: {number:.3f}, n = {len(wrong)}, keep {keep.sum():.0f}, "
+              f"right with {AHEAD} layers: {right}")  # fmt: skip
         for kind in sorted({model.end for model in mine}):
             some = [model for model in mine if model.end == kind]
             quartiles = np.percentile([model.early for model in some], [25, 50, 75]).round(2)

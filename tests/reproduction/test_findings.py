@@ -4,9 +4,10 @@ import json
 from collections import Counter
 from statistics import mean, median
 
+import numpy as np
 import pytest
 
-from reproduction import anchors, commitment, documents, group_mechanisms, trajectories
+from reproduction import anchors, commitment, documents, foresight, group_mechanisms, trajectories
 from reproduction.findings import (
     AROUND,
     SWITCHED,
@@ -293,3 +294,19 @@ def test_the_page_on_commitment_tells_these_numbers(request):
     same = [commitment.mechanism(a) == commitment.mechanism(b) for a, b in again]
     assert f"{sum(same)} of {len(same)} have the same mechanism" in page
     assert all(commitment.keeps_parity(a) == commitment.keeps_parity(b) for a, b in again)
+
+
+def test_the_page_on_foresight_tells_these_numbers(request):
+    root = request.config.rootpath
+    models = foresight.read(root)
+    page = " ".join((root / "docs/findings/foresight.md").read_text().split())
+    for family, name in (("gpt2", "GPT-2"), ("pythia", "Pythia")):
+        mine = [model for model in models if model.family == family]
+        for kind in ("associative", "parity-associative", "composed-quotient"):
+            early = [model.early for model in mine if model.end == kind]
+            low, middle, high = np.percentile(early, [25, 50, 75])
+            row = f"| {name}, {kind} | {len(early)} | {middle:.1f} | {low:.1f} to {high:.1f} |"
+            assert row in page
+    numbers = foresight.outcomes(models).values()
+    assert all(f"| {number:.2f} | {n} |" in page for number, n, _ in numbers)
+    assert max(p for _, p in foresight.planned_tests(models).values()) < 0.001
