@@ -25,7 +25,7 @@ from statetrace.errors import StatetraceError
 
 OWNERS = {
     "group": "statetrace.groups.resolve",
-    "lens": "statetrace.lenses.lens",
+    "lens": "statetrace.lenses.registry",
     "family": "statetrace.models.families",
     "algorithm": "statetrace.mechanisms.algorithms",
     "objective": "statetrace.training.objectives",

@@ -20,8 +20,7 @@ from statetrace.inspection.probes import targets_of
 from statetrace.inspection.query import HEAD, INSTEAD, names_of, parse_places
 from statetrace.inspection.sequences import ManyActions, parse_sequences
 from statetrace.inspection.session import head_means
-from statetrace.interventions import Site
-from statetrace.interventions.sites import check_sites
+from statetrace.interventions.sites import Site, check_sites
 from statetrace.lenses.parts.answers import answers, check_fits
 from statetrace.lenses.parts.attention_ablation import ablated
 from statetrace.models import anatomy

@@ -20,9 +20,11 @@ from statetrace.inspection.query import Patch, Query, make_query
 from statetrace.inspection.sequences import Actions
 from statetrace.inspection.session import Session
 from statetrace.inspection.view import View
-from statetrace.interventions import Edit, Site, capture, capturing, evaluating, overwrite, sites_of
+from statetrace.interventions.capture import Edit, capture, capturing, overwrite
+from statetrace.interventions.sites import Site, sites_of
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_ablation import ablated
+from statetrace.models.predict import evaluating
 
 
 def look(

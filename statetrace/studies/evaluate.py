@@ -14,9 +14,10 @@ from typing import Any
 
 from statetrace.analysis import Analyzer
 from statetrace.groups import Group
-from statetrace.lenses.dynamics import DynamicsSpec, dynamics
+from statetrace.lenses.dynamics import dynamics
 from statetrace.lenses.loading import load_run
 from statetrace.lenses.result import LensResult
+from statetrace.lenses.specs import DynamicsSpec
 from statetrace.mechanisms import distances, registered
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
 from statetrace.mechanisms.evidence import Evidence

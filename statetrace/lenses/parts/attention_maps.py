@@ -16,10 +16,10 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.answers import device_of
-from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.attention_tree import TreeMeasures, attention_trees
 from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.lenses.result import Progress, no_progress
+from statetrace.lenses.specs import AttentionSpec
 from statetrace.models import anatomy
 from statetrace.models.device import float64_device, free_bytes
 from statetrace.models.memory import in_pieces
