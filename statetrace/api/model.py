@@ -178,7 +178,7 @@ class TrackedModel(Analyzer):
         table = patch(
             self.model, self.task, clean, corrupted, sites, lambda s: on_progress("patching", s)
         )
-        return Patches.of(table)
+        return Patches(**vars(table))
 
     def ablate(
         self, heads: Iterable[tuple[int, int]], actions: Any = None, *, instead: str = "mean"
