@@ -161,15 +161,9 @@ class Analyzer:
         on_progress: OnProgress = no_progress,
         on_estimate: OnEstimate | None = None,
     ) -> Analysis:
-        """Run lenses on the model. A lens that fails does not stop the others.
-
-        Args:
-            settings: by lens, fields of its spec; values may be written as on the command line.
-            at_length: actions per sequence, if fewer than in training; "able" for the longest
-                length that the model solves.
-            thorough: use the paper's settings, not the lighter ones of a verdict.
-            recompute: compute again even if a result with the same settings is stored.
-        """
+        """Run lenses on the model. A lens that fails does not stop the others. `settings` are by
+        lens, with values that may be written as on the command line; for the other arguments see
+        `TrackedModel.analyze`."""
         from statetrace.lenses.registry import LENSES
 
         if not self.has_weights:
