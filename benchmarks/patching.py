@@ -28,7 +28,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from statetrace.interventions import GridSpec, Site, capture, overwrite, patch_grid
+from statetrace.interventions.capture import capture, overwrite
+from statetrace.interventions.grid import patch_grid
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.models import ModelSpec, anatomy, build
 from statetrace.tasks.word_problem import word_problem

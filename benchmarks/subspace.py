@@ -24,10 +24,10 @@ import pyvene
 import torch
 from torch import Tensor
 
-from statetrace.interventions import evaluating
 from statetrace.interventions.exchange import Exchange
 from statetrace.lenses.parts.subspaces import random_basis
 from statetrace.models import ModelSpec, build
+from statetrace.models.predict import evaluating
 from statetrace.tasks.word_problem import word_problem
 
 CLOSE = 1e-4

@@ -21,11 +21,13 @@ import numpy as np
 import torch
 
 from statetrace.groups import Quotient
-from statetrace.interventions import Site, capture, evaluating, overwrite
+from statetrace.interventions.capture import capture, overwrite
 from statetrace.interventions.exchange import Exchange
+from statetrace.interventions.sites import Site
 from statetrace.lenses.parts.answers import answers, device_of
 from statetrace.lenses.parts.subspaces import means_basis
 from statetrace.models import anatomy
+from statetrace.models.predict import evaluating
 from statetrace.tasks.sequences import Sequences, scan
 from statetrace.tasks.word_problem import WordProblem
 

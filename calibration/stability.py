@@ -25,8 +25,9 @@ from calibration.fitting import candidates
 from calibration.measuring import Row, summary
 from calibration.trained import finished, name_of
 from statetrace.config.compile_spec import CompileSpec
-from statetrace.lenses.depth import DepthSpec, depth
-from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.lenses.depth import depth
+from statetrace.lenses.generalization import generalization
+from statetrace.lenses.specs import DepthSpec, GeneralizationSpec
 from statetrace.mechanisms.mastery import LEARNED, has_learned, solved_length
 from statetrace.mechanisms.mechanism_map import Weights
 

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import statetrace as st
 from statetrace.reports.figures.chart import Chart
-from statetrace.reports.figures.predicted import signatures
 
 HERE = Path(__file__).parent
 MODEL = "zoo:s3-parity-associative"
@@ -24,7 +23,7 @@ MODEL = "zoo:s3-parity-associative"
 
 def algorithms(path: Path) -> None:
     model = st.load(MODEL)
-    predicted = signatures("S3", model.length)
+    predicted = st.signatures("S3", model.length, pairs=100).plot("all")
     results = model.analyze("patching", pairs=200, grids=["prefix-substitution-resid"])
     measured = results["patching"].plot().panels[0]
     title = "a trained model"

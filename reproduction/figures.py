@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+import statetrace as st
 from reproduction.lens_model import LensModel
 from reproduction.measures import attention, geometry, probing
 from reproduction.model_selection import Selection
@@ -28,7 +29,6 @@ from statetrace.errors import StatetraceError
 from statetrace.reports.figures import attention as attention_figures
 from statetrace.reports.figures import geometry as geometry_figures
 from statetrace.reports.figures import patching as patching_figures
-from statetrace.reports.figures import predicted
 from statetrace.reports.figures import probing as probing_figures
 from statetrace.reports.figures.chart import (
     Bars,
@@ -83,7 +83,7 @@ def _chart(name: str, title: str, panels: list[Panel], columns: int = 0) -> Char
 
 
 def figure_1(selection: Selection) -> Chart:
-    chart = predicted.signatures("S3", 32)
+    chart = st.signatures("S3", 32, pairs=100).plot("all")
     return replace(chart, name="figure-1", title="Predicted prefix patching: action 1 restored")
 
 

@@ -66,8 +66,9 @@ class Model:
 
 def measure(study: Study, folder: Path) -> None:
     """Write a row per model, link and length, and a row per model."""
-    from statetrace.lenses.depth import DepthSpec, stacked_depth
+    from statetrace.lenses.depth import stacked_depth
     from statetrace.lenses.loading import load_run
+    from statetrace.lenses.specs import DepthSpec
 
     rows: list[dict[str, Any]] = []
     distances: list[dict[str, Any]] = []

@@ -99,8 +99,9 @@ def evidence(
     study: Study, cells: Sequence[Cell], step: int | None, device: str
 ) -> list[Mapping[str, LensResult]]:
     """The lens results of a checkpoint of each cell; those of the last one are stored."""
-    from statetrace.analysis import Analyzer, measure_together
+    from statetrace.analysis import Analyzer
     from statetrace.lenses.loading import load_run
+    from statetrace.studies.stacked_analysis import measure_together
 
     runs = [study.run(cell) for cell in cells]
     if step is None:

@@ -75,7 +75,7 @@ class Analysis:
 
 
 @dataclass(frozen=True)
-class _Job:
+class Job:
     """A lens to run, and the settings (as `repr`) of stored results that can be used instead."""
 
     lens: str
@@ -161,21 +161,15 @@ class Analyzer:
         on_progress: OnProgress = no_progress,
         on_estimate: OnEstimate | None = None,
     ) -> Analysis:
-        """Run lenses on the model. A lens that fails does not stop the others.
-
-        Args:
-            settings: by lens, fields of its spec; values may be written as on the command line.
-            at_length: actions per sequence, if fewer than in training; "able" for the longest
-                length that the model solves.
-            thorough: use the paper's settings, not the lighter ones of a verdict.
-            recompute: compute again even if a result with the same settings is stored.
-        """
+        """Run lenses on the model. A lens that fails does not stop the others. `settings` are by
+        lens, with values that may be written as on the command line; for the other arguments see
+        `TrackedModel.analyze`."""
         from statetrace.lenses.registry import LENSES
 
         if not self.has_weights:
             return self._kept_results(lenses, settings or {}, at_length)
 
-        jobs = [self._job(name, (settings or {}).get(name, {}), thorough) for name in lenses]
+        jobs = [self.job(name, (settings or {}).get(name, {}), thorough) for name in lenses]
         analysis = Analysis(self.length)
         options = analysis, recompute, on_progress, on_estimate
         if at_length is not None:
@@ -228,7 +222,7 @@ class Analyzer:
 
     # Lenses
 
-    def _job(self, lens: str, settings: Mapping[str, Any], thorough: bool) -> _Job:
+    def job(self, lens: str, settings: Mapping[str, Any], thorough: bool) -> Job:
         """Results with the paper's settings also serve where lighter ones would do."""
         from statetrace.lenses.registry import LENSES, make_spec
         from statetrace.mechanisms.collect_evidence import lighter_settings
@@ -238,9 +232,9 @@ class Analyzer:
             log = {"run": str(self.run.path), "until": self._asked_step}
         papers = make_spec(lens, log | dict(settings))
         if thorough:
-            return _Job(lens, papers, frozenset({repr(papers)}))
+            return Job(lens, papers, frozenset({repr(papers)}))
         lighter = make_spec(lens, lighter_settings(lens, self.group) | log | dict(settings))
-        return _Job(lens, lighter, frozenset({repr(papers), repr(lighter)}))
+        return Job(lens, lighter, frozenset({repr(papers), repr(lighter)}))
 
     def _kept_results(
         self, names: Iterable[str], settings: Mapping[str, Any], at_length: int | str | None
@@ -262,7 +256,7 @@ class Analyzer:
 
     def _run(
         self,
-        jobs: Sequence[_Job],
+        jobs: Sequence[Job],
         shorter: int | None,
         analysis: Analysis,
         recompute: bool,
@@ -271,7 +265,7 @@ class Analyzer:
     ) -> None:
         """Fill `analysis` with stored results, and compute the others."""
         task = self.loaded.task if shorter is None else self.loaded.task.at_length(shorter)
-        stored = {} if recompute else {job.lens: self._stored_result(job, shorter) for job in jobs}
+        stored = {} if recompute else {job.lens: self.stored_result(job, shorter) for job in jobs}
         missing = {job.lens: job.spec for job in jobs if stored.get(job.lens) is None}
         self._estimate(missing, task, on_estimate)
         for job in jobs:
@@ -287,7 +281,7 @@ class Analyzer:
             if place is not None and place not in analysis.folders:
                 analysis.folders.append(place)
 
-    def _stored_result(self, job: _Job, shorter: int | None) -> LensResult | None:
+    def stored_result(self, job: Job, shorter: int | None) -> LensResult | None:
         """A stored result of the same checkpoint with accepted settings."""
         try:
             result = self.store.get(job.lens, shorter)
@@ -383,11 +377,11 @@ class Analyzer:
         self._report_ignored(stored)
         known = dict(stored.usable)
         if self.has_log and "dynamics" not in known:
-            spec = self._job("dynamics", {}, False).spec
+            spec = self.job("dynamics", {}, False).spec
             store = self._replaceable("dynamics", None)
             known["dynamics"] = self._compute("dynamics", spec, loaded.task, None, store=store)
         missing = [lens for lens in lenses if lens not in known]
-        specs = {lens: self._job(lens, {}, False).spec for lens in missing}
+        specs = {lens: self.job(lens, {}, False).spec for lens in missing}
         self._estimate(specs, loaded.task, on_estimate)
 
         def run_lens(lens: str, spec: Any, task: WordProblem) -> LensResult:
@@ -448,42 +442,3 @@ class Analyzer:
     def _report_ignored(self, stored: StoredResults) -> None:
         if (sentence := stored.ignored()) is not None:
             self.on_message(sentence)
-
-
-def analyze_together(
-    analyzers: Sequence[Analyzer], lens: str, length: int | None = None
-) -> list[LensResult]:
-    """A lens on checkpoints that differ in their weights alone: as `analyze`, of one after the
-    other, but computed at once. `length` is one shorter than the task's."""
-    from statetrace.lenses.registry import LENSES
-    from statetrace.models.threads import using_threads
-
-    first = analyzers[0]
-    job = first._job(lens, {}, False)
-    results = [each._stored_result(job, length) for each in analyzers]
-    missing = [number for number, result in enumerate(results) if result is None]
-    if missing:
-        task = first.loaded.task if length is None else first.loaded.task.at_length(length)
-        models = [analyzers[number].loaded.model for number in missing]
-        if first.loaded.threads is None:  # models of one shape are equally fast
-            for each in analyzers:
-                vars(each).setdefault("speed", first.speed)
-        with using_threads(first.loaded.threads or first.speed.threads):
-            measured = LENSES[lens].look_together(models, task, job.spec)
-        for number, result in zip(missing, measured, strict=True):
-            about = analyzers[number].loaded.about() | {"spec": repr(job.spec)}
-            results[number] = result = dataclasses.replace(result, subject=about)
-            analyzers[number].store.put(result, length)
-    return [result for result in results if result is not None]
-
-
-def measure_together(analyzers: Sequence[Analyzer]) -> None:
-    """Compute and store what the verdicts need, for checkpoints that differ in their weights
-    alone."""
-    general = analyze_together(analyzers, "generalization")
-    by_length: dict[int, list[Analyzer]] = {}
-    for analyzer, result in zip(analyzers, general, strict=True):
-        if has_learned(result):
-            by_length.setdefault(solved_length(result), []).append(analyzer)
-    for length, solvers in by_length.items():
-        analyze_together(solvers, "depth", None if length == solvers[0].length else length)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -25,7 +25,7 @@ from statetrace.errors import StatetraceError
 
 OWNERS = {
     "group": "statetrace.groups.resolve",
-    "lens": "statetrace.lenses.lens",
+    "lens": "statetrace.lenses.registry",
     "family": "statetrace.models.families",
     "algorithm": "statetrace.mechanisms.algorithms",
     "objective": "statetrace.training.objectives",
@@ -50,7 +50,7 @@ class _Plugin:
     source: str
     entry: EntryPoint | None = None
     thing: Any = None
-    problem: str | None = field(default=None)
+    problem: str | None = None
 
     @property
     def about(self) -> str:
@@ -238,17 +238,12 @@ def _listed(kind: str) -> dict[str, list[_Plugin]]:
     """Name -> the entry points that claim it; more than one is a clash."""
     listed: dict[str, list[_Plugin]] = {}
     for entry in entry_points(group=f"statetrace.{check_kind(kind)}"):
-        owner = "an unknown distribution" if entry.dist is None else _distribution(entry)
+        owner = f"the distribution '{entry.dist.name}'" if entry.dist else "an unknown distribution"
         source = f"{owner} (entry point '{entry.name} = {entry.value}')"
         others = listed.setdefault(entry.name, [])
         if source not in [other.source for other in others]:  # one folder listed twice in sys.path
             others.append(_Plugin(kind, entry.name, source, entry))
     return listed
-
-
-def _distribution(entry: EntryPoint) -> str:
-    assert entry.dist is not None
-    return f"the distribution '{entry.dist.name}'"
 
 
 def _owner(kind: str) -> Any:

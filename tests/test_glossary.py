@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 from statetrace.cli import app
 from statetrace.errors import StatetraceError
 from statetrace.glossary import define, find, terms
-from statetrace.lenses.result import NAMES
+from statetrace.lenses.registry import BUILTIN
 from statetrace.mechanisms.algorithms import ALGORITHMS
 
 
 def test_every_algorithm_lens_and_verdict_is_defined():
-    assert all(define(name) for name in (*ALGORITHMS, *NAMES, "mixed", "unlearned", "confidence"))
+    assert all(define(name) for name in (*ALGORITHMS, *BUILTIN, "mixed", "unlearned", "confidence"))
 
 
 @pytest.mark.parametrize("term", terms().values(), ids=lambda term: term.name)

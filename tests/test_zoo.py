@@ -10,9 +10,10 @@ from statetrace import zoo
 from statetrace.cli import app
 from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
-from statetrace.lenses.depth import DepthSpec, depth
-from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.lenses.depth import depth
+from statetrace.lenses.generalization import generalization
 from statetrace.lenses.loading import load_run
+from statetrace.lenses.specs import DepthSpec, GeneralizationSpec
 
 NAMES = list(zoo.catalogue())
 

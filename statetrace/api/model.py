@@ -16,7 +16,8 @@ from statetrace.runs import Run
 if TYPE_CHECKING:
     from statetrace.api.patches import Patches
     from statetrace.inspection import AblationTable, Session, View
-    from statetrace.interventions import GridSpec, Site
+    from statetrace.interventions.sites import Site
+    from statetrace.interventions.spec import GridSpec
     from statetrace.lenses.loading import LoadedModel
     from statetrace.reports.run_results import RunResults
     from statetrace.tasks.word_problem import WordProblem
@@ -177,7 +178,7 @@ class TrackedModel(Analyzer):
         table = patch(
             self.model, self.task, clean, corrupted, sites, lambda s: on_progress("patching", s)
         )
-        return Patches.of(table)
+        return Patches(**vars(table))
 
     def ablate(
         self, heads: Iterable[tuple[int, int]], actions: Any = None, *, instead: str = "mean"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statetrace.inspection import PatchTable
 
@@ -13,13 +12,6 @@ if TYPE_CHECKING:
 
 class Patches(PatchTable):
     """A PatchTable with a figure."""
-
-    @staticmethod
-    def of(table: PatchTable) -> Patches:
-        values: dict[str, Any] = {
-            each.name: getattr(table, each.name) for each in dataclasses.fields(table)
-        }
-        return Patches(**values)
 
     def plot(self, metric: str = "nld") -> Chart:
         """The heat map: the mean over pairs of "nld", "clean_probability" or

@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.completion import complete_lenses
-from statetrace.cli.console import Work, next_steps, note, out, print_table, warn, working
-from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
-from statetrace.config.options import path_named, with_reading
+from statetrace.cli.console import next_steps, note, out, print_table, warn, working
+from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, RESULTS, tracked_model
+from statetrace.config.options import with_reading
 from statetrace.errors import StatetraceError, by_reason
 
 if TYPE_CHECKING:
-    from statetrace.api import Results, TrackedModel
+    from statetrace.api import Results
 
 
 @with_reading(EXTERNAL)
@@ -56,10 +56,7 @@ def analyze(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     device: Annotated[str, DEVICE] = "auto",
     model: Annotated[str | None, typer.Option(hidden=True)] = None,
-    out_: Annotated[
-        Path | None,
-        typer.Option("--out", help=OUT, rich_help_panel=EXTERNAL, metavar="DIR", parser=path_named),
-    ] = None,
+    out_: RESULTS = None,
     reading: dict[str, Any],
 ) -> None:
     """Measure a trained model with lenses such as probing and patching.
@@ -104,7 +101,14 @@ def analyze(
         everything, failures = [], []
         for tracked in models:
             try:
-                results = _analyze(tracked, names, settings, length_to_analyze, thorough, work)
+                results = tracked.analyze(
+                    names,
+                    at_length=length_to_analyze,
+                    thorough=thorough,
+                    on_progress=work.lens,
+                    on_estimate=work.estimate,
+                    **settings,
+                )
             except StatetraceError as error:
                 failures.append(str(error))
                 continue
@@ -123,12 +127,12 @@ def analyze(
         next_steps(["verdict", folder], ["report", folder])
 
 
-def _settings(assignments: list[str], names: list[str] | None) -> dict[str, dict[str, str]]:
+def _settings(assignments: list[str], names: list[str] | None) -> dict[str, Any]:
     """`patching.pairs=50` as {"patching": {"pairs": "50"}}."""
     from statetrace.config.checks import known
     from statetrace.lenses.registry import LENSES
 
-    settings: dict[str, dict[str, str]] = {}
+    settings: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         lens, dot, field = name.partition(".")
@@ -173,25 +177,6 @@ def _steps(
         raise StatetraceError(
             f"--checkpoint '{checkpoint}' should be last, all, or steps separated by commas"
         ) from None
-
-
-def _analyze(
-    model: TrackedModel,
-    names: list[str] | None,
-    settings: dict[str, dict[str, str]],
-    at_length: int | str | None,
-    thorough: bool,
-    work: Work,
-) -> Results:
-    keywords: dict[str, Any] = dict(settings)
-    return model.analyze(
-        names,
-        at_length=at_length,
-        thorough=thorough,
-        on_progress=work.lens,
-        on_estimate=work.estimate,
-        **keywords,
-    )
 
 
 def _show(results: Results) -> None:

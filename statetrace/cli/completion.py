@@ -49,9 +49,9 @@ def complete_recipe(incomplete: str) -> list[str]:
 
 
 def complete_lens(incomplete: str) -> list[str]:
-    from statetrace.lenses.result import NAMES
+    from statetrace.lenses.registry import BUILTIN
 
-    return [name for name in NAMES if name.startswith(incomplete)]
+    return [name for name in BUILTIN if name.startswith(incomplete)]
 
 
 def complete_lenses(incomplete: str) -> list[str]:

@@ -29,9 +29,9 @@ def lenses(
     from statetrace import plugins
     from statetrace.config.checks import known
     from statetrace.glossary import define
-    from statetrace.lenses.result import NAMES
+    from statetrace.lenses.registry import BUILTIN, LENSES
 
-    names = [*NAMES, *plugins.names("lens")]
+    names = [*BUILTIN, *plugins.names("lens")]
     if name is not None:
         known(name, names, "lens")
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -41,8 +41,6 @@ def lenses(
         print_table(table)
         next_steps("statetrace lenses NAME explains the settings of one lens")
         return
-    from statetrace.lenses.registry import LENSES  # imports torch
-
     if as_json:
         chosen = list(LENSES) if name is None else [name]
         listed = {lens: _as_json(LENSES[lens].spec) for lens in chosen}

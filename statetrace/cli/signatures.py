@@ -111,7 +111,7 @@ def signatures(
 
 def _summary(name: str, signature: Signature) -> Table:
     table = Table(
-        title=f"[bold]{name}[/bold]: {_plural(signature.rows - 1, 'layer')}",
+        title=f"[bold]{name}[/bold]: {signature.layers}",
         title_justify="left",
         title_style="",
         show_header=False,
@@ -151,7 +151,3 @@ def _readable(accuracy: list[float]) -> str:
         return f"nowhere ({accuracy[-1]:.0%})"
     first = perfect[0]
     return f"from layer {first}" + (f" ({accuracy[first - 1]:.0%} before)" if first else "")
-
-
-def _plural(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("" if number == 1 else "s")

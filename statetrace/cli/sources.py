@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from statetrace.cli.completion import complete_model
 from statetrace.cli.console import Work, note
 from statetrace.config.checks import check_not_file, no_folder
 from statetrace.config.external import ExternalCheckpoint
+from statetrace.config.options import path_named
 from statetrace.errors import StatetraceError
 from statetrace.runs import Run
 from statetrace.zoo import catalogue, checkpoint
@@ -27,7 +28,16 @@ MODEL = typer.Argument(
     autocompletion=complete_model,
 )
 DEVICE = typer.Option(help="auto, cpu, cuda, a specific GPU such as cuda:1, or mps.")
-OUT = "Folder for the results (default: runs/NAME; for zoo:NAME, zoo-NAME)."
+RESULTS = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="Folder for the results (default: runs/NAME; for zoo:NAME, zoo-NAME).",
+        rich_help_panel=EXTERNAL,
+        metavar="DIR",
+        parser=path_named,
+    ),
+]
 
 
 def tracked_model(

@@ -174,7 +174,8 @@ def _prolonged(run: Run, steps: int) -> list[list[object]]:
 def _show_cost(recipe: Recipe) -> None:
     out.print(recipe.to_toml(), markup=False, soft_wrap=True)
     with working("measuring"):
-        from statetrace.training.cost import BYTES_PER_PARAMETER, BYTES_SAVED, estimate
+        from statetrace.config.memory import BYTES_PER_PARAMETER
+        from statetrace.training.cost import BYTES_SAVED, estimate
 
         cost = estimate(recipe)
     table = Table(show_header=False, box=None, pad_edge=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from statetrace.cli.console import next_steps, out, print_table, working
-from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, OUT, tracked_model
-from statetrace.config.options import path_named, with_reading
+from statetrace.cli.sources import DEVICE, EXTERNAL, MODEL, RESULTS, tracked_model
+from statetrace.config.options import with_reading
 from statetrace.files import read_json
 
 if TYPE_CHECKING:
@@ -31,10 +30,7 @@ def verdict(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
     device: Annotated[str, DEVICE] = "auto",
-    out_: Annotated[
-        Path | None,
-        typer.Option("--out", help=OUT, rich_help_panel=EXTERNAL, metavar="DIR", parser=path_named),
-    ] = None,
+    out_: RESULTS = None,
     reading: dict[str, Any],
 ) -> None:
     """Report which algorithm a model runs, with its probability and the evidence of each lens.

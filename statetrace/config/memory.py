@@ -12,10 +12,12 @@ from statetrace.config.recipe import Recipe
 from statetrace.errors import StatetraceError
 
 SEQUENCES = 1_000_000
-"""Drawn by default; fewer where there are not as many."""
+"""Unique sequences by default, 90% of them for training, as in the paper; all where there are
+fewer."""
 SHORT = 64
 """Lengths up to which there may be fewer sequences than that."""
 BYTES_PER_PARAMETER = 16
+"""In training: a float32 weight, its gradient and two moments."""
 
 
 def check_memory(recipe: Recipe, most: int | None = None) -> None:

@@ -11,8 +11,8 @@ import torch
 from statetrace.explorer.objects import movements, why_not
 from statetrace.inspection import Session, View, look
 from statetrace.inspection.probes import class_labels, targets_of
-from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.parity_heads import head_scores
+from statetrace.lenses.specs import AttentionSpec
 from statetrace.tasks.plain_text import PlainText
 from statetrace.tasks.sentences import Sentences
 

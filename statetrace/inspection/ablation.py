@@ -20,8 +20,7 @@ from statetrace.inspection.probes import targets_of
 from statetrace.inspection.query import HEAD, INSTEAD, names_of, parse_places
 from statetrace.inspection.sequences import ManyActions, parse_sequences
 from statetrace.inspection.session import head_means
-from statetrace.interventions import Site
-from statetrace.interventions.sites import check_sites
+from statetrace.interventions.sites import Site, check_sites
 from statetrace.lenses.parts.answers import answers, check_fits
 from statetrace.lenses.parts.attention_ablation import ablated
 from statetrace.models import anatomy
@@ -98,14 +97,8 @@ def ablate(
     instead: str = "mean",
     means: Mapping[Site, Tensor] | None = None,
 ) -> AblationTable:
-    """Measure accuracy with and without heads.
-
-    Args:
-        heads: (layer, head), layers from 1 and heads from 0.
-        actions: the sequences; None for EXAMPLES of the task.
-        instead: "mean", a head's mean output at each position, or "zero".
-        means: of the heads [tokens, head_width], where the caller has them (`Session.means`).
-    """
+    """Measure accuracy with and without heads; arguments as in `TrackedModel.ablate`, and `means`,
+    the mean outputs of the heads [tokens, head_width] where the caller has them."""
     one_of("instead", instead, INSTEAD)
     places = parse_places("heads", heads, HEAD)
     sites = tuple(Site("head", layer, head) for layer, head in places)

@@ -20,9 +20,11 @@ from statetrace.inspection.query import Patch, Query, make_query
 from statetrace.inspection.sequences import Actions
 from statetrace.inspection.session import Session
 from statetrace.inspection.view import View
-from statetrace.interventions import Edit, Site, capture, capturing, evaluating, overwrite, sites_of
+from statetrace.interventions.capture import Edit, capture, capturing, overwrite
+from statetrace.interventions.sites import Site, sites_of
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_ablation import ablated
+from statetrace.models.predict import evaluating
 
 
 def look(
@@ -34,15 +36,7 @@ def look(
     without: Iterable[tuple[int, int]] = (),
     instead: str = "mean",
 ) -> View:
-    """Run a model over a sequence and read it everywhere.
-
-    Args:
-        actions: labels separated by commas, or labels or element indices one by one.
-        source: the sequence that patches come from; it must reach the last patched action.
-        patches: (layer, first, last) each; see `Patch`.
-        without: heads to ablate, (layer, head), layers from 1 and heads from 0.
-        instead: "mean", a head's mean output at each position, or "zero".
-    """
+    """Run a model over a sequence and read it everywhere; arguments as in `TrackedModel.look`."""
     return view_of(session, make_query(session, actions, source, patches, without, instead))
 
 

@@ -19,7 +19,8 @@ import numpy as np
 from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
 from statetrace.inspection.sequences import ManyActions, parse_sequences
-from statetrace.interventions import WHERE, GridSpec, Site
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import WHERE, GridSpec
 from statetrace.lenses.parts.answers import check_fits
 from statetrace.lenses.parts.pairs import Pairs
 from statetrace.lenses.parts.patched_answers import patched_answers

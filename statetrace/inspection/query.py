@@ -10,7 +10,7 @@ from statetrace.config.checks import is_whole, one_of
 from statetrace.errors import StatetraceError
 from statetrace.inspection.sequences import Actions, parse_sequence
 from statetrace.inspection.session import Session
-from statetrace.interventions import Site
+from statetrace.interventions.sites import Site
 
 INSTEAD = ("mean", "zero")
 """What replaces an ablated head's output: its mean over sequences, or zeros."""

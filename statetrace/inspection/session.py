@@ -18,12 +18,14 @@ from torch import Tensor
 from statetrace import models
 from statetrace.errors import StatetraceError
 from statetrace.inspection.probes import ProbeSet, fit_probes, sequences_within
-from statetrace.interventions import Site, capturing, evaluating, sites_of
+from statetrace.interventions.capture import capturing
+from statetrace.interventions.sites import Site, sites_of
 from statetrace.lenses.loading import LoadedModel
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.attention_ablation import mean_outputs
 from statetrace.lenses.result import Progress, no_progress, part_of
 from statetrace.models import Anatomy
+from statetrace.models.predict import evaluating
 from statetrace.tasks.word_problem import WordProblem
 
 if TYPE_CHECKING:

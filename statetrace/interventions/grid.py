@@ -88,11 +88,9 @@ def patch_grid(
         stride: tokens per action; column t of a grid begins at token offset + t * stride.
         keep: reduces the logits; None keeps all of them.
         batch: maximum sequences (cells times pairs) at a time; None for what fits. It is halved
-        when
-            memory runs out.
+            when memory runs out.
         method: "cached" recomputes only what a patch can change, "hooks" runs a full forward pass
-        per
-            cell; "auto" uses "cached" where the family supports it.
+            per cell; "auto" uses "cached" where the family supports it.
     """
     specs = (specs,) if isinstance(specs, GridSpec) else tuple(specs)
     reader = anatomy(model)

@@ -1,16 +1,19 @@
 """Sites: the activations of a model that can be captured or overwritten.
 
 A `Site` names an activation as the paper and TransformerLens do, for every family. capture.py finds
-the module that holds it, cached.py computes it.
+the module that holds it, cached.py computes it. Needs no torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from statetrace.errors import StatetraceError
-from statetrace.models import Anatomy
+
+if TYPE_CHECKING:
+    from statetrace.models import Anatomy
 
 KINDS = ("resid", "attn_out", "mlp_out", "head")
 

@@ -2,19 +2,22 @@
 
 A *column* t is an action, 0 the first one. A *position* is a token of the input, where `offset`
 tokens (a start marker) precede the first action and every action has `stride` tokens, one unless
-actions are sentences.
+actions are sentences. Needs no torch.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from statetrace.config.checks import at_least, one_of
 from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.interventions.sites import KINDS, Site, check_sites, sites_of
-from statetrace.models import Anatomy
+
+if TYPE_CHECKING:
+    from statetrace.models import Anatomy
 
 WHERE = ("prefix", "suffix", "window", "context")
 WHAT = ("substitution", "deletion")

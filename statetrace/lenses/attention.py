@@ -20,11 +20,10 @@ import torch
 from torch import Tensor
 
 from statetrace.groups import Quotient
-from statetrace.interventions import Site, evaluating
+from statetrace.interventions.sites import Site
 from statetrace.lenses.parts.answers import check_fits, device_of, low_accuracy, too_few
 from statetrace.lenses.parts.attention_ablation import Ablation, ablations, correct
 from statetrace.lenses.parts.attention_maps import fitting, maps_or_reason, read_maps
-from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.attention_table import AttentionTable, spread
 from statetrace.lenses.parts.parity_heads import (
     contrast,
@@ -33,11 +32,11 @@ from statetrace.lenses.parts.parity_heads import (
     score_ceiling,
 )
 from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
+from statetrace.lenses.specs import AttentionSpec
 from statetrace.models import anatomy
+from statetrace.models.predict import evaluating
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
-
-__all__ = ["AttentionSpec", "attention", "rank_heads"]
 
 
 def attention(

@@ -24,23 +24,21 @@ model gets wrong are excluded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from statetrace.config.checks import at_least, check_seed
-from statetrace.config.settings import setting
-from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.partial import part
 from statetrace.lenses.parts.answers import check_fits, low_accuracy
 from statetrace.lenses.parts.intervals import quantile
 from statetrace.lenses.parts.lengths import usual_lengths
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.specs import DepthSpec
 from statetrace.models.stack import ModelStack
 from statetrace.tasks.word_problem import WordProblem
 
@@ -54,25 +52,6 @@ Votes = dict[str, np.ndarray]
 
 FEWEST = 5
 """The fewest pairs of a split to report on."""
-
-
-@dataclass(frozen=True)
-class DepthSpec:
-    """Settings of the depth lens."""
-
-    lengths: tuple[int, ...] | None = setting(
-        None, "Lengths, 2 or more (default: 2, 3, 4, 6, 8, 12, 16, ... and the task's length)."
-    )
-    pairs: int = setting(200, "Pairs of a clean and a corrupted sequence per length.")
-    seed: int = setting(0, "Random seed of the pairs.")
-
-    def __post_init__(self) -> None:
-        at_least("pairs", self.pairs, 1)
-        check_seed("seed", self.seed)
-        if self.lengths is not None and (not self.lengths or min(self.lengths) < 2):
-            raise StatetraceError(
-                f"lengths {self.lengths} are invalid; use one or more lengths of 2 or more"
-            )
 
 
 def depth(

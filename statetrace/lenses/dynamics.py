@@ -12,37 +12,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from statetrace.config.checks import at_least
-from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.changepoints import segments
 from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.specs import DynamicsSpec
 from statetrace.runs import Run
 from statetrace.tasks.word_problem import WordProblem
 
 COLUMNS = ("measure", "what", "length", "threshold", "step", "value")
 Row = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class DynamicsSpec:
-    """Settings of the dynamics lens."""
-
-    run: str = setting("", "The run folder; set by `statetrace analyze RUN`.")
-    thresholds: tuple[float, ...] = setting(
-        (0.5, 0.9, 0.98), "Accuracies whose first step is reported, per length."
-    )
-    most_phases: int = setting(6, "Maximum number of phases.")
-    until: int | None = setting(None, "Last step to read (default: the whole log).")
-
-    def __post_init__(self) -> None:
-        at_least("most_phases", self.most_phases, 1)
 
 
 def dynamics(

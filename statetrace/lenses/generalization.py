@@ -14,48 +14,22 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from statetrace.config.checks import at_least, check_seed
-from statetrace.config.settings import setting
-from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.answers import check_fits, low_accuracy, stacked_answers, too_few
-from statetrace.lenses.parts.cutoffs import NEVER, THRESHOLD, first_below, reach
+from statetrace.lenses.parts.cutoffs import NEVER, first_below, reach
 from statetrace.lenses.parts.intervals import CONFIDENCE, wilson
 from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.specs import GeneralizationSpec
 from statetrace.models import anatomy
 from statetrace.models.stack import ModelStack
 from statetrace.tasks.word_problem import WordProblem
 
 Correct = dict[str, list[np.ndarray]]
 """What ("state" or a quotient) -> for each length, whether each of n sequences is correct [n]."""
-
-
-@dataclass(frozen=True)
-class GeneralizationSpec:
-    """Settings of the generalization lens."""
-
-    longest: int | None = setting(
-        None,
-        "Longest sequence (default: twice the training length, or the positions of the model).",
-    )
-    sequences: int = setting(1000, "Sequences per measurement.")
-    threshold: float = setting(
-        THRESHOLD, "The cutoff is the first length with accuracy below this (the paper's 98%)."
-    )
-    bootstrap: int = setting(1000, "Bootstrap samples for the interval of the cutoff.")
-    seed: int = setting(0, "Random seed of the sequences.")
-
-    def __post_init__(self) -> None:
-        for name in ("sequences", "bootstrap", "longest"):
-            at_least(name, getattr(self, name), 1)
-        check_seed("seed", self.seed)
-        if not 0 < self.threshold <= 1:
-            raise StatetraceError(f"threshold {self.threshold} must be between 0 and 1")
 
 
 def generalization(

@@ -38,14 +38,11 @@ The table, one number per row: `layer` 0 is the embedding, l the output of block
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from statetrace.config.checks import at_least, check_seed
-from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.groups.characters import Component, characters
@@ -56,6 +53,7 @@ from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, measu
 from statetrace.lenses.parts.prism import pairings
 from statetrace.lenses.parts.state_means import arrangements
 from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
+from statetrace.lenses.specs import GeometrySpec
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
@@ -63,30 +61,6 @@ from statetrace.tasks.word_problem import WordProblem
 _ANSWERED = 512  # sequences for the accuracy
 _MEANS_SAVED = 2**26  # maximum bytes of saved state means
 _FORWARD = 0.5  # share of the progress
-
-
-@dataclass(frozen=True)
-class GeometrySpec:
-    """Settings of the geometry lens."""
-
-    sequences: int = setting(4096, "Sequences; about ten per state are needed.")
-    length: int | None = setting(None, "Actions per sequence (default: the task's length).")
-    layers: tuple[int, ...] | None = setting(
-        None, "Layers: 0 is the embedding, l the output of block l (default: all)."
-    )
-    quotients: tuple[str, ...] | None = setting(None, "Quotients to measure (default: all).")
-    permutations: int = setting(1000, "Permutations of the labels for the null; 0 for none.")
-    components: int = setting(3, "Principal components.")
-    points: int = setting(500, "Single points whose coordinates are saved.")
-    seed: int = setting(0, "Random seed of sequences and permutations.")
-
-    def __post_init__(self) -> None:
-        check_seed("seed", self.seed)
-        least = {"sequences": 2, "permutations": 0, "components": 1, "points": 0}
-        for name, lowest in least.items():
-            at_least(name, getattr(self, name), lowest)
-        if self.layers is not None and not self.layers:
-            raise StatetraceError("layers is empty; give one or more layers, or none for all")
 
 
 def geometry(

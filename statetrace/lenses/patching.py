@@ -18,78 +18,23 @@ of a model that barely prefers its answers has a small denominator and large out
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 
-from statetrace.config.checks import at_least, check_seed, one_of
-from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
-from statetrace.interventions import Grid, GridSpec
+from statetrace.interventions.grid import Grid
 from statetrace.lenses.parts.answers import check_fits, low_accuracy
 from statetrace.lenses.parts.intervals import median_interval, quantile
 from statetrace.lenses.parts.pairs import Pairs, draw_pairs
 from statetrace.lenses.parts.patched_answers import patched_answers
 from statetrace.lenses.result import LensResult, Progress, no_progress
+from statetrace.lenses.specs import PatchingSpec
 from statetrace.tasks.word_problem import WordProblem
 
-PAPER = (
-    GridSpec("prefix", "substitution"),  # Figures 2, 8A, 8B and 9
-    GridSpec("suffix", "deletion"),  # Figure 8C
-    GridSpec("window", "deletion", window=1),  # Figure 8D
-)
 METRICS = ("nld", "probability")
-BY = ("action", "token")
-AVERAGES = ("mean", "median")
-
-
-@dataclass(frozen=True)
-class PatchingSpec:
-    """Settings of the patching lens."""
-
-    pairs: int = setting(200, "Pairs of a clean and a corrupted sequence (the paper's number).")
-    grids: tuple[GridSpec, ...] = setting(
-        PAPER, "Heat maps, by names such as prefix-substitution-resid or window3-deletion-head."
-    )
-    corrupt_at: int = setting(0, "The action in which the two sequences differ.")
-    length: int | None = setting(None, "Actions per sequence (default: the task's length).")
-    by: str = setting(
-        "action",
-        "Columns of the heat maps: 'action' or 'token', which differ where actions are sentences. "
-        "Results by token are saved as patching-by-token and not used for verdicts.",
-    )
-    quotients: tuple[str, ...] | None = setting(
-        None, "Quotients to split the pairs by (default: all, parity first)."
-    )
-    balanced: bool = setting(
-        False,
-        "Draw half of the pairs with the same and half with the opposite parity (or first "
-        "quotient), as the paper's released code does; by default the corruption is uniform.",
-    )
-    average: str = setting(
-        "mean",
-        "Average over pairs, in the column `mean`: 'mean', as in the paper, or 'median', on which "
-        "single pairs have little effect. Medians are not used for verdicts.",
-    )
-    logits: bool = setting(
-        False,
-        "Also save the logits of all states in every cell and pair, as arrays NAME.logits; they "
-        "show which answers a patch leads to.",
-    )
-    seed: int = setting(0, "Random seed of the pairs.")
-
-    def __post_init__(self) -> None:
-        check_seed("seed", self.seed)
-        at_least("pairs", self.pairs, 1)
-        one_of("by", self.by, BY)
-        one_of("average", self.average, AVERAGES)
-        names = [grid.name for grid in self.grids]
-        if not names or len(set(names)) < len(names):
-            raise StatetraceError(
-                f"grids '{', '.join(names)}' are invalid; use one or more different grids"
-            )
 
 
 def patching(

@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -38,8 +37,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.config.checks import at_least, check_seed, need, one_of
-from statetrace.config.settings import setting
 from statetrace.lenses.partial import part
 from statetrace.lenses.parts import probes
 from statetrace.lenses.parts.answers import answers, check_fits, low_accuracy
@@ -56,68 +53,12 @@ from statetrace.lenses.parts.probing_data import (
 )
 from statetrace.lenses.parts.probing_summary import by_length, summary
 from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
+from statetrace.lenses.specs import ProbingSpec
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 
-CONTROLS = ("untrained", "shuffled")
 METRICS = ("accuracy", "probability")
-POSITIONS = ("last", "any", "all")
-
-
-@dataclass(frozen=True)
-class ProbingSpec:
-    """Settings of the probing lens."""
-
-    targets: tuple[str, ...] | None = setting(
-        None,
-        "'state', names of quotients, or 'quotients' for all of them (default: state and parity).",
-    )
-    length: int | None = setting(None, "Actions per sequence, T (default: the task's length).")
-    lengths: tuple[int, ...] | None = setting(
-        None,
-        "Lengths with separate probes, the full length always included (default: from 5 on, up to "
-        "most_lengths of them).",
-    )
-    most_lengths: int = setting(20, "Maximum number of lengths, if lengths is not set.")
-    positions: tuple[str, ...] = setting(
-        ("last", "any"),
-        "Where probes read: 'last' (last token, for each length), 'any' (one random position per "
-        "sequence), 'all' (every position, as in the paper's released code; train and test then "
-        "count positions). Verdicts need last.",
-    )
-    subsets: int = setting(
-        10, "Disjoint subsets of the training sequences, for the standard deviation."
-    )
-    train: int | None = setting(
-        None,
-        "Training sequences in all subsets together (default: per subset 500, 4 per feature, or 10 "
-        "per class, whichever is most).",
-    )
-    test: int = setting(2000, "Held-out sequences.")
-    C: float = setting(
-        1.0, "Inverse regularization strength, as in scikit-learn; features are standardized."
-    )
-    controls: tuple[str, ...] = setting(CONTROLS, "Controls: 'untrained' and 'shuffled'.")
-    threshold: float = setting(0.98, "Accuracy from which a target counts as decodable.")
-    tolerance: float = setting(probes.TOLERANCE, "Largest gradient entry at which a fit ends.")
-    max_iterations: int = setting(1000, "Maximum iterations of a fit.")
-    seed: int = setting(
-        0, "Random seed of the sequences, their split, the untrained model and the shuffling."
-    )
-
-    def __post_init__(self) -> None:
-        check_seed("seed", self.seed)
-        for name in ("length", "most_lengths", "subsets", "train", "test", "max_iterations"):
-            at_least(name, getattr(self, name), 1)
-        for name in ("C", "tolerance"):
-            need(getattr(self, name) > 0, f"{name} {getattr(self, name)} must be above 0")
-        need(0 < self.threshold <= 1, f"threshold {self.threshold} must be between 0 and 1")
-        for control in self.controls:
-            one_of("control", control, CONTROLS)
-        for position in self.positions:
-            one_of("position", position, POSITIONS)
-        need(bool(self.positions), "positions is empty; use last, any or all")
 
 
 def probing(

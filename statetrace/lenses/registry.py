@@ -1,46 +1,61 @@
-"""All lenses by name. To add a built-in one, write a file, its test, and a line here."""
+"""All lenses by name. To add a built-in one, write a file, its test, its settings in specs.py, and
+a line here. Needs no torch, so that lenses can be listed and shown without it."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from statetrace import plugins
 from statetrace.config.checks import known
 from statetrace.errors import StatetraceError
-from statetrace.lenses.attention import AttentionSpec, attention
-from statetrace.lenses.depth import DepthSpec, depth, stacked_depth
-from statetrace.lenses.dynamics import DynamicsSpec, dynamics
-from statetrace.lenses.generalization import (
-    GeneralizationSpec,
-    generalization,
-    stacked_generalization,
-)
-from statetrace.lenses.geometry import GeometrySpec, geometry
 from statetrace.lenses.lens import Lens
-from statetrace.lenses.patching import PatchingSpec, patching
-from statetrace.lenses.probing import ProbingSpec, probing
-from statetrace.lenses.result import ON_REQUEST
-from statetrace.lenses.subspace import SubspaceSpec, subspace
+from statetrace.lenses.result import LensResult
+from statetrace.lenses.specs import (
+    AttentionSpec,
+    DepthSpec,
+    DynamicsSpec,
+    GeneralizationSpec,
+    GeometrySpec,
+    PatchingSpec,
+    ProbingSpec,
+    SubspaceSpec,
+)
+
+
+def _later(function: str) -> Callable[..., Any]:
+    """A "file:function" of this folder, imported when it is first called: most need torch."""
+    return lambda *arguments: plugins.import_object(f"statetrace.lenses.{function}")(*arguments)
+
 
 BUILTIN = {
     "generalization": Lens(
-        GeneralizationSpec, generalization, whole=True, stacked=stacked_generalization
+        GeneralizationSpec,
+        _later("generalization:generalization"),
+        whole=True,
+        stacked=_later("generalization:stacked_generalization"),
     ),
-    "probing": Lens(ProbingSpec, probing),
-    "patching": Lens(PatchingSpec, patching),
-    "depth": Lens(DepthSpec, depth, stacked=stacked_depth),
-    "attention": Lens(AttentionSpec, attention),
-    "geometry": Lens(GeometrySpec, geometry),
-    "dynamics": Lens(DynamicsSpec, dynamics, reads_log=True, whole=True),
-    "subspace": Lens(SubspaceSpec, subspace),
+    "probing": Lens(ProbingSpec, _later("probing:probing")),
+    "patching": Lens(PatchingSpec, _later("patching:patching")),
+    "depth": Lens(DepthSpec, _later("depth:depth"), stacked=_later("depth:stacked_depth")),
+    "attention": Lens(AttentionSpec, _later("attention:attention")),
+    "geometry": Lens(GeometrySpec, _later("geometry:geometry")),
+    "dynamics": Lens(DynamicsSpec, _later("dynamics:dynamics"), reads_log=True, whole=True),
+    "subspace": Lens(SubspaceSpec, _later("subspace:subspace")),
 }
+"""In display order."""
 
 LENSES: Mapping[str, Lens] = plugins.Registry("lens", BUILTIN)
 """The built-in lenses, then registered ones."""
+
+WHOLE = frozenset(name for name, lens in BUILTIN.items() if lens.whole)
+"""Lenses that always cover all lengths, even if the others are restricted to shorter ones."""
+
+ON_REQUEST = frozenset({"subspace"})
+"""Lenses that run only where they are named."""
 
 
 def chosen(names: str | None) -> list[str]:
@@ -121,3 +136,43 @@ def _describe(hint: Any) -> str:
     if typing.get_origin(hint) is tuple:
         return f"{_describe(typing.get_args(hint)[0])}, or several separated by commas"
     return words.get(hint, "none")
+
+
+def registered_lens(name: str) -> Lens | None:
+    """The plug-in of that name; None if it is missing or (with a warning) broken."""
+    try:
+        return plugins.find("lens", name)
+    except StatetraceError as error:
+        plugins.warn(str(error))
+        return None
+
+
+def is_builtin(name: str) -> bool:
+    return name in BUILTIN
+
+
+def check_plugin(name: str, lens: Any) -> Lens:
+    """A Lens whose failures are sentences that name it."""
+    if not isinstance(lens, Lens):
+        raise StatetraceError(f"it is {type(lens).__name__!r}, not a Lens")
+    if not (isinstance(lens.spec, type) and dataclasses.is_dataclass(lens.spec)):
+        raise StatetraceError(f"its spec {lens.spec!r} is not a dataclass")
+    if not name.replace("-", "_").isidentifier():
+        raise StatetraceError("its name should consist of letters, digits and hyphens")
+
+    measure = plugins.guarded("lens", name, lens.look)
+
+    def look(*arguments: Any, **settings: Any) -> LensResult:
+        result = measure(*arguments, **settings)
+        if not isinstance(result, LensResult) or result.lens != name:
+            raise StatetraceError(
+                f"the lens '{name}' returned {result!r:.60}, not a LensResult with lens = '{name}'"
+            )
+        return result
+
+    shown: dict[str, Any] = {
+        part: plugins.guarded("lens", name, function)
+        for part in ("headline", "figure")
+        if (function := getattr(lens, part)) is not None
+    }
+    return dataclasses.replace(lens, look=look, **shown)

@@ -39,19 +39,6 @@ def part_of(progress: Progress, begin: float, end: float) -> Progress:
     return lambda share: progress(begin + share * (end - begin))
 
 
-NAMES = (
-    *("generalization", "probing", "patching", "depth", "attention", "geometry", "dynamics"),
-    "subspace",
-)
-"""The built-in lenses, in display order."""
-
-ON_REQUEST = frozenset({"subspace"})
-"""Lenses that run only where they are named."""
-
-WHOLE = frozenset({"generalization", "dynamics"})
-"""Lenses that always cover all lengths, even if the others are restricted to shorter ones."""
-
-
 @dataclass(frozen=True, repr=False)
 class LensResult:
     """The result of one lens on one model.

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from statetrace.lenses.partial import Parts
-from statetrace.lenses.result import WHOLE, LensResult
+from statetrace.lenses.registry import WHOLE
+from statetrace.lenses.result import LensResult
 
 UNFINISHED = "unfinished"
 

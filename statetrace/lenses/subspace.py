@@ -36,12 +36,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.config.checks import at_least, check_seed, one_of
-from statetrace.config.settings import setting
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
 from statetrace.groups.sections import sections
-from statetrace.interventions import evaluating
 from statetrace.lenses.partial import part
 from statetrace.lenses.parts.activations import chosen_layers, residuals
 from statetrace.lenses.parts.answers import answers, check_fits, device_of, low_accuracy
@@ -49,53 +46,11 @@ from statetrace.lenses.parts.interchange import Interchanges, best_section, outc
 from statetrace.lenses.parts.probing_data import untrained_twin
 from statetrace.lenses.parts.subspaces import learned_basis, means_basis, random_basis
 from statetrace.lenses.result import LensResult, Progress, no_progress, part_of
+from statetrace.lenses.specs import SubspaceSpec
 from statetrace.models import anatomy
+from statetrace.models.predict import evaluating
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
-
-METHODS = ("means", "das")
-CONTROLS = ("random", "untrained")
-POSITIONS = ("last", "prefix")
-
-
-@dataclass(frozen=True)
-class SubspaceSpec:
-    """Settings of the subspace lens."""
-
-    quotients: tuple[str, ...] | None = setting(
-        None, "Quotients (default: parity, or the first one)."
-    )
-    methods: tuple[str, ...] = setting(METHODS, "How to determine the subspace: 'means', 'das'.")
-    dimension: int | None = setting(
-        None, "Dimension of the learned subspace (default: the number of values - 1)."
-    )
-    positions: str = setting(
-        "last", "Where to exchange: the 'last' token, or the whole 'prefix' up to and with it."
-    )
-    layers: tuple[int, ...] | None = setting(
-        None, "Layers: 0 is the embedding, l the output of block l (default: all)."
-    )
-    length: int | None = setting(None, "Actions per sequence (default: the task's length).")
-    sequences: int = setting(4000, "Sequences to draw from; half for fitting, half for testing.")
-    pairs: int = setting(400, "Pairs to test, half of them with different values of the quotient.")
-    train: int = setting(512, "Pairs to learn from.")
-    steps: int = setting(100, "Gradient steps per layer.")
-    rate: float = setting(0.01, "Learning rate at the beginning; it falls linearly to 0.")
-    batch: int = setting(128, "Pairs at a time.")
-    controls: tuple[str, ...] = setting(CONTROLS, "Controls: 'random' and 'untrained'.")
-    draws: int = setting(5, "Random subspaces per layer.")
-    seed: int = setting(0, "Random seed of sequences, pairs, random subspaces and the control.")
-
-    def __post_init__(self) -> None:
-        check_seed("seed", self.seed)
-        one_of("positions", self.positions, POSITIONS)
-        for name, accepted in (("methods", METHODS), ("controls", CONTROLS)):
-            for value in getattr(self, name):
-                one_of(name, value, accepted)
-        for name in ("dimension", "steps", "batch", "draws"):
-            at_least(name, getattr(self, name), 1)
-        at_least("pairs", self.pairs, 2)
-        at_least("train", self.train, 2)
 
 
 def subspace(

@@ -10,8 +10,8 @@ from typing import Any
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
-from statetrace.lenses.registry import LENSES, make_spec
-from statetrace.lenses.result import WHOLE, LensResult, no_progress
+from statetrace.lenses.registry import LENSES, WHOLE, make_spec
+from statetrace.lenses.result import LensResult, no_progress
 from statetrace.mechanisms.compatibility import SETTINGS, incompatibility
 from statetrace.mechanisms.evidence import first_quotient
 from statetrace.mechanisms.mastery import NEEDED, has_learned, solved_length

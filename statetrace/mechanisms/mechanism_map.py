@@ -22,9 +22,7 @@ import numpy as np
 from statetrace.groups import Group
 from statetrace.mechanisms.links import Link
 
-MECHANISMS = (
-    *("sequential", "parallel", "associative", "parity-associative", "composed-quotient"),
-)
+MECHANISMS = "sequential", "parallel", "associative", "parity-associative", "composed-quotient"
 """The built-in algorithms; registered ones follow them."""
 
 MIXED, OTHER = "mixed", "other"

@@ -12,7 +12,6 @@ Caveat: the verdict's weights were calibrated on the built-in algorithms only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,6 +38,9 @@ PAIRS = 100
 Distances = Mapping[str, Mapping[str, float]]
 """Lens -> algorithm -> distance."""
 
+Candidates = Mapping[str, Mapping[str, float]]
+"""Registered algorithm -> lens -> distance, for the lenses that measured something."""
+
 NEAR, RESOLUTION = 4.0, {"patching": 0.02, "depth": 0.1, "probing": 0.02}
 """The odds of a registered algorithm against the best built-in one are the ratio of their distances
 to this power, each lens with its measurement error."""
@@ -47,17 +49,8 @@ FAR = 1.0
 """The distance of "other" and "mixed"."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """Attributes:
-    distances: lens -> distance, for the lenses that measured something.
-    """
-
-    distances: dict[str, float]
-
-
 def weigh(
-    probabilities: dict[str, float], by_name: Mapping[str, Candidate], built_in: Distances
+    probabilities: dict[str, float], by_name: Candidates, built_in: Distances
 ) -> dict[str, float]:
     """The probabilities with registered algorithms among them. Each competes with the most probable
     built-in algorithm, by the distances of the lenses that were compared."""
@@ -65,12 +58,11 @@ def weigh(
         return probabilities
     best = max(probabilities, key=lambda name: probabilities[name])
     odds = {}
-    for name, candidate in by_name.items():
+    for name, own in by_name.items():
         ratios = [
-            (min(built_in[lens].get(best, np.inf), FAR) + floor)
-            / (candidate.distances[lens] + floor)
+            (min(built_in[lens].get(best, np.inf), FAR) + floor) / (own[lens] + floor)
             for lens, floor in RESOLUTION.items()
-            if lens in built_in and lens in candidate.distances
+            if lens in built_in and lens in own
         ]
         odds[name] = float(np.prod(ratios) ** NEAR) * probabilities[best] if ratios else 0.0
     known = {name: share for name, share in probabilities.items() if name not in (MIXED, OTHER)}
@@ -80,7 +72,7 @@ def weigh(
     return {name: share / total for name, share in shares.items()}
 
 
-def candidates(evidence: Evidence, group: Group) -> dict[str, Candidate]:
+def candidates(evidence: Evidence, group: Group) -> Candidates:
     """Registered algorithms that exist for the group; one that fails is left out with a warning."""
     by_name = {}
     for name in plugins.names("algorithm"):
@@ -91,13 +83,13 @@ def candidates(evidence: Evidence, group: Group) -> dict[str, Candidate]:
                 plugins.warn(str(error))
             continue  # it does not exist for this group
         try:
-            by_name[name] = plugins.guarded("algorithm", name, _candidate)(program, evidence, group)
+            by_name[name] = plugins.guarded("algorithm", name, _distances)(program, evidence, group)
         except StatetraceError as error:
             plugins.warn(str(error))
     return by_name
 
 
-def _candidate(program: Program, evidence: Evidence, group: Group) -> Candidate:
+def _distances(program: Program, evidence: Evidence, group: Group) -> dict[str, float]:
     quotient = None if evidence.quotient is None else first_quotient(group)
     classes = None if quotient is None else quotient.map
     predicted = signature(program, group, evidence.length, pairs=PAIRS, by=quotient)
@@ -110,7 +102,7 @@ def _candidate(program: Program, evidence: Evidence, group: Group) -> Candidate:
         lengths = tuple(int(length) for length in evidence.depths)
         needed = layers_needed(program, lengths, PAIRS, classes)
         distances["depth"] = _depth(needed, evidence)
-    return Candidate(distances)
+    return distances
 
 
 def _patching(predicted: Signature, evidence: Evidence) -> float:

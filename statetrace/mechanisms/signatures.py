@@ -145,23 +145,19 @@ def signature(
     layers: int | None = None,
     pairs: int = 200,
     seed: int = 0,
-    quotient: Quotient | str | None = None,
     by: Quotient | None = None,
-    stride: int | None = None,
 ) -> Signature:
     """The prediction for `layers` layers (default: what the algorithm needs), from random pairs of
     sequences that differ in the first action.
 
     Args:
-        quotient: the quotient that parity-associative or composed-quotient computes first, if not
-            parity.
+        algorithm: its name, or a program for the group.
         by: the quotient that takes the place of parity in splits and probes.
-        stride: of a strided or chunked fold.
     """
     states = resolve_group(group)
     classes = states.parity if by is None else by.map
     length, pairs = whole("length", length, 2), whole("pairs", pairs, 1)
-    program = _program(algorithm, states, quotient, stride).up_to(length)
+    program = _program(algorithm, states).up_to(length)
     if states.order < 2:
         raise StatetraceError(f"{states.name} has one state only; use a group with at least 2")
     layers = program.depth(length) if layers is None else check_layers(layers)
@@ -226,11 +222,9 @@ def predict_all(
     return predicted
 
 
-def _program(
-    name: str | Program, states: Group, quotient: Quotient | str | None, stride: int | None
-) -> Program:
+def _program(name: str | Program, states: Group) -> Program:
     if isinstance(name, str):
-        return algorithm(name, states, quotient, stride)
+        return algorithm(name, states)
     if name.group != states:
         raise StatetraceError(
             f"the program {name.name!r} is for {name.group.name}, but the group is {states.name}"

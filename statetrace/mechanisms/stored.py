@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group
 from statetrace.lenses.fingerprint import differ
-from statetrace.lenses.result import WHOLE, LensResult
+from statetrace.lenses.registry import WHOLE
+from statetrace.lenses.result import LensResult
 from statetrace.lenses.store import Store
 from statetrace.mechanisms.compatibility import incompatibility
 from statetrace.mechanisms.mastery import solved_length

@@ -164,9 +164,7 @@ def kept_by_quotient(general: LensResult, quotients: list[str]) -> dict[str, flo
 
 
 def measure_distances(
-    evidence: Evidence,
-    group: Group,
-    candidates: Mapping[str, registered.Candidate] | None = None,
+    evidence: Evidence, group: Group, candidates: registered.Candidates
 ) -> dict[str, dict[str, float]]:
     """Lens -> distance of its result from what each algorithm predicts; `candidates` are registered
     ones."""
@@ -182,11 +180,7 @@ def measure_distances(
         names = [name for name in algorithms if name in by_name]
         if names:
             measured[lens] = {name: by_name[name] for name in names}
-            measured[lens] |= {
-                name: one.distances[lens]
-                for name, one in (candidates or {}).items()
-                if lens in one.distances
-            }
+            measured[lens] |= {n: own[lens] for n, own in candidates.items() if lens in own}
     return measured
 
 

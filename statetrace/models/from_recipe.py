@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def data_fingerprint(recipe: Recipe) -> str | None:
 
 
 def model_spec(recipe: Recipe) -> ModelSpec:
-    return ModelSpec(**{f.name: getattr(recipe.model, f.name) for f in fields(ModelSpec)})
+    return ModelSpec(**vars(recipe.model))
 
 
 def keeps_vocabulary(recipe: Recipe) -> bool:

@@ -5,36 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from statetrace.config.checks import need
+from statetrace.config.settings import ModelSettings
 from statetrace.errors import StatetraceError
 from statetrace.models.families import Family, Size, families, size_named
 
 
 @dataclass(frozen=True)
-class ModelSpec:
-    """What `statetrace.models.build` builds, checked at construction."""
+class ModelSpec(ModelSettings):
+    """What `statetrace.models.build` builds: a recipe's settings, checked against the families.
 
-    name: str
-    """A published size (gpt2-medium, pythia-160m, ...) or a family (gpt2, pythia, llama, qwen,
-    gemma, mamba). With `pretrained` it is only a label, possibly the checkpoint's own name, and the
-    checkpoint determines the model."""
-
-    layers: int | None = None
-    """Number of blocks; None for the published number, as for width and heads."""
-
-    width: int | None = None
-    """Width of the residual stream."""
-
-    heads: int | None = None
-    """Attention heads per block."""
-
-    dropout: float | None = None
-    """Dropout; None for the published one (GPT-2 0.1, others 0)."""
-
-    init_std: float | None = None
-    """Standard deviation of the initial weights; None for the family's (0.02, Mamba 0.1)."""
-
-    pretrained: str | None = None
-    """Start from these weights: a folder with config.json and model.safetensors, or a hub id."""
+    With `pretrained` the name is only a label, possibly the checkpoint's own name, and the
+    checkpoint determines the model.
+    """
 
     def __post_init__(self) -> None:
         sizes = {"layers": self.layers, "width": self.width, "heads": self.heads}

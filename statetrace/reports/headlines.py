@@ -8,7 +8,7 @@ import numpy as np
 
 from statetrace import plugins
 from statetrace.errors import StatetraceError
-from statetrace.lenses.lens import registered_lens
+from statetrace.lenses.registry import registered_lens
 from statetrace.lenses.result import LensResult
 from statetrace.mechanisms.mastery import cutoff_sentence
 from statetrace.mechanisms.sentences import ablation

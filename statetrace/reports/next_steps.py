@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from statetrace.lenses.result import NAMES, ON_REQUEST
+from statetrace.lenses.registry import BUILTIN, ON_REQUEST
 from statetrace.reports.run_results import FolderResults, RunResults, all_results
 
 Steps = list[tuple[str, str]]
@@ -24,7 +24,7 @@ def next_steps(results: RunResults) -> Steps:
     path = str(results.run.path)
     if results.verdict is not None and results.verdict["mechanism"] == "unlearned":
         steps += _unlearned(results, path)
-    usual = [name for name in NAMES if name not in ON_REQUEST]
+    usual = [name for name in BUILTIN if name not in ON_REQUEST]
     missing = [name for name in usual if results.lens(name) is None and results.missing(name)[1]]
     if missing and len(missing) < len(usual):
         shorter = results.shorter_length

@@ -24,7 +24,8 @@ from statetrace.errors import StatetraceError
 from statetrace.files import read_json
 from statetrace.groups import Group
 from statetrace.lenses.fingerprint import differ, weights_of
-from statetrace.lenses.result import NAMES, WHOLE, LensResult, command
+from statetrace.lenses.registry import BUILTIN, WHOLE
+from statetrace.lenses.result import LensResult, command
 from statetrace.runs import Run
 
 
@@ -75,7 +76,7 @@ class RunResults:
 
     def all(self) -> dict[str, LensResult]:
         """Every result that can be read, the built-in lenses first."""
-        names = dict.fromkeys([*NAMES, *self._names()])
+        names = dict.fromkeys([*BUILTIN, *self._names()])
         return {name: result for name in names if (result := self.lens(name)) is not None}
 
     def missing(self, name: str) -> tuple[str, str]:
@@ -148,7 +149,7 @@ class FolderResults(RunResults):
         """Lenses whose results are of other weights than the current ones; they are ignored."""
         files = _result_files(self.folder)
         stems = {file.stem for file in files if self._outdated(_subject(file), _step_of(file))}
-        return [name for name in dict.fromkeys([*NAMES, *sorted(stems)]) if name in stems]
+        return [name for name in dict.fromkeys([*BUILTIN, *sorted(stems)]) if name in stems]
 
     def _location(self, name: str) -> tuple[int | None, Path | None]:
         """The length of the result of a lens (None: full length) and its folder. Results of a newer

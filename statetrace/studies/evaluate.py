@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statetrace.analysis import Analyzer, analyze_together, measure_together
+from statetrace.analysis import Analyzer
 from statetrace.groups import Group
-from statetrace.lenses.dynamics import DynamicsSpec, dynamics
+from statetrace.lenses.dynamics import dynamics
 from statetrace.lenses.loading import load_run
 from statetrace.lenses.result import LensResult
+from statetrace.lenses.specs import DynamicsSpec
 from statetrace.mechanisms import distances, registered
 from statetrace.mechanisms.cutoff_verdict import read_cutoffs
 from statetrace.mechanisms.evidence import Evidence
@@ -25,6 +26,7 @@ from statetrace.mechanisms.verdict import measure_distances
 from statetrace.runs import Run
 from statetrace.studies.folder import FINISHED, Study
 from statetrace.studies.grid import Cell
+from statetrace.studies.stacked_analysis import analyze_together, measure_together
 
 
 def evaluate_checkpoints(

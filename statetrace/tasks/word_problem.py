@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from statetrace.config.memory import SEQUENCES
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, GroupSpec, Quotient
 from statetrace.groups import group as resolve_group
@@ -16,9 +17,6 @@ from statetrace.tasks.batch import Batch, Split
 from statetrace.tasks.published import is_published, read_published
 from statetrace.tasks.sequences import Sequences, scan, unique_actions, unique_sequences
 from statetrace.tasks.vocabulary import Vocabulary
-
-DEFAULT_SEQUENCES = 1_000_000
-"""The paper's number of unique sequences, 90% of them for training."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class WordProblem:
                 )
             everything = everything[: n or len(everything)]
         else:
-            everything = self.sample(n or min(DEFAULT_SEQUENCES, self.space), seed)
+            everything = self.sample(n or min(SEQUENCES, self.space), seed)
         cut = _cut(len(everything), analysis_fraction)
         return everything[:cut], everything[cut:]
 
@@ -104,7 +102,7 @@ class WordProblem:
         memory."""
         if folder is not None:
             return self.splits(n, analysis_fraction, seed, folder)[1]
-        n = n or min(DEFAULT_SEQUENCES, self.space)
+        n = n or min(SEQUENCES, self.space)
         cut = _cut(n, analysis_fraction)
         actions = unique_actions(self.group, n, self.length, seed, self.actions)[cut:].copy()
         return Sequences(actions, scan(self.group, actions))

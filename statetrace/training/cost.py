@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from statetrace.config.memory import BYTES_PER_PARAMETER
 from statetrace.config.recipe import Recipe
 from statetrace.config.stages import Stage
 from statetrace.groups import Group
@@ -24,9 +25,6 @@ from statetrace.training.optimizer import current_length
 from statetrace.training.parallel import World
 from statetrace.training.setup import make_model, make_plan
 from statetrace.training.trainer import Trainer, stepper
-
-BYTES_PER_PARAMETER = 16
-"""A float32 weight, its gradient and two moments."""
 
 BYTES_SAVED = 12
 """Of each parameter in a checkpoint: the weight and two moments."""

@@ -7,7 +7,8 @@ import pytest
 
 import statetrace as st
 from statetrace.api import TrackedModel
-from statetrace.lenses.patching import PatchingSpec, patching
+from statetrace.lenses.patching import patching
+from statetrace.lenses.specs import PatchingSpec
 from statetrace.reports.figures.chart import Chart
 
 LENGTH = 6

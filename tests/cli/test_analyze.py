@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 
 from statetrace.cli import app
 from statetrace.errors import StatetraceError
-from statetrace.lenses.registry import LENSES, chosen, make_spec
-from statetrace.lenses.result import NAMES, ON_REQUEST
+from statetrace.lenses.registry import LENSES, ON_REQUEST, chosen, make_spec
 from statetrace.runs import Run
 from statetrace.training.loop import train
 from tests.training.conftest import Recorder, toy
@@ -100,7 +99,6 @@ def test_lengths_that_cannot_be_analyzed(run, length, words):
 def test_all_lenses(run):
     done = analyze(run.path)
     assert done.exit_code == 0, done.exception
-    assert set(LENSES) == set(NAMES)
     usual = set(LENSES) - ON_REQUEST
     assert lens_files(run) == usual
     for name in usual:

@@ -9,9 +9,10 @@ from statetrace.explorer import open_model
 from statetrace.explorer.describe import describe_model, first_head
 from statetrace.explorer.requests import Request, respond
 from statetrace.inspection import Patch, look, make_session, timeline
-from statetrace.lenses.attention import AttentionSpec, attention
+from statetrace.lenses.attention import attention
 from statetrace.lenses.loading import load_external, load_run
 from statetrace.lenses.parts.answers import answers
+from statetrace.lenses.specs import AttentionSpec
 from statetrace.runs import Run
 from statetrace.tasks.sequences import Sequences
 from statetrace.training.loop import train

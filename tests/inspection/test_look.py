@@ -12,7 +12,10 @@ from statetrace.errors import StatetraceError
 from statetrace.explorer import open_model
 from statetrace.inspection import Patch, look, make_session
 from statetrace.inspection.probes import targets_of
-from statetrace.interventions import GridSpec, Site, capture, overwrite, patch_grid
+from statetrace.interventions.capture import capture, overwrite
+from statetrace.interventions.grid import patch_grid
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.loading import LoadedModel
 from statetrace.models.families.generic import GenericAnatomy
 from statetrace.zoo import checkpoint

@@ -6,9 +6,12 @@ import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.inspection import look, patch
-from statetrace.interventions import GridSpec, Site, patch_grid
+from statetrace.interventions.grid import patch_grid
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.parts.patched_answers import nld
-from statetrace.lenses.patching import PatchingSpec, patching
+from statetrace.lenses.patching import patching
+from statetrace.lenses.specs import PatchingSpec
 from tests.inspection.cases import ACTIONS, SOURCE, random_model, zoo
 
 GRIDS = [

@@ -5,7 +5,8 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.inspection import ablate, look
-from statetrace.lenses.attention import AttentionSpec, attention, rank_heads
+from statetrace.lenses.attention import attention, rank_heads
+from statetrace.lenses.specs import AttentionSpec
 from tests.inspection.cases import ACTIONS, SOURCE, labels, random_model, zoo
 
 HEADS = [(4, 0), (4, 1), (4, 2), (4, 3)]

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from statetrace.interventions import GridSpec, Site
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import GridSpec
 from statetrace.models import anatomy
 from tests.models.conftest import FAST, GENERIC, RECURRENT, VOCAB, toy
 

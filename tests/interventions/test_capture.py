@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import Site, capture, evaluating, overwrite, sites_of
+from statetrace.interventions.capture import capture, overwrite
+from statetrace.interventions.sites import Site, sites_of
 from statetrace.models import anatomy
+from statetrace.models.predict import evaluating
 from tests.interventions.cases import Hooked, model_named, pairs
 from tests.models.conftest import VOCAB
 

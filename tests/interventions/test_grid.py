@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec, Site, patch_grid
 from statetrace.interventions import cached as fast
+from statetrace.interventions.grid import patch_grid
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import GridSpec
 from statetrace.models import anatomy
 from tests.interventions.cases import (
     LENGTH,

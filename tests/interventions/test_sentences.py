@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec, patch_grid
+from statetrace.interventions.grid import patch_grid
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.word_problem import WordProblem, word_problem

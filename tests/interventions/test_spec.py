@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec, Site
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import GridSpec
 from tests.interventions.cases import SPECS
 
 

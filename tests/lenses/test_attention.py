@@ -9,10 +9,11 @@ import transformers
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses import attention as lens
-from statetrace.lenses.attention import AttentionSpec, attention, rank_heads
+from statetrace.lenses.attention import attention, rank_heads
 from statetrace.lenses.parts import attention_maps
 from statetrace.lenses.parts.attention_table import spread
 from statetrace.lenses.result import LensResult
+from statetrace.lenses.specs import AttentionSpec
 from statetrace.models import anatomy
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import word_problem

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from statetrace.interventions import Site, capture, sites_of
+from statetrace.interventions.capture import capture
+from statetrace.interventions.sites import Site, sites_of
 from statetrace.lenses.parts.attention_ablation import (
     ablated,
     ablations,

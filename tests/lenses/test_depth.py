@@ -6,8 +6,9 @@ import pytest
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.lenses.compiled import task_of
-from statetrace.lenses.depth import DepthSpec, depth
+from statetrace.lenses.depth import depth
 from statetrace.lenses.parts.lengths import usual_lengths
+from statetrace.lenses.specs import DepthSpec
 from statetrace.models.compiled import compile_model
 
 LENGTHS = (2, 3, 4, 6, 8)

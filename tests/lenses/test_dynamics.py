@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.dynamics import DynamicsSpec, dynamics, first_reached, surplus
+from statetrace.lenses.dynamics import dynamics, first_reached, surplus
 from statetrace.lenses.parts.changepoints import segments
+from statetrace.lenses.specs import DynamicsSpec
 from statetrace.runs import Run
 from statetrace.tasks.word_problem import word_problem
 

@@ -9,16 +9,18 @@ import pytest
 import torch
 
 import statetrace as st
-from statetrace.interventions import GridSpec
-from statetrace.lenses.attention import AttentionSpec
-from statetrace.lenses.depth import DepthSpec
-from statetrace.lenses.generalization import GeneralizationSpec
-from statetrace.lenses.geometry import GeometrySpec
-from statetrace.lenses.patching import PatchingSpec
-from statetrace.lenses.probing import ProbingSpec
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.registry import BUILTIN
 from statetrace.lenses.result import LensResult, no_progress
-from statetrace.lenses.subspace import SubspaceSpec
+from statetrace.lenses.specs import (
+    AttentionSpec,
+    DepthSpec,
+    GeneralizationSpec,
+    GeometrySpec,
+    PatchingSpec,
+    ProbingSpec,
+    SubspaceSpec,
+)
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.word_problem import word_problem
 from tests.lenses.test_attention_ablation import hooks_in

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import statetrace as st
-from statetrace.lenses.attention import AttentionSpec, attention
+from statetrace.lenses.attention import attention
 from statetrace.lenses.compiled import task_of
-from statetrace.lenses.dynamics import DynamicsSpec, dynamics
-from statetrace.lenses.geometry import GeometrySpec, geometry
+from statetrace.lenses.dynamics import dynamics
+from statetrace.lenses.geometry import geometry
+from statetrace.lenses.specs import AttentionSpec, DynamicsSpec, GeometrySpec
 from statetrace.models.compiled import compile_model
 from statetrace.runs import Run
 from statetrace.tasks.word_problem import word_problem

@@ -5,9 +5,10 @@ import pytest
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses import generalization as lens
-from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.lenses.generalization import generalization
 from statetrace.lenses.parts.cutoffs import first_below, reach
 from statetrace.lenses.parts.intervals import wilson
+from statetrace.lenses.specs import GeneralizationSpec
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.word_problem import word_problem
 

@@ -10,13 +10,15 @@ import torch
 from statetrace.errors import StatetraceError
 from statetrace.groups import Group, group
 from statetrace.groups.characters import characters
-from statetrace.interventions import Site, capture
-from statetrace.lenses.geometry import GeometrySpec, geometry
+from statetrace.interventions.capture import capture
+from statetrace.interventions.sites import Site
+from statetrace.lenses.geometry import geometry
 from statetrace.lenses.parts import state_means as sm
 from statetrace.lenses.parts.geometry_rows import Rows
 from statetrace.lenses.parts.layer_geometry import LayerGeometry, Setting, measure_layer
 from statetrace.lenses.parts.prism import pairings
 from statetrace.lenses.result import LensResult
+from statetrace.lenses.specs import GeometrySpec
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.word_problem import WordProblem, word_problem
 from tests.lenses.shapes import S3, moved, prism

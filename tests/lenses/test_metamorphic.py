@@ -12,15 +12,23 @@ import torch
 
 from statetrace.groups import Group
 from statetrace.interventions import grid
-from statetrace.lenses.attention import AttentionSpec, attention
+from statetrace.lenses.attention import attention
 from statetrace.lenses.compiled import task_of
-from statetrace.lenses.depth import DepthSpec, depth
-from statetrace.lenses.generalization import GeneralizationSpec, generalization
-from statetrace.lenses.geometry import GeometrySpec, geometry
+from statetrace.lenses.depth import depth
+from statetrace.lenses.generalization import generalization
+from statetrace.lenses.geometry import geometry
 from statetrace.lenses.parts import activations, answers, attention_maps
 from statetrace.lenses.parts.hidden_padding import HiddenPadding
-from statetrace.lenses.patching import PatchingSpec, patching
-from statetrace.lenses.probing import ProbingSpec, probing
+from statetrace.lenses.patching import patching
+from statetrace.lenses.probing import probing
+from statetrace.lenses.specs import (
+    AttentionSpec,
+    DepthSpec,
+    GeneralizationSpec,
+    GeometrySpec,
+    PatchingSpec,
+    ProbingSpec,
+)
 from statetrace.models import build
 from statetrace.models.compiled import CompileSpec, compile_model
 from statetrace.models.spec import ModelSpec

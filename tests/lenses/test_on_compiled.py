@@ -9,13 +9,20 @@ from functools import cache
 import numpy as np
 import pytest
 
-from statetrace.interventions import GridSpec
-from statetrace.lenses.attention import AttentionSpec, attention
+from statetrace.interventions.spec import GridSpec
+from statetrace.lenses.attention import attention
 from statetrace.lenses.compiled import task_of
-from statetrace.lenses.generalization import GeneralizationSpec, generalization
-from statetrace.lenses.geometry import GeometrySpec, geometry
-from statetrace.lenses.patching import PatchingSpec, patching
-from statetrace.lenses.probing import ProbingSpec, probing
+from statetrace.lenses.generalization import generalization
+from statetrace.lenses.geometry import geometry
+from statetrace.lenses.patching import patching
+from statetrace.lenses.probing import probing
+from statetrace.lenses.specs import (
+    AttentionSpec,
+    GeneralizationSpec,
+    GeometrySpec,
+    PatchingSpec,
+    ProbingSpec,
+)
 from statetrace.mechanisms.signatures import signature
 from statetrace.models.compiled import CompileSpec, compile_model
 from tests.models.compiled.cases import program, program_rows

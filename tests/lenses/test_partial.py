@@ -48,7 +48,7 @@ def test_equal_to_one_that_was_not_interrupted(lens, in_memory, tmp_path, monkey
         raise AssertionError("no progress")
     assert not list(tmp_path.glob("**/unfinished"))
     monkeypatch.undo()
-    spec = model._job(lens, QUICK[lens], False).spec
+    spec = model.job(lens, QUICK[lens], False).spec
     whole = LENSES[lens].look(model.model, model.task, spec, lambda share: None)
     assert dict(result.columns) == dict(whole.columns)
     assert result.summary == whole.summary

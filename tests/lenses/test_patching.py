@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec, Site
+from statetrace.interventions.sites import Site
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.parts.pairs import draw_pairs
 from statetrace.lenses.parts.patched_answers import nld
-from statetrace.lenses.patching import METRICS, PAPER, PatchingSpec, patching
+from statetrace.lenses.patching import METRICS, patching
 from statetrace.lenses.result import LensResult
+from statetrace.lenses.specs import PAPER_GRIDS, PatchingSpec
 from statetrace.mechanisms.compatibility import incompatibility
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.vocabulary import Vocabulary
@@ -20,7 +22,7 @@ from tests.interventions.cases import one_cell_at_a_time
 from tests.models.conftest import GENERIC, toy
 
 LENGTH = 6
-PREFIX, SUFFIX, WINDOW = (grid.name for grid in PAPER)
+PREFIX, SUFFIX, WINDOW = (grid.name for grid in PAPER_GRIDS)
 
 
 def noisy(task: WordProblem, name: str = "gpt2", seed: int = 0) -> Any:
@@ -61,7 +63,7 @@ def test_nld_by_hand():
     assert over == pytest.approx([1.25, -0.25])  # not clipped
 
 
-@pytest.mark.parametrize("grid", [*PAPER, GridSpec("window", "substitution", "mlp_out", 2)])
+@pytest.mark.parametrize("grid", [*PAPER_GRIDS, GridSpec("window", "substitution", "mlp_out", 2)])
 def test_numbers_are_the_definitions_applied_to_plain_forward_passes(model, task, grid):
     result = patching(model, task, PatchingSpec(pairs=40, grids=(grid,), corrupt_at=1))
     clean, corrupted = (
@@ -102,7 +104,7 @@ def test_the_whole_prefix_restores_the_clean_answer(result):
 
 
 def test_nothing_happens_before_the_corrupted_action(model, task):
-    spec = PatchingSpec(pairs=40, corrupt_at=3, grids=(PAPER[0], GridSpec("window")))
+    spec = PatchingSpec(pairs=40, corrupt_at=3, grids=(PAPER_GRIDS[0], GridSpec("window")))
     result = patching(model, task, spec)
     assert result.summary["pairs"] > 5
     prefix, window = (result.arrays[f"{grid.name}.nld"] for grid in spec.grids)
@@ -128,7 +130,7 @@ def test_the_table_is_the_arrays_pair_by_pair(result):
     first, second = (parity[result.arrays[f"{name}_state"]] for name in ("clean", "corrupted"))
     splits = {"all": first >= 0, "same parity": first == second, "opposite parity": first != second}
     assert set(result.columns["split"]) == set(splits)
-    for grid in PAPER:
+    for grid in PAPER_GRIDS:
         width = 1 if grid.where == "window" else None
         for metric in METRICS:
             values = result.arrays[f"{grid.name}.{metric}"].astype(float)
@@ -168,7 +170,7 @@ def test_heads_have_their_own_rows(model, task):
 
 def test_quotients_of_choice():
     task = word_problem("S4", 4)
-    spec = PatchingSpec(pairs=8, quotients=("S3",), grids=PAPER[:1])
+    spec = PatchingSpec(pairs=8, quotients=("S3",), grids=PAPER_GRIDS[:1])
     result = patching(noisy(task), task, spec)
     assert set(result.columns["split"]) == {"all", "same S3", "different S3"}
 
@@ -194,11 +196,11 @@ def test_pairs_with_equal_answers_are_left_out_and_counted():
     """The rigged model answers with the last action, so it tells pairs apart only there."""
     task = word_problem("S3", 3)
     model = rigged(task, constant=False)
-    spec = PatchingSpec(pairs=50, grids=(PAPER[0],), corrupt_at=2)
+    spec = PatchingSpec(pairs=50, grids=(PAPER_GRIDS[0],), corrupt_at=2)
     result = patching(model, task, spec)
     assert (result.summary["pairs"], result.summary["pairs_left_out"]) == (50, 0)
     assert not any("left out" in note for note in result.notes)
-    result = patching(model, task, PatchingSpec(pairs=50, grids=(PAPER[0],), corrupt_at=1))
+    result = patching(model, task, PatchingSpec(pairs=50, grids=(PAPER_GRIDS[0],), corrupt_at=1))
     assert (result.summary["pairs"], result.summary["pairs_left_out"]) == (0, 50)
     assert any("50 of 50 pairs were excluded" in note for note in result.notes)
 
@@ -235,7 +237,7 @@ def test_a_model_that_always_says_the_same_still_runs():
 
 def test_fewer_pairs_than_asked_for():
     task = word_problem("Z3", 2)
-    result = patching(noisy(task), task, PatchingSpec(pairs=200, grids=PAPER[:1]))
+    result = patching(noisy(task), task, PatchingSpec(pairs=200, grids=PAPER_GRIDS[:1]))
     assert result.summary["pairs"] + result.summary["pairs_left_out"] == 9
     assert any("9 pairs instead of 200" in note for note in result.notes)
     assert set(result.columns["split"]) == {"all"}
@@ -255,7 +257,7 @@ def test_families_without_a_fast_road():
     [
         ({"pairs": 0}, "pairs 0 is too small"),
         ({"grids": ()}, "grids '' are invalid"),
-        ({"grids": PAPER[:1] * 2}, "use one or more different grids"),
+        ({"grids": PAPER_GRIDS[:1] * 2}, "use one or more different grids"),
     ],
 )
 def test_nonsense_is_refused(fields, message):
@@ -282,7 +284,7 @@ def test_requests_that_do_not_fit(task, fields, message):
 
 
 def test_saved_logits_give_the_nld_of_the_table(model, task):
-    result = patching(model, task, PatchingSpec(pairs=20, grids=(PAPER[0],), logits=True))
+    result = patching(model, task, PatchingSpec(pairs=20, grids=(PAPER_GRIDS[0],), logits=True))
     logits = result.arrays[f"{PREFIX}.logits"].astype(float)  # [R, C, P, states]
     clean, corrupted = (result.arrays[f"{name}_answer"] for name in ("clean", "corrupted"))
     pairs = np.arange(len(clean))

@@ -23,8 +23,9 @@ from statetrace.lenses.parts.probing_data import (
     split_by_prefix,
     untrained_twin,
 )
-from statetrace.lenses.probing import ProbingSpec, probing
+from statetrace.lenses.probing import probing
 from statetrace.lenses.result import LensResult, no_progress
+from statetrace.lenses.specs import ProbingSpec
 from statetrace.models import ModelSpec, build
 from statetrace.tasks.word_problem import WordProblem, word_problem
 

@@ -8,17 +8,25 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec
-from statetrace.lenses.attention import AttentionSpec, attention
-from statetrace.lenses.depth import DepthSpec, depth
-from statetrace.lenses.generalization import GeneralizationSpec, generalization
-from statetrace.lenses.geometry import GeometrySpec, geometry
+from statetrace.interventions.spec import GridSpec
+from statetrace.lenses.attention import attention
+from statetrace.lenses.depth import depth
+from statetrace.lenses.generalization import generalization
+from statetrace.lenses.geometry import geometry
 from statetrace.lenses.parts.activations import residuals
 from statetrace.lenses.parts.answers import answers, check_fits
 from statetrace.lenses.parts.attention_maps import maps_of
 from statetrace.lenses.parts.probing_data import Data, choose_places, features
-from statetrace.lenses.patching import PatchingSpec, patching
-from statetrace.lenses.probing import ProbingSpec, probing
+from statetrace.lenses.patching import patching
+from statetrace.lenses.probing import probing
+from statetrace.lenses.specs import (
+    AttentionSpec,
+    DepthSpec,
+    GeneralizationSpec,
+    GeometrySpec,
+    PatchingSpec,
+    ProbingSpec,
+)
 from statetrace.models import ModelSpec, anatomy, build
 from statetrace.tasks.sentences import sentences
 from statetrace.tasks.word_problem import WordProblem, word_problem

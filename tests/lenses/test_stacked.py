@@ -11,14 +11,11 @@ import torch
 from statetrace import zoo
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.lenses.compiled import task_of
-from statetrace.lenses.depth import DepthSpec, depth, runs, stacked_depth
-from statetrace.lenses.generalization import (
-    GeneralizationSpec,
-    generalization,
-    stacked_generalization,
-)
+from statetrace.lenses.depth import depth, runs, stacked_depth
+from statetrace.lenses.generalization import generalization, stacked_generalization
 from statetrace.lenses.loading import load_external
 from statetrace.lenses.parts.pairs import draw_pairs
+from statetrace.lenses.specs import DepthSpec, GeneralizationSpec
 from statetrace.models import ModelSpec, anatomy, build, stack
 from statetrace.models.compiled import compile_model
 from statetrace.models.stack import ModelStack

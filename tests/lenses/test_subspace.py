@@ -9,13 +9,14 @@ import torch
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
 from statetrace.groups import group
-from statetrace.interventions import evaluating
 from statetrace.interventions.exchange import Exchange
 from statetrace.lenses.compiled import task_of
 from statetrace.lenses.parts.subspaces import random_basis
-from statetrace.lenses.subspace import SubspaceSpec, subspace
+from statetrace.lenses.specs import SubspaceSpec
+from statetrace.lenses.subspace import subspace
 from statetrace.models import ModelSpec, anatomy, build
 from statetrace.models.compiled import compile_model
+from statetrace.models.predict import evaluating
 from statetrace.tasks.word_problem import word_problem
 
 QUICK = SubspaceSpec(sequences=1500, pairs=100, train=96, steps=25, draws=2)

@@ -96,12 +96,12 @@ def perfect(program, length):
 @pytest.mark.parametrize("length", [8, 11])
 def test_a_program_is_at_no_distance_from_what_it_shows(name, of, length):
     program = algorithm(name, group(of))
-    found = registered._candidate(program, perfect(program, length), group(of))
-    assert set(found.distances) == {"patching", "probing", "depth"}
+    found = registered._distances(program, perfect(program, length), group(of))
+    assert set(found) == {"patching", "probing", "depth"}
     # a random pair may draw the same answer by chance
-    assert found.distances["patching"] < 0.02
-    assert found.distances["probing"] == pytest.approx(0, abs=1e-9)
-    assert found.distances["depth"] < 0.1
+    assert found["patching"] < 0.02
+    assert found["probing"] == pytest.approx(0, abs=1e-9)
+    assert found["depth"] < 0.1
 
 
 def test_a_registered_algorithm_is_a_candidate(register):

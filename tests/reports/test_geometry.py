@@ -7,8 +7,8 @@ import pytest
 
 from statetrace.config.compile_spec import CompileSpec
 from statetrace.errors import StatetraceError
-from statetrace.lenses.geometry import GeometrySpec
 from statetrace.lenses.geometry import geometry as look_at
+from statetrace.lenses.specs import GeometrySpec
 from statetrace.models.compiled import compile_model
 from statetrace.reports.figures.chart import Cloud, Path3, Plane
 from statetrace.reports.figures.geometry import geometry, measures

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.attention import attention
 from statetrace.lenses.loading import load_run
-from statetrace.lenses.patching import PatchingSpec, patching
+from statetrace.lenses.patching import patching
 from statetrace.lenses.registry import LENSES, make_spec
+from statetrace.lenses.specs import PatchingSpec
 from statetrace.runs import Run
 from statetrace.training import setup
 from statetrace.training.loop import train

@@ -3,8 +3,9 @@
 import pytest
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.generalization import GeneralizationSpec, generalization
+from statetrace.lenses.generalization import generalization
 from statetrace.lenses.loading import load_run
+from statetrace.lenses.specs import GeneralizationSpec
 from statetrace.models import check_label
 from statetrace.models.spec import ModelSpec
 from statetrace.runs import Run

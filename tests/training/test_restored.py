@@ -8,8 +8,9 @@ import pytest
 from statetrace.errors import StatetraceError
 from statetrace.files import read_json, write_json
 from statetrace.groups import group
-from statetrace.lenses.dynamics import DynamicsSpec, dynamics
+from statetrace.lenses.dynamics import dynamics
 from statetrace.lenses.loading import load_run
+from statetrace.lenses.specs import DynamicsSpec
 from statetrace.models.from_recipe import make_task
 from statetrace.runs import LOG, Run
 from statetrace.tasks.sequences import unique_sequences

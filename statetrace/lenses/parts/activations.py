@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import Edit, evaluating, overwrite
+from statetrace.interventions.capture import Edit, overwrite
 from statetrace.interventions.sites import Site, sites_of
 from statetrace.models import Anatomy, anatomy
+from statetrace.models.predict import evaluating
 
 ELEMENTS = {"cpu": 2**19, "cuda": 2**26}
 """Default size of one [B, T, D] activation: about the cache of a CPU, or enough to keep a GPU

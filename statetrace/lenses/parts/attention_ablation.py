@@ -23,10 +23,12 @@ import torch
 from torch import Tensor
 
 from statetrace.groups import Quotient
-from statetrace.interventions import Edit, Site, capturing, evaluating, overwrite
+from statetrace.interventions.capture import Edit, capturing, overwrite
+from statetrace.interventions.sites import Site
 from statetrace.lenses.partial import part
 from statetrace.lenses.parts.answers import answers, token_batches
 from statetrace.lenses.result import Progress, no_progress
+from statetrace.models.predict import evaluating
 from statetrace.tasks.sequences import Sequences
 from statetrace.tasks.word_problem import WordProblem
 

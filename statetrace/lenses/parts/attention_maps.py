@@ -6,7 +6,6 @@ model of 12 layers of 12 heads take 590 MB; at most PIECE_BYTES are held at a ti
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +15,10 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts.answers import device_of
-from statetrace.lenses.parts.attention_spec import AttentionSpec
 from statetrace.lenses.parts.attention_tree import TreeMeasures, attention_trees
 from statetrace.lenses.parts.parity_heads import head_scores
 from statetrace.lenses.result import Progress, no_progress
+from statetrace.lenses.specs import AttentionSpec
 from statetrace.models import anatomy
 from statetrace.models.device import float64_device, free_bytes
 from statetrace.models.memory import in_pieces
@@ -50,31 +49,6 @@ def maps_or_reason(model: Any, task: WordProblem, actions: np.ndarray) -> Tensor
         return maps_of(model, task, actions)
     except StatetraceError as error:
         return f"no attention maps: {error}"
-
-
-def for_each_piece(
-    model: Any,
-    task: WordProblem,
-    actions: np.ndarray,
-    map_bytes: int,
-    work: Callable[[int, Tensor], None],
-    progress: Progress = no_progress,
-) -> None:
-    """Call work(start, maps) with the maps [L, B, H, T, T] of sequences start .. start + B until
-    all are done; pieces are halved when memory runs out.
-
-    Args:
-        actions: [n, T].
-        map_bytes: size of the maps of one sequence.
-    """
-    n = len(actions)
-
-    def piece(start: int, stop: int) -> None:
-        work(start, maps_of(model, task, actions[start:stop]))
-        progress(stop / n)
-
-    # Twice: the maps of all layers are stacked, and scores use double precision.
-    in_pieces(n, fitting(2 * map_bytes, device_of(model)), piece)
 
 
 def fitting(bytes_each: int, device: torch.device) -> int:
@@ -126,25 +100,26 @@ def read_maps(
     trees: dict[int, TreeMeasures] = {}  # by the first example of a piece
     drawings: dict[str, np.ndarray] = {}
 
-    def work(start: int, maps: Tensor) -> None:
-        stop = start + maps.shape[1]
+    def work(start: int, stop: int) -> None:
+        maps = maps_of(model, task, actions[start:stop])
         for i, outside in enumerate(odd[:, start:stop].to(maps.device)):
             for layer, weights in enumerate(maps):
                 heads = head_scores(weights, outside, spec.first, spec.margin, spec.confidence)
                 scores[i, layer, :, start:stop] = heads.T.cpu().numpy()
         for layer, weights in enumerate(maps):
             tokens[layer, start:stop] = attended(weights).mean((1, 2)).cpu().numpy()
-        if start >= n_trees:
-            return
-        maps = maps[:, : n_trees - start]
-        grown = attention_trees(maps, spec.weight, spec.top_target, spec.top_source)
-        trees[start] = grown.measures()
-        for i in range(start, min(stop, n_trees, spec.tree_saved)):
-            drawings[f"tree{i}_edges"], drawings[f"tree{i}_weights"] = grown.drawing(i - start)
-            drawings[f"tree{i}_actions"] = actions[i].astype(np.int32)
+        if start < n_trees:
+            maps = maps[:, : n_trees - start]
+            grown = attention_trees(maps, spec.weight, spec.top_target, spec.top_source)
+            trees[start] = grown.measures()
+            for i in range(start, min(stop, n_trees, spec.tree_saved)):
+                drawings[f"tree{i}_edges"], drawings[f"tree{i}_weights"] = grown.drawing(i - start)
+                drawings[f"tree{i}_actions"] = actions[i].astype(np.int32)
+        progress(stop / n)
 
-    whole_maps = 4 * example.numel() * task.vocabulary.stride**2
-    for_each_piece(model, task, actions, whole_maps, work, progress)
+    # Twice: the maps of all layers are stacked, and scores use double precision.
+    map_bytes = 2 * 4 * example.numel() * task.vocabulary.stride**2
+    in_pieces(n, fitting(map_bytes, device_of(model)), work)
     pieces = [trees[start] for start in sorted(trees)]
     joined = TreeMeasures.joined(pieces) if pieces else None
     return MapReading(scores, tokens, joined, drawings)

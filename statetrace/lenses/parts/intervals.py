@@ -25,13 +25,11 @@ def wilson(
     return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
 
 
-def median_interval(
-    values: np.ndarray, confidence: float = CONFIDENCE
-) -> tuple[np.ndarray, np.ndarray]:
+def median_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distribution-free interval of the median of values [..., n], n > 0: two order statistics,
     because the number of values below the median is binomial."""
     ordered = np.sort(values, axis=-1)
     n = ordered.shape[-1]
-    half = quantile(confidence) * n**0.5 / 2
+    half = quantile() * n**0.5 / 2
     first, last = int(np.floor(n / 2 - half)) - 1, int(np.ceil(n / 2 + half))
     return ordered[..., max(first, 0)], ordered[..., min(last, n - 1)]

@@ -108,8 +108,7 @@ class Solution:
 
     Attributes:
         theta: [P, K, D + 1], the weights and the intercept of every class; the intercept is -inf
-        for
-            a class that does not occur.
+            for a class that does not occur.
         iterations, converged: [P, G].
     """
 

@@ -11,8 +11,8 @@ import torch
 
 from statetrace.errors import StatetraceError
 from statetrace.groups import Quotient
-from statetrace.interventions import GridSpec, patch_grid
-from statetrace.interventions.grid import Keep, PatchGrids
+from statetrace.interventions.grid import Keep, PatchGrids, patch_grid
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.parts.answers import device_of
 from statetrace.tasks.sequences import scan
 from statetrace.tasks.word_problem import WordProblem

@@ -8,8 +8,7 @@ Cost: two passes over the attention maps, for all heads, examples and lengths of
 
 Details of the definition:
 - The attention of a prefix of length t is the last row of its map. By causality that is row t of
-the
-  map of the whole sequence, so one forward pass serves all lengths.
+  the map of the whole sequence, so one forward pass serves all lengths.
 - Significant means mean(odd) - 0.95 · CI > mean(even). CI is the half-width of the 95% confidence
   interval of the mean over odd actions (normal quantile times standard error, with n - 1 in the
   variance), and the factor 0.95 is applied literally: 1.86 standard errors. The paper's text ("a
@@ -18,8 +17,7 @@ the
 - A prefix without even actions or with fewer than two odd ones is not significant: it counts 0 and
   stays in the denominator.
 - The sum over t = 5..L has L - 4 terms and is divided by L - 5, as in the paper, so the highest
-score
-  is slightly above 100%: 101.3% at L = 80, 109.1% at L = 16. See `score_ceiling`.
+  score is slightly above 100%: 101.3% at L = 80, 109.1% at L = 16. See `score_ceiling`.
 
 Interpretation: a head with any preference among tokens slightly prefers odd ones by chance, and
 with few different actions that is often significant: the best of the 16 heads of an untrained model

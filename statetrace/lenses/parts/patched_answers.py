@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from statetrace.interventions import Grid, GridSpec
-from statetrace.interventions.grid import Keep, PatchGrids
+from statetrace.interventions.grid import Grid, Keep, PatchGrids
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.partial import part
 from statetrace.lenses.parts.answers import device_of
 from statetrace.lenses.parts.pairs import Pairs

@@ -14,7 +14,8 @@ of factors between 0 and 1:
 
     parity      SS_parity / (SS_parity + SS_rest)   parity is the same offset for every pair
     pairing     SS_pair / (SS_pair + SS_rest)       apart from parity, the states of a pair are
-    equal right angle sin² of the angle between p and the plane of the spokes c_k
+                equal
+    right angle sin² of the angle between p and the plane of the spokes c_k
     regularity  4 √3 area / (sum of squared sides) of the triangle of spokes seen along p; 1 only
                 for three equal spokes at 120° (as undirected lines: the paper's 60°)
 

@@ -24,13 +24,10 @@ from torch import Tensor
 
 from statetrace.errors import StatetraceError
 from statetrace.lenses.parts import logistic
+from statetrace.lenses.specs import TOLERANCE
 
 BLOCK_BYTES = {"cpu": 2**27, "cuda": 2**33}
 """Memory for the problems of one block."""
-
-TOLERANCE = 1e-4
-"""The default of scikit-learn; accuracies are then within a few tenths of a point of converged
-ones."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,8 @@ def fit(
         classes: number of classes of each target. Classes that do not occur are left out, as in
             scikit-learn.
         subsets: the rows are split into this many consecutive parts of equal size, fitted
-        separately. C: inverse regularization strength, as in scikit-learn.
+            separately.
+        C: inverse regularization strength, as in scikit-learn.
         tolerance: largest entry of the gradient of the mean loss at which a fit ends.
     """
     layers, rows, width = _checked(features, labels, classes, subsets, C)

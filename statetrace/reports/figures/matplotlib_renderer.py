@@ -61,7 +61,6 @@ _STYLE = {
 _DASHES = {"solid": "-", "dash": "--", "dot": ":"}
 _MARKS = {
     "circle": "o",
-    "circle-open": "o",
     "square": "s",
     "triangle-up": "^",
     "triangle-down": "v",
@@ -80,10 +79,10 @@ def save(chart: Chart, path: Path) -> None:
     _render(chart, path, dpi=200, metadata=dates or None)
 
 
-def png(chart: Chart, dpi: int = 120) -> bytes:
+def png(chart: Chart) -> bytes:
     """All panels as a picture for notebooks."""
     picture = BytesIO()
-    _render(chart, picture, dpi=dpi, format="png")
+    _render(chart, picture, dpi=120, format="png")
     return picture.getvalue()
 
 

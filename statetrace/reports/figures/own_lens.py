@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Any
 
 from statetrace.errors import StatetraceError
-from statetrace.lenses.lens import registered_lens
+from statetrace.lenses.registry import registered_lens
 from statetrace.lenses.result import LensResult
 from statetrace.reports.figures.chart import TURNS, Chart, Line, Panel
 from statetrace.reports.run_results import RunResults

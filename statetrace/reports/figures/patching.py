@@ -13,6 +13,7 @@ import numpy as np
 
 from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
+from statetrace.interventions.sites import KINDS
 from statetrace.reports.figures.chart import Chart, Heat, Panel, grid
 from statetrace.reports.run_results import RunResults
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from statetrace.inspection import PatchTable
 
 METRICS = {"NLD": "nld", "probability": "probability"}
-KINDS = ("resid", "attn_out", "mlp_out", "head")
-"""As in interventions/sites.py, which needs torch."""
 PAIRS = 4
 """Single pairs that can be shown, per split."""
 MOST_TICKS = 12

@@ -14,8 +14,7 @@ import numpy as np
 
 from statetrace.config.checks import one_of
 from statetrace.errors import StatetraceError
-from statetrace.groups import Group, GroupSpec
-from statetrace.groups import group as named_group
+from statetrace.groups import Group
 from statetrace.mechanisms.algorithms import algorithm, algorithm_names
 from statetrace.mechanisms.layers_needed import layers_needed
 from statetrace.mechanisms.signatures import Signature, signature
@@ -77,13 +76,6 @@ def prefix_map(nld: np.ndarray | None, title: str) -> Panel:
         x, y = range(1, nld.shape[1] + 1), range(len(nld))
         heats = (Heat(list(x), list(y), grid(nld), "NLD"),)
     return Panel("prefix length", "layer", heats, title, down=True, whole="xy")
-
-
-def signatures(group: GroupSpec = "S3", length: int = 16, pairs: str = "all") -> Chart:
-    """The prefix patching that each algorithm predicts for a group (Figure 1 B)."""
-    states = named_group(group)
-    known = {name: _prediction(states, length, name) for name in algorithm_names()}
-    return prefix_maps(known, states, pairs)
 
 
 def prefix_maps(signatures: Mapping[str, Signature | None], group: Group, pairs: str) -> Chart:

@@ -23,7 +23,7 @@ from statetrace.reports.figures.predicted import predicting, prediction
 from statetrace.reports.run_results import RunResults
 
 READ = {"any length": "any", "whole length": "last", "every length": "all"}
-METRICS = {"accuracy": "accuracy", "probability": "probability"}
+METRICS = ("accuracy", "probability")
 CONTROL_STYLES = {
     "untrained": ("untrained model", "third", "dash"),
     "shuffled": ("shuffled labels", "fourth", "dot"),
@@ -53,7 +53,7 @@ def probes(
     """Probe curves over layers, with controls as thin lines and a prediction in pale."""
     result = results.need("probing")
     sequences_of = sequences_of or layer_choices(results)["sequences of"][0]
-    rows = _rows(result, READ[sequences_of], METRICS[measure])
+    rows = _rows(result, READ[sequences_of], measure)
     layers = 1 + max(row["layer"] for row in rows)
     marks: list[Any] = []
     if predicted_by in algorithm_names():
@@ -116,7 +116,7 @@ def probes_by_length(
 ) -> Chart:
     """Layer x length, as in the paper's Figure 10."""
     result = results.need("probing")
-    z = result.arrays[f"{probe_of}/{CONTROLS[in_]}/{METRICS[measure]}"]
+    z = result.arrays[f"{probe_of}/{CONTROLS[in_]}/{measure}"]
     x = [int(n) for n in result.arrays["lengths"]]
     heat = Heat(x, list(range(len(z))), grid(z), measure)
     ticks = tuple((n, str(n)) for n in x[:: 1 + len(x) // MOST_TICKS])

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from statetrace.errors import StatetraceError
-from statetrace.interventions import GridSpec
+from statetrace.interventions.spec import GridSpec
 from statetrace.lenses.compiled import check_compiled, task_of
 from statetrace.lenses.parts.activations import residuals
-from statetrace.lenses.patching import PatchingSpec, patching
+from statetrace.lenses.patching import patching
+from statetrace.lenses.specs import PatchingSpec
 from statetrace.mechanisms.signatures import signature
 from statetrace.models.compiled import CompileSpec, compile_model
 from tests.models.compiled.cases import accuracy, sequences
