@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 
 from reproduction.findings import BY_CHANCE, Count, holm
-from reproduction.judged import UNLEARNED, Judged, by_cell, judged, run
+from reproduction.judged import (
+    UNLEARNED,
+    Judged,
+    by_cell,
+    judged,
+    keeps_parity,
+    right_parity,
+    run,
+)
 from reproduction.lens_model import AA, PAA
 from reproduction.statistics import permutation_p, sign_test, spearman
 from statetrace.reports.figures.chart import Beside, Chart, Dots, Panel, ReferenceLine
@@ -61,18 +69,6 @@ def associative(model: Judged) -> bool:
 
 def counts_parity(model: Judged) -> bool:
     return model.mechanism == PAA
-
-
-def right_parity(model: Judged) -> float | None:
-    """Share of the wrong states whose parity is right; None if no state is wrong."""
-    wrong = 1 - model["accuracy"]
-    return float((model["parity_accuracy"] - model["accuracy"]) / wrong) if wrong else None
-
-
-def keeps_parity(model: Judged) -> bool | None:
-    """Whether most of its wrong states have the right parity."""
-    share = right_parity(model)
-    return None if share is None else share > 0.5
 
 
 def ahead(model: Judged) -> float | None:

@@ -20,9 +20,9 @@ import pyarrow.csv
 
 from reproduction import anchors
 from reproduction.findings import holm
-from reproduction.judged import Judged, batches, command_line, judged, write
+from reproduction.judged import batches, command_line, judged, keeps_parity, write
 from reproduction.lens_model import AA, NAMES
-from reproduction.statistics import permutation_p, ranks
+from reproduction.statistics import RESAMPLES, permutation_p, ranks
 from statetrace.reports.figures.chart import Chart, Dots, Panel
 from statetrace.reports.figures.study_shares import STYLES
 from statetrace.studies.folder import Study
@@ -37,7 +37,7 @@ EXPLORED = 68
 """GPT-2 models of lower seeds were seen before the plan was written."""
 THRESHOLD = 3.408
 """Layers, from the explored models."""
-AHEAD, HALF = 0.3, 0.5
+AHEAD = 0.3
 """Layers by which parity is ahead in models that keep parity in most of their wrong answers."""
 
 
@@ -52,7 +52,7 @@ class Model:
     layers: dict[tuple[str, int], float]
     distance: float
     end: str
-    kept: float | None
+    keeps: bool | None
 
     @property
     def early(self) -> float:
@@ -124,7 +124,7 @@ def read(root: Path) -> list[Model]:
         for row in pyarrow.csv.read_csv(root / RESULTS / EMBEDDINGS).to_pylist()
     }
     return [
-        Model(*key, layers, distances[key], end.mechanism, kept(end))
+        Model(*key, layers, distances[key], end.mechanism, keeps_parity(end))
         for end in judged(root / anchors.RESULTS)
         if end["anchor"] == ANCHOR and end.learned
         for key in [(end["model"], end["seed"])]
@@ -135,11 +135,6 @@ def read(root: Path) -> list[Model]:
 
 Statistic = Callable[[np.ndarray], float]
 """A number, given which models are chosen (1 or 0)."""
-
-
-def kept(model: Judged) -> float | None:
-    wrong = 1 - model["accuracy"]
-    return (model["parity_accuracy"] - model["accuracy"]) / wrong if wrong else None
 
 
 def area(values: Sequence[float]) -> Statistic:
@@ -174,6 +169,21 @@ def outcome(
     chosen = np.array([float(model.end == AA) for model in models])
     p = permutation_p(lambda order: sign * number(order), chosen.tolist())
     return number(chosen), len(models), p
+
+
+def interval(models: Sequence[Model]) -> tuple[float, float]:
+    """95% interval of the area, by resampling models of either class."""
+    rng = np.random.default_rng(0)
+    classes = [
+        np.array([m.early for m in models if (m.end == AA) is flag]) for flag in (True, False)
+    ]
+    chosen = np.repeat([1.0, 0.0], [len(each) for each in classes])
+    draws = [
+        area(np.concatenate([rng.choice(each, len(each)) for each in classes]))(chosen)
+        for _ in range(RESAMPLES)
+    ]
+    low, high = np.percentile(draws, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def of(models: Sequence[Model], family: str, fresh: bool = True) -> list[Model]:
@@ -229,19 +239,23 @@ def report(models: Sequence[Model]) -> None:
     tests = planned_tests(models)
     for name, (number, n, p) in outcomes(models).items():
         print(f"{name}: {number:.2f}, n = {n}, p {p:.3g}, corrected {tests[name][1]:.3g}")
+    for family in FAMILIES:
+        low, high = interval(of(models, family))
+        print(f"{NAMES[family]}, area: {low:.2f} to {high:.2f}")
     links = sorted({key for model in models for key in model.layers})
     for family in FAMILIES:
         mine = [model for model in models if model.family == family]
         number, n, p = outcome(mine, value=lambda model: model.distance, sign=-1)
         print(f"{family}, distance of embeddings before training: {number:.2f}, n = {n}, p {p:.3g}")
-        wrong = [
-            model for model in mine if model.kept is not None and ("state", LENGTH) in model.layers
-        ]
-        keep = np.array([float((model.kept or 0) > HALF) for model in wrong])
+        wrong = [m for m in mine if m.keeps is not None and ("state", LENGTH) in m.layers]
+        keep = np.array([float(model.keeps or 0) for model in wrong])
         number = area([model.ahead for model in wrong])(keep)
-        right = sum((model.ahead > AHEAD) == bool(k) for model, k in zip(wrong, keep, strict=True))
+        right = sum((model.ahead > AHEAD) == model.keeps for model in wrong)
         print(f"{family}, parity ahead: {number:.3f}, n = {len(wrong)}, keep {keep.sum():.0f}, "
               f"right with {AHEAD} layers: {right}")  # fmt: skip
+        by_distance = sorted(mine, key=lambda model: model.distance)
+        for half in (by_distance[: n // 2], by_distance[n // 2 :]):
+            print(f"  {len(half)} by distance: {sum(model.end == AA for model in half)} {AA}")
         for kind in sorted({model.end for model in mine}):
             some = [model for model in mine if model.end == kind]
             quartiles = np.percentile([model.early for model in some], [25, 50, 75]).round(2)

@@ -248,6 +248,18 @@ def by_cell(models: Sequence[Judged]) -> Iterator[list[Judged]]:
         yield sorted(mine, key=lambda model: int(model["step"]))
 
 
+def right_parity(model: Judged) -> float | None:
+    """Share of the wrong states whose parity is right; None if no state is wrong."""
+    wrong = 1 - model["accuracy"]
+    return float((model["parity_accuracy"] - model["accuracy"]) / wrong) if wrong else None
+
+
+def keeps_parity(model: Judged) -> bool | None:
+    """Whether most of its wrong states have the right parity."""
+    share = right_parity(model)
+    return None if share is None else share > 0.5
+
+
 def command_line(about: str) -> argparse.Namespace:
     """The options of a finding's program: measure a study, or print its numbers and draw its
     figure."""
