@@ -228,8 +228,8 @@ def measured(model: Judged) -> dict[str, float]:
 
 
 def threshold(values: np.ndarray, flags: np.ndarray) -> tuple[int, float, bool]:
-    """The column of values [n, k] that separates the flags [n] best, by the widest gap; where; and
-    whether the flags are above it."""
+    """The column of values [n, k] that separates the flagged rows [n] best (of equals, the one with
+    the widest gap), the threshold, and whether flagged rows lie above it."""
     found, best = (0, 0.0, True), (0.0, 0.0)
     for column, x in enumerate(values.T):
         for low, high in pairwise(np.unique(x)):
@@ -260,7 +260,7 @@ Ends = Sequence[tuple[Judged, Judged]]
 
 
 def ends(paths: Iterable[Sequence[Judged]], step: int) -> Ends:
-    """Of the models with a verdict at that step."""
+    """The checkpoint at that step, where parity's lead is known there, and the last one."""
     known = [(model, path[-1]) for path in paths for model in path if model["step"] == step]
     return [pair for pair in known if ahead(pair[0]) is not None]
 

@@ -67,7 +67,7 @@ def count(models: Sequence[Judged]) -> Count:
 
 
 def otherwise(models: Sequence[Judged]) -> dict[str, Count]:
-    """The same among other models of a cell than all that have learned the task."""
+    """The same, counted over other selections of the models of a cell."""
     able = [model for model in models if model.learned]
     return {
         "all": count(models),
