@@ -179,7 +179,7 @@ def interval(models: Sequence[Model]) -> tuple[float, float]:
     ]
     chosen = np.repeat([1.0, 0.0], [len(each) for each in classes])
     draws = [
-        area(np.concatenate([rng.choice(each, len(each)) for each in classes]))(chosen)
+        area(np.concatenate([rng.choice(each, len(each)) for each in classes]).tolist())(chosen)
         for _ in range(RESAMPLES)
     ]
     low, high = np.percentile(draws, [2.5, 97.5])
