@@ -38,12 +38,12 @@ def distances(study: Study) -> dict[str, float]:
     from statetrace.config.recipe import Recipe
     from statetrace.models.from_recipe import make_task
 
-    found = {}
+    by_cell = {}
     for cells in batches(study):
         task = make_task(Recipe.of(dict(cells[0].recipe)))
         for cell, model in zip(cells, initial(cells), strict=True):
-            found[cell.name] = parity_distance(model, task)
-    return found
+            by_cell[cell.name] = parity_distance(model, task)
+    return by_cell
 
 
 def groups(root: Path, study: str) -> Groups:
